@@ -140,12 +140,12 @@ class _Sweep:
     def point(self, share: float) -> dict[str, Any]:
         self._add(max(1, round(self._rows * share)))
         told: list[RefreshChoice] = []
-        took = measured(lambda: self._mill.run("chosen", tell=lambda choices: told.extend(choices.values())))
-        chosen = told[0].way
+        took = measured(lambda: self._mill.run("chosen", on_choice=lambda choices: told.extend(choices.values())))
+        chosen = told[0].mode
         other = "batch" if chosen == "incremental" else "incremental"
         otherwise = measured(lambda: refresh(self._mill, "twin", other))
         self._tidy()
-        expected = {option.way: option.seconds for option in told[0].options}
+        expected = {option.mode: option.seconds for option in told[0].options}
         return {
             "rows": self._rows,
             "chosen": chosen,

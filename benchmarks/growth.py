@@ -105,7 +105,7 @@ def _refreshed(mill: Tidemill, directory: Path, refreshes: int) -> Iterator[Poin
         began = time.perf_counter()
         for flow in FLOWS:
             mill.run(flow)
-            mill.upkeep.finish()
+            mill.maintenance.finish()
         taken = time.perf_counter() - began
         newest = mill.catalog.list_runs(limit=HISTORY)
         compactions = sum(r.id > seen and r.kind is RunKind.COMPACTION for r in newest)

@@ -104,7 +104,7 @@ def _settle(mill: Tidemill) -> None:
     """Wait until nothing is under way and all pages are ranked."""
     deadline = time.monotonic() + _PATIENCE
     newest = mill.catalog.list_versions("pages", 0)[-1]
-    while newest not in mill.catalog.read_channel("ranked").head.reached[_PATHWAY]:
+    while newest not in mill.catalog.read_channel("ranked").head.provenance[_PATHWAY]:
         if time.monotonic() > deadline:
             return
         time.sleep(0.1)
@@ -117,7 +117,7 @@ def _checked(mill: Tidemill, since: int) -> dict[str, Any]:
     ended = {b.seq: mill.catalog.read_run(b.run).finished for b in made if b.run is not None}
     waits = []
     for version in crawls:
-        first = next((b for b in made if min(b.reached[_PATHWAY], default=0) >= version), None)
+        first = next((b for b in made if min(b.channel_provenance[_PATHWAY], default=0) >= version), None)
         moment = None if first is None else ended.get(first.seq)
         if moment is not None:
             waits.append(moment - version / 1_000_000)
@@ -136,7 +136,11 @@ def broken(catalog: CatalogReader, channel: str, since: int = 0) -> list[Block]:
     """From the catalog, after the fact: the blocks of a channel that broke its bound on inconsistency."""
     known = catalog.read_channel(channel)
     made = catalog.list_visible_blocks(channel, since, known.head.seq)
-    arrivals = {p[0]: catalog.list_versions(p[0], 0) for b in made for p in b.reached.pathways}
+    arrivals = {p[0]: catalog.list_versions(p[0], 0) for b in made for p in b.channel_provenance.pathways}
     newest = max((versions[-1] for versions in arrivals.values()), default=0)
     timeline = Timeline(arrivals, newest + 1)
-    return [b for b in made if compute_target_status(known.channel.promise, b.reached, timeline).is_inconsistent]
+    return [
+        b
+        for b in made
+        if compute_target_status(known.channel.freshness_target, b.channel_provenance, timeline).is_inconsistent
+    ]

@@ -42,7 +42,7 @@ CACHES = 48 * 1024 * 1024
 ACCEPTED = frozenset([BlockShape.BASE, BlockShape.STRONG])
 
 BASE, DELTA = PortRequirement(BlockShape.BASE), PortRequirement(BlockShape.STRONG)
-WITH_OLD = PortRequirement(BlockShape.STRONG, old=True)
+WITH_OLD = PortRequirement(BlockShape.STRONG, needs_old_base=True)
 MAP = (VariantNode("batch", (BASE,), (BlockShape.BASE,)), VariantNode("new", (DELTA,), (BlockShape.STRONG,)))
 JOIN = (
     VariantNode("batch", (BASE, BASE), (BlockShape.BASE,)),
@@ -126,12 +126,12 @@ def _call(stock: BlockInventory, rounds: int) -> dict[str, float]:
 
     The first call, which also looks at the workflow, does not count.
     """
-    output = stock.layout.graph.outputs[0]
-    newest = max(b.target[0][0] for c in stock.layout.channels for b in stock.list_blocks(c))
-    inputs = {p[0] for p in stock.layout.pathways[output]}
-    arrived = next(iter(stock.layout.channels))
+    output = stock.index.graph.outputs[0]
+    newest = max(b.target[0][0] for c in stock.index.channels for b in stock.list_blocks(c))
+    inputs = {p[0] for p in stock.index.pathways[output]}
+    arrived = next(iter(stock.index.channels))
     versions = {name: list(range(1, newest + 1)) if name == arrived else [1] for name in inputs}
-    planner = DynamicProgrammingPlanner(stock.layout, _costs)
+    planner = DynamicProgrammingPlanner(stock.index, _costs)
 
     def plan() -> PlanResult:
         return planner.find_plan(stock, output, Timeline(versions, newest + 1))

@@ -97,7 +97,7 @@ def _mean(values: Iterable[float]) -> float:
 def decision_seconds(datasets: int, rounds: int = 5) -> float:
     """CPU seconds of one decision of the default algorithm, the median of rounds."""
     history, store = _full(datasets)
-    amount = FREED * float(store.bytes[store.movable].sum())
+    amount = FREED * float(store.bytes[store.evictable].sum())
     return round(
         median(_seconds(lambda: ALGORITHMS[DEFAULT]().choose_datasets(history, store, amount)) for _ in range(rounds)),
         3,

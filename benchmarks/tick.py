@@ -58,7 +58,7 @@ def measure(
 
 def _ticked(catalog: SqlCatalog, tables: int, ticks: int) -> dict[str, Any]:
     """Every tick is a leader's, with the word that it is there."""
-    loop = ServerLoop(catalog, Server("bench", "work", 2), _nothing, [], ServerIntervals(lead=1e-9))
+    loop = ServerLoop(catalog, Server("bench", "work", 2), _nothing, [], ServerIntervals(leader_lease=1e-9))
     loop.tick()
     taken, asked = [], set()
     for _ in range(ticks):
@@ -82,7 +82,7 @@ def _looked(catalog: SqlCatalog, clock: _Clock, tables: int) -> dict[str, Any]:
 
     In the first rounds it learns how long each of them takes and how often it is due, and has to place all flows anew.
     """
-    dispatch = RunDispatcher(catalog, DispatchConfig(), often=0.0)
+    dispatch = RunDispatcher(catalog, DispatchConfig(), interval=0.0)
     taken = []
     for number in range(2 * ROUNDS * LOOKS):
         run = catalog.request_run(RunKind.FLOW, f"t{number % min(LOOKS, tables)}")

@@ -30,7 +30,9 @@ def measure(directory: Path, *, tables: int, rows: int, rounds: int, tell: Calla
             mill.insert("events", _events(directory, tables, number, rows))
             for way in sorted(ways, reverse=bool(number % 2)):
                 costs[way].append(_cost(mill, ways[way]))
-        starts = [f.start or 0.0 for f in mill.catalog.read_flow_statistics().values() if f.flow in ways["apart"]]
+        starts = [
+            f.overhead_seconds or 0.0 for f in mill.catalog.read_flow_statistics().values() if f.flow in ways["apart"]
+        ]
     finally:
         mill.close()
     learnt = {"learnt_start_s": round(median(starts), 3)}  # what a run takes besides its tasks

@@ -36,15 +36,49 @@ RETIRED = {
     r"whoever|somebody|nobody|anybody|everybody": "the caller, a reader, a user; no reader",
     r"whatever|wherever": "any, every; wherever: in every place where",
     r"what is|what was|who is": "the noun itself: the pending rows, the last state",
-    r"stands?|goes on|is to be|are to be|of its own|one's own|as it were|the word for": "plain verb: is, continues, must be",
+    r"stands?|goes on|is to be|are to be|of its own|one's own|as it were|the word for": "is, continues, must be",
 }
 """Retired phrases, as regular expressions of whole words, and what to write instead."""
 
 ANY_RETIRED = re.compile(rf"\b(?:{'|'.join(RETIRED)})\b", re.IGNORECASE)
 
 PARTICIPLES = frozenset(
-    "found made kept held told said known given taken seen done gone left lost put sent spent stood meant brought bound "
-    "begun chosen drawn grown laid learnt met paid shown thought understood worn written".split()
+    [
+        "found",
+        "made",
+        "kept",
+        "held",
+        "told",
+        "said",
+        "known",
+        "given",
+        "taken",
+        "seen",
+        "done",
+        "gone",
+        "left",
+        "lost",
+        "put",
+        "sent",
+        "spent",
+        "stood",
+        "meant",
+        "brought",
+        "bound",
+        "begun",
+        "chosen",
+        "drawn",
+        "grown",
+        "laid",
+        "learnt",
+        "met",
+        "paid",
+        "shown",
+        "thought",
+        "understood",
+        "worn",
+        "written",
+    ]
 )
 """Irregular participles; the regular ones end in -ed."""
 
@@ -109,7 +143,9 @@ def list_files(sources: Iterable[str]) -> Iterator[Path]:
     for source in sources:
         path = ROOT / source
         found = sorted(path.rglob("*")) if path.is_dir() else [path]
-        yield from (file for file in found if file.suffix in {".py", ".md", ".js", ".css", ".toml"} or file.name == "Makefile")
+        yield from (
+            file for file in found if file.suffix in {".py", ".md", ".js", ".css", ".toml"} or file.name == "Makefile"
+        )
 
 
 def main() -> int:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.app.settings import FILE, Settings, load_settings
+from tidemill.app.settings import SETTINGS_FILE, Settings, load_settings
 from tidemill.errors import ConfigError
 
 
 def loaded(directory: Path, text: str) -> Settings:
-    (directory / FILE).write_text(text)
+    (directory / SETTINGS_FILE).write_text(text)
     return load_settings(directory, {})
 
 

@@ -30,28 +30,28 @@ def sources(tmp_path: Path, shipped: list[ModuleType], monkeypatch: pytest.Monke
 
 
 def test_functions_are_found_and_their_modules_shipped_once(sources: SourceResolver, shipped: list[ModuleType]) -> None:
-    assert sources.find("sources_report:least")() == 1
-    sources.find("sources_report:least")
+    assert sources.find_function("sources_report:least")() == 1
+    sources.find_function("sources_report:least")
     assert sorted(m.__name__ for m in shipped) == ["sources_helper", "sources_report"]
-    assert sources.find("os.path:join")("a", "b") == "a/b"
+    assert sources.find_function("os.path:join")("a", "b") == "a/b"
 
 
 def test_a_helper_that_changed_is_imported_again_with_all_that_took_from_it(
     sources: SourceResolver, tmp_path: Path
 ) -> None:
-    before = sources.find("sources_report:least")
-    assert sources.find("sources_report:least") is before
+    before = sources.find_function("sources_report:least")
+    assert sources.find_function("sources_report:least") is before
     (tmp_path / "sources_helper.py").write_text("LEAST = 1000\n")
-    assert sources.find("sources_report:least")() == 1000
+    assert sources.find_function("sources_report:least")() == 1000
 
 
 def test_what_is_not_there_is_said(sources: SourceResolver) -> None:
     with pytest.raises(WorkflowError, match="has no function 'most'; write it as module:name"):
-        sources.find("sources_report:most")
+        sources.find_function("sources_report:most")
     with pytest.raises(WorkflowError, match="'sources_nowhere' cannot be imported: ModuleNotFoundError"):
-        sources.find("sources_nowhere:f")
+        sources.find_function("sources_nowhere:f")
     with pytest.raises(WorkflowError, match=r"gone.sql cannot be read: No such file.*relative to the project"):
-        sources.read("gone.sql")
+        sources.read_file("gone.sql")
 
 
 def test_programs_are_looked_for_in_the_project_first(tmp_path: Path) -> None:

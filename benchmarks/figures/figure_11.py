@@ -26,7 +26,10 @@ def _setups() -> dict[str, dict[str, Series]]:
         for how in INHERITANCES
         for length, series in for_each_length(
             _pairs(),
-            {WHOLE: SimulationConfig(inheritance=how), CHOPPED: SimulationConfig(inheritance=how, chop=PERIODS)},
+            {
+                WHOLE: SimulationConfig(inheritance=how),
+                CHOPPED: SimulationConfig(inheritance=how, catch_up_periods=PERIODS),
+            },
         ).items()
     }
 

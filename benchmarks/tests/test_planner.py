@@ -13,7 +13,7 @@ from tidemill.planner.planner import DynamicProgrammingPlanner
 
 
 def generated(stock: BlockInventory, arrivals: int = 1) -> int:
-    layout = stock.layout
+    layout = stock.index
     (output,) = layout.graph.outputs
     inputs = {p[0] for p in layout.pathways[output]}
     first = next(iter(layout.channels))

@@ -35,5 +35,5 @@ def test_the_default_is_told_apart_and_ratios_are_of_what_they_say(document: dic
 
 def test_the_timed_decision_is_about_as_many_datasets_as_it_says() -> None:
     _, store = _full(1000)
-    assert len(store.movable) == 1000
+    assert len(store.evictable) == 1000
     assert decision_seconds(1000, rounds=1) >= 0

@@ -26,11 +26,13 @@ def in_batch(scenario: Scenario) -> Scenario:
     """Only bases are made. What arrives is what it is: a new base of an input is made of it first."""
     only = frozenset([BlockShape.BASE])
     channels = tuple(
-        replace(c, accepts=c.accepts & only, conversions=tuple(k for k in c.conversions if k.makes in only))
+        replace(c, accepts=c.accepts & only, conversions=tuple(k for k in c.conversions if k.target_shape in only))
         for c in scenario.graph.channels
     )
     tasks = tuple(
-        replace(t, variants=tuple(v for v in t.variants if {*v.makes, *(k.shape for k in v.takes)} == only))
+        replace(
+            t, variants=tuple(v for v in t.variants if {*v.output_shapes, *(k.shape for k in v.requirements)} == only)
+        )
         for t in scenario.graph.tasks
     )
     return replace(scenario, graph=PlanningGraph(channels, tasks))

@@ -112,7 +112,7 @@ class Simulation:
         )
         if plan is not None:
             self._stock.pin_blocks(plan.reads)
-            self._commit(plan, [block for step in plan.steps for block in step.makes])
+            self._commit(plan, [block for step in plan.steps for block in step.writes])
 
     def _arrive(self, channel: str, feed: Feed) -> None:
         versions = self._versions[channel]
@@ -170,8 +170,8 @@ class Simulation:
         for step in plan.steps:
             reads = tuple(made.get(block, block) for block in step.reads)
             cost, sizes = self._scenario.costs(step.task, step.variant, reads)
-            total += cost * self._noise(f"{step.task} {step.variant} {step.makes[0]!r}")
-            for block, size in zip(step.makes, sizes, strict=True):
+            total += cost * self._noise(f"{step.task} {step.variant} {step.writes[0]!r}")
+            for block, size in zip(step.writes, sizes, strict=True):
                 made[block] = self._really_made(step, block.resize_block(size))
         return total, made
 

@@ -26,7 +26,7 @@ from tidemill.planner.graph import (
 
 B, D, M, W = BlockShape.BASE, BlockShape.STRONG, BlockShape.MONOTONE, BlockShape.WEAK
 BASE, DELTA, NEW = PortRequirement(B), PortRequirement(D), PortRequirement(M)
-WITH_OLD = PortRequirement(D, old=True)
+WITH_OLD = PortRequirement(D, needs_old_base=True)
 
 GRAPH = PlanningGraph(
     channels=(

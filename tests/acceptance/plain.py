@@ -132,7 +132,7 @@ class QueryEngine(PlainEngine):
             return super().run_task(task, inputs, outputs, tag=tag, log=log, now=now)
         target = outputs[code.table]
         result = self._content(code, inputs, ScanMode.NEW)
-        if code.way == RefreshMode.INCREMENTAL:
+        if code.mode == RefreshMode.INCREMENTAL:
             result = reference.diff_contents(target.updates, self._content(code, inputs, ScanMode.OLD), result)
         states = {name: NO_STATE for name in outputs if name != code.table}
         return {code.table: self.write_frame(result, target, tag=tag), **states}

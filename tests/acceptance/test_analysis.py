@@ -85,7 +85,7 @@ def test_maps_in_rows_that_may_go_are_batch(
     wf.sql("asked", query)
     with opened(tmp_path, wf) as mill:
         mill.apply()
-        found = next(t for w in mill.project.workflows for t in w.list_tasks() if t.name == "asked").batch_because
+        found = next(t for w in mill.project.workflows for t in w.list_tasks() if t.name == "asked").batch_reason
     assert (because in found) if because and found else found == because, found
 
 
@@ -185,8 +185,8 @@ def test_the_columns_of_a_batch_table_are_known_to_those_that_read_it(spark: Spa
     with opened(tmp_path, wf) as mill:
         mill.apply()
         tasks = {t.name: t for w in mill.project.workflows for t in w.list_tasks()}
-        assert tasks["sessions"].batch_because is not None
-        assert tasks["wide"].batch_because is None
+        assert tasks["sessions"].batch_reason is not None
+        assert tasks["wide"].batch_reason is None
 
 
 def test_a_frame_may_be_named_as_a_table_in_two_runs_at_once(spark: SparkSession, tmp_path: Path) -> None:

@@ -48,8 +48,8 @@ class Application:
             self.mill.run(flow)
 
     def new(self, channel: str) -> list[Row]:
-        tap = self.mill.tap(channel, all_there_is=True)
-        tap.at, self._seen[channel] = self._seen.get(channel, 0), self.mill.catalog.read_channel(channel).head.seq
+        tap = self.mill.tap(channel, from_start=True)
+        tap.position, self._seen[channel] = self._seen.get(channel, 0), self.mill.catalog.read_channel(channel).head.seq
         return [row.asDict() for row in tap.read_new().collect()]
 
     def rows(self, channel: str, *names: str) -> list[Any]:

@@ -255,7 +255,7 @@ def test_a_plan_that_others_overtook_is_not_carried_out(open_mill: Open, tmp_pat
     mill.run("totals")
     insert(mill, tmp_path, "x,1\n")
     planned, choices = choose_variants(mill.catalog, mill._get_applied_binding("totals"), {}, variant="incremental")
-    assert choices["totals"].way == "incremental"
+    assert choices["totals"].mode == "incremental"
     mill.run("totals", variant="recompute")
     insert(mill, tmp_path, "x,2\n")
     with pytest.raises(Conflict, match="state of 'totals' was dropped since this run was planned; run it again"):

@@ -15,7 +15,7 @@ from tests.acceptance.mill import DEDUPE, LATER, WORKFLOW, Mill, batch, expected
 from tidemill.algebra.reference import is_same_bag
 from tidemill.errors import Conflict, LeaseLost
 from tidemill.model.block import BlockKind, BlockOrigin, BlockState
-from tidemill.model.run import TO_COME, RunClaim, RunKind, RunOutcome, build_claim_request
+from tidemill.model.run import PENDING_STATES, RunClaim, RunKind, RunOutcome, build_claim_request
 from tidemill.runtime.runs.flow import FlowAttempt
 from tidemill.runtime.runs.lease import Lease
 from tidemill.runtime.runs.log import RunLog
@@ -78,7 +78,7 @@ def recovered(url: str, root: Path, work: Work, batches: int) -> None:
     """What a restarted process does: reclaim what expired, and do the work again. Then all must be well."""
     with opened(url, root, later=LATER) as mill:
         mill.catalog.reclaim_expired_runs()
-        for run in (r for state in TO_COME for r in mill.catalog.list_runs(state=state)):
+        for run in (r for state in PENDING_STATES for r in mill.catalog.list_runs(state=state)):
             mill.catalog.kill_run(run.id)
         work(mill)
         check(mill, batches)

@@ -15,7 +15,7 @@ from tests.acceptance.test_crash import ROUNDS, Tripwire
 from tests.catalog.driver import AT_ONCE
 from tests.runtime.oneshots import Bench, Json, action, bench, expected, workflow
 
-from tidemill.model.run import TO_COME, UNDER_WAY
+from tidemill.model.run import ACTIVE_STATES, PENDING_STATES
 from tidemill.model.states import DatasetState
 from tidemill.runtime.maintenance.vacuum import VacuumService
 from tidemill.runtime.oneshot.storage_report import StorageBudget, StorageBudgets
@@ -53,7 +53,9 @@ def worked(mill: Bench, number: int) -> None:
     """A workflow to its end; then all goes that may, then what was pinned, for the workflow's budget, then its end."""
     made = mill.run(document(number))
     mill.shop.build_evictor().delete_evicted()  # what one that died had chosen
-    movable = [d for d in mill.shop.ledger.list_datasets() if d.state is D.STORED and not d.claims and not d.pinned]
+    movable = [
+        d for d in mill.shop.dataset_catalog.list_datasets() if d.state is D.STORED and not d.claims and not d.pinned
+    ]
     if movable:
         mill.shop.build_evictor().free_bytes(sum(d.bytes for d in movable))
     assert mill.state(made, 2) is D.STORED
@@ -64,7 +66,7 @@ def worked(mill: Bench, number: int) -> None:
 
 def within_budget(mill: Bench) -> None:
     """A budget that leaves just keep."""
-    leaves = sum(d.bytes for d in mill.shop.ledger.list_datasets() if d.state is D.LEAF)
+    leaves = sum(d.bytes for d in mill.shop.dataset_catalog.list_datasets() if d.state is D.LEAF)
     done = (
         replace(mill.shop, budgets=StorageBudgets(None, {"words": StorageBudget(leaves, 1.0)}))
         .build_evictor()
@@ -96,7 +98,7 @@ def killed_at(step: int, url: str, root: Path, number: int) -> bool:
 
 def check_readable(mill: Bench, contents: dict[str, str]) -> None:
     """Whatever can be read is whole and right, and nothing that is pinned is about to go."""
-    for found in mill.shop.ledger.list_datasets():
+    for found in mill.shop.dataset_catalog.list_datasets():
         if found.is_readable:
             read = mill.engine.read(found.to_snapshot("x"))
             assert contents.setdefault(found.identity, read) == read
@@ -104,7 +106,7 @@ def check_readable(mill: Bench, contents: dict[str, str]) -> None:
 
 
 def leaves(mill: Bench) -> set[str]:
-    return {d.identity for d in mill.shop.ledger.list_datasets() if d.state is D.LEAF}
+    return {d.identity for d in mill.shop.dataset_catalog.list_datasets() if d.state is D.LEAF}
 
 
 @pytest.mark.parametrize("round_", range(max(ROUNDS, 1)))
@@ -136,10 +138,10 @@ def moves(mill: Bench) -> set[tuple[str, str]]:
 
 def check_at_rest(mill: Bench, number: int, root: Path) -> None:
     """Nothing is claimed, nothing is going, nothing is left over, and the copy is where it was wanted."""
-    datasets = mill.shop.ledger.list_datasets()
+    datasets = mill.shop.dataset_catalog.list_datasets()
     assert {d.state for d in datasets} <= {D.LEAF, D.DELETED}
     assert all(d.claims == 0 for d in datasets)
-    assert not [r for s in (*TO_COME, *UNDER_WAY) for r in mill.catalog.list_runs(state=s)]
+    assert not [r for s in (*PENDING_STATES, *ACTIVE_STATES) for r in mill.catalog.list_runs(state=s)]
     VacuumService(mill.shop.executor, grace=AT_ONCE).remove_due_files()
     assert mill.leftovers() == set()
     placed = sorted((root / "out" / str(number)).iterdir())

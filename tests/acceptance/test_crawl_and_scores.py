@@ -103,14 +103,14 @@ class Story:
         return {(row["url"], row["digest"], row["score"]) for row in rows}
 
     def reflected(self, table: str) -> tuple[set[str], set[str]]:
-        reached = self.mill.catalog.read_channel(table).head.reached
+        reached = self.mill.catalog.read_channel(table).head.provenance
         crawl, scores = ({self.names[v] for v in reached[(c,)]} for c in ("crawl", "scores"))
         return crawl, scores
 
     def consistent(self, table: str) -> bool:
         versions = {c: self.mill.catalog.list_versions(c, 0) for c in SCHEMAS}
         now = max(v for known in versions.values() for v in known) + 1
-        return self.mill.catalog.read_channel(table).head.reached.is_consistent(Timeline(versions, now))
+        return self.mill.catalog.read_channel(table).head.provenance.is_consistent(Timeline(versions, now))
 
     def _arrived(self) -> set[str]:
         return {channel for when, channel, _ in ARRIVALS if when in self.names.values()}

@@ -40,7 +40,9 @@ def test_a_documented_table_is_kept_fresh_until_it_is_removed(open_mill: Open, t
     (tmp_path / "o.jsonl").write_text('{"id": 1, "item": "tea", "price": 3}\n{"id": 2, "item": "tea", "price": 4}\n')
     mill.insert("orders", tmp_path / "o.jsonl")
     mill.run("totals")
-    assert [f.waiting for f in read_status(mill.catalog).flows] == [()]  # not even for the state that it wrote itself
+    assert [f.pending_channels for f in read_status(mill.catalog).flows] == [
+        ()
+    ]  # not even for the state that it wrote itself
     (tmp_path / "p.jsonl").write_text('{"id": 2, "item": "tea", "price": 5}\n')
     mill.insert("orders", tmp_path / "p.jsonl")
     mill.run("totals")

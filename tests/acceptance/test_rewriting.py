@@ -60,11 +60,11 @@ def people(count: int, city: str) -> Rows:
 def tidied(mill: Mill) -> int:
     done = VacuumService(mill.executor).maintain_channels(["users"], Compactor(mill.executor, {}), history=100)
     assert done.problems == ()
-    return len(done.rebased)
+    return len(done.major_compactions)
 
 
 def paid(mill: Mill) -> tuple[int, float]:
-    return next(((m.reads, m.paid) for m in mill.catalog.list_merge_costs() if m.channel == "users"), (0, 0.0))
+    return next(((m.reads, m.seconds) for m in mill.catalog.list_merge_costs() if m.channel == "users"), (0, 0.0))
 
 
 def test_reading_a_base_alone_or_what_is_new_costs_nothing(mill: Mill, tmp_path: Path) -> None:
@@ -111,9 +111,11 @@ def test_the_price_of_a_base_is_learnt(mill: Mill, tmp_path: Path) -> None:
     for city in ("a", "b", "c"):
         insert(mill, tmp_path, people(5, city))
         assert Compactor(mill.executor, {}).compact_major("users") is not None
-    (known,) = [CostModel.from_json(m.rewriting) for m in mill.catalog.list_merge_costs() if m.rewriting is not None]
+    (known,) = [
+        CostModel.from_json(m.rewrite_cost) for m in mill.catalog.list_merge_costs() if m.rewrite_cost is not None
+    ]
     assert known.runs == 3
-    assert known.terms.start < known.guess.start, "writing a few rows without Spark takes no third of a second"
+    assert known.terms.start < known.prior.start, "writing a few rows without Spark takes no third of a second"
 
 
 def test_of_what_was_never_written_nothing_is_said(mill: Mill) -> None:

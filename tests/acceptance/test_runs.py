@@ -75,7 +75,7 @@ def test_the_four_patterns(open_mill: Open) -> None:
     mill.run("flow")  # an empty delta is fed
     assert contents(mill, "longest", "n") == [4]
     assert mill.catalog.list_blocks("upper")[0].rows == 0
-    reached = mill.catalog.read_channel("padded").head.reached
+    reached = mill.catalog.read_channel("padded").head.provenance
     assert len(reached[("words", "longest")]) == 2
     assert len(reached[("words", "upper")]) == 1
 
@@ -332,7 +332,7 @@ def test_changed_code_must_be_applied_first(open_mill: Open, tmp_path: Path) -> 
     changed = workflow()
     changed.sql("t", "SELECT upper(word) AS word FROM words")
     with Tidemill(tmp_path, Settings(), Project((changed.declared(),))) as mill:
-        assert [(s.action, s.what, s.name) for s in mill.plan()] == [("change", "flow", "t")]
+        assert [(s.action, s.noun, s.name) for s in mill.plan()] == [("change", "flow", "t")]
         with pytest.raises(ConfigError, match="changed since it was registered"):
             mill.run("t")
         mill.apply()
@@ -401,4 +401,4 @@ def test_trace_follows_a_block_back_and_on(open_mill: Open) -> None:
     (upper,) = [b for b in mill.catalog.list_blocks("upper") if b.seq]
     traced = mill.trace(upper.id)
     assert [(s.channel, len(s.blocks)) for s in traced.sources] == [("words", 2)]
-    assert [b.channel for b in traced.made] == ["counted.state1", "counted"]
+    assert [b.channel for b in traced.derived] == ["counted.state1", "counted"]

@@ -187,10 +187,10 @@ class Engine:
             assert not self.mill.kept(table).is_late, table
             assert broken(self.mill.catalog, table) == []
             head = self.mill.catalog.read_channel(table).head
-            if head.reached and self._checked.get(table) != head.seq:
+            if head.provenance and self._checked.get(table) != head.seq:
                 self._checked[table] = head.seq
                 found = Counter(map(_plain, self.mill.content(table)))
-                assert found == Counter(map(repr, self._meant(table, head.reached.pathways))), table
+                assert found == Counter(map(repr, self._meant(table, head.provenance.pathways))), table
 
     def reflects(self, table: str, *ways: Pathway) -> list[bool]:
         """Is the newest of the input reflected, by each of the ways?"""

@@ -75,7 +75,7 @@ def counted(**how: object) -> tm.Workflow:
 
 def edges(mill: Tidemill, *channels: str) -> list[float | None]:
     """In seconds after the epoch of these tests."""
-    known = {c.registered.channel.name: c.edge for c in read_status(mill.catalog).channels}
+    known = {c.registered.channel.name: c.watermark for c in read_status(mill.catalog).channels}
     return [None if known[c] is None else known[c] / 1e6 - EPOCH.timestamp() for c in channels]
 
 

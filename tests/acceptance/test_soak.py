@@ -19,7 +19,7 @@ from tests.acceptance.plain import PlainEngine
 from tidemill.algebra.reference import is_same_bag
 from tidemill.catalog import SqlCatalog
 from tidemill.intake import load_file
-from tidemill.model.run import LOST, TO_COME, UNDER_WAY, RunKind, RunState
+from tidemill.model.run import ACTIVE_STATES, MAX_LOST_ATTEMPTS, PENDING_STATES, RunKind, RunState
 from tidemill.model.trigger import IntervalTrigger
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.insert import Inserter
@@ -112,7 +112,9 @@ def _settled(catalog: SqlCatalog) -> None:
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         waiting = [t for t in catalog.list_triggers() if t.due is not None and not isinstance(t.leaf, IntervalTrigger)]
-        active = [r for s in (*TO_COME, *UNDER_WAY) for r in catalog.list_runs(state=s) if r.subject != "beats"]
+        active = [
+            r for s in (*PENDING_STATES, *ACTIVE_STATES) for r in catalog.list_runs(state=s) if r.subject != "beats"
+        ]
         if not waiting and not active:
             return
         time.sleep(0.1)
@@ -140,7 +142,9 @@ def _check(catalog: SqlCatalog, engine: PlainEngine, batches: int) -> None:
 
 def _check_taken_once(catalog: SqlCatalog) -> None:
     """However updates were chopped, each run took up what the one before had left, and the last left nothing."""
-    ended = sorted(catalog.list_runs(subject="dedupe", state=RunState.FINISHED, limit=100_000), key=lambda r: r.fence)
+    ended = sorted(
+        catalog.list_runs(subject="dedupe", state=RunState.FINISHED, limit=100_000), key=lambda r: r.fencing_token
+    )
     assert any(r.stats.get("left") for r in ended)
     taken = [reading for r in ended for reading in catalog.list_run_reads(r.id) if reading.channel == "events"]
     assert [(earlier.upto, later.since) for earlier, later in pairwise(taken) if earlier.upto != later.since] == []
@@ -153,7 +157,7 @@ def _check_firings(catalog: SqlCatalog, beats: int) -> None:
     runs = {r.id: r for r in catalog.list_runs(limit=100_000)}
     assert all(f.run in runs and runs[f.run].subject == f.flow for f in firings)
     failed = {r.id for r in runs.values() if r.state is RunState.FAILED and r.kind is RunKind.FLOW}
-    assert [runs[r] for r in failed if runs[r].attempt != 1 + LOST] == []
+    assert [runs[r] for r in failed if runs[r].attempt != 1 + MAX_LOST_ATTEMPTS] == []
     assert len(failed) <= len(runs) / 100
     assert not any(r.state is RunState.KILLED for r in runs.values())
     rhythm = [f for f in firings if f.flow == "beats"]
@@ -166,5 +170,5 @@ def _check_firings(catalog: SqlCatalog, beats: int) -> None:
     assert sum(1 + f.missed for f in rhythm) == moments
     finished = {r.id for r in runs.values() if r.subject == "beats" and r.state is RunState.FINISHED}
     assert beats == len(finished)
-    waiting = {r.id for r in runs.values() if r.state in TO_COME}
+    waiting = {r.id for r in runs.values() if r.state in PENDING_STATES}
     assert {f.run for f in rhythm} - finished <= waiting | failed

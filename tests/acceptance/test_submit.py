@@ -60,7 +60,9 @@ def test_an_action_of_each_kind_is_computed_once(
     (tmp_path / "fetch").chmod(stat.S_IRWXU)
     (tmp_path / "oneshot_reports.py").write_text(FUNCTION)
     with Tidemill(tmp_path, Settings(), Project(())) as mill:
-        made = mill.workshop.complete_submission(mill.workshop.submit_workflow(json.dumps(WORKFLOW), "ada").id)
+        made = mill.oneshot_service.complete_submission(
+            mill.oneshot_service.submit_workflow(json.dumps(WORKFLOW), "ada").id
+        )
         assert [a.verdict for a in made.actions] == ["new", "new", "new"]
         assert pq.read_table(tmp_path / "out" / "often").to_pylist() == [{"word": "tide", "n": 2}]
         assert "rows" in mill.catalog.read_log(1)
@@ -69,5 +71,7 @@ def test_an_action_of_each_kind_is_computed_once(
             raise AssertionError("the engine was called")
 
         monkeypatch.setattr(type(mill.engine), "run_task", never)
-        again = mill.workshop.complete_submission(mill.workshop.submit_workflow(json.dumps(WORKFLOW), "bob").id)
+        again = mill.oneshot_service.complete_submission(
+            mill.oneshot_service.submit_workflow(json.dumps(WORKFLOW), "bob").id
+        )
         assert {a.verdict for a in again.actions} == {"reused"}

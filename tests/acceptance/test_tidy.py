@@ -86,9 +86,9 @@ def test_a_channel_that_somebody_compacts_is_left_to_it(mill: Mill, tmp_path: Pa
     run = mill.catalog.request_run(RunKind.COMPACTION, "events")
     mill.catalog.claim_run(run.id, ClaimRequest(), owner="another", lease=30)
     done = mill.tidy("events")
-    assert (done.folded, done.rebased, done.problems) == ((), (), ())
+    assert (done.minor_compactions, done.major_compactions, done.problems) == ((), (), ())
     mill.catalog.kill_run(run.id)
-    assert mill.tidy("events").folded
+    assert mill.tidy("events").minor_compactions
 
 
 def test_a_compaction_that_fails_is_a_problem_and_no_more(
@@ -126,7 +126,7 @@ def consumed(mill: Mill, channel: str) -> tuple[list[int], bool]:
     """What the newest block of `firsts` was made from: the blocks that are known, and whether some are not."""
     newest = next(b for b in mill.catalog.list_blocks("firsts") if b.origin is BlockOrigin.RUN)
     source = next(s for s in trace_block(mill.catalog, newest.id).sources if s.channel == channel)
-    return [b.seq for b in source.blocks], source.forgotten
+    return [b.seq for b in source.blocks], source.expired
 
 
 def test_keeping_the_past_readable(mill: Mill, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_keeping_the_past_readable(mill: Mill, tmp_path: Path) -> None:
     done = VacuumService(mill.executor, grace=AT_ONCE).maintain_channels(
         CHANNELS, compactor, history=HISTORY, keep_since=0
     )
-    assert done.folded
+    assert done.minor_compactions
     assert done.collected.blocks == 0
     assert mill.catalog.read_position("events", seq=3).seq == 3
 

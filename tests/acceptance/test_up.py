@@ -128,6 +128,6 @@ def test_a_server_whose_java_process_is_killed_starts_another_and_catches_up(tmp
         until(lambda: mill.catalog.read_channel("copied").head.seq == 2)
         assert health_of(tmp_path) == 200
         assert {r.state for r in mill.catalog.list_runs()} == {RunState.FINISHED}
-        assert all(r.attempt == 1 + r.lost for r in mill.catalog.list_runs())
+        assert all(r.attempt == 1 + r.lost_attempts for r in mill.catalog.list_runs())
         up.send_signal(signal.SIGTERM)
         assert up.wait(PATIENCE) == 0

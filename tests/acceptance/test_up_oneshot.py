@@ -78,17 +78,17 @@ def test_what_was_finished_when_a_server_died_is_not_computed_again(
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     project(tmp_path)
     with Tidemill.open(tmp_path) as mill:
-        number = mill.workshop.submit_workflow(json.dumps(document()), "ada").id
+        number = mill.oneshot_service.submit_workflow(json.dumps(document()), "ada").id
         with server(tmp_path, "up") as first:
             until(lambda: first.poll() is not None)
         assert first.returncode == -signal.SIGKILL
-        before = mill.workshop.ledger.read_submission(number)
+        before = mill.oneshot_service.dataset_catalog.read_submission(number)
         assert states(before) == [RunState.FINISHED] * 3 + [RunState.RUNNING, RunState.WAITING]
         with server(tmp_path, "up") as second:
-            until(lambda: mill.workshop.ledger.read_submission(number).has_ended)
+            until(lambda: mill.oneshot_service.dataset_catalog.read_submission(number).has_ended)
             second.send_signal(signal.SIGTERM)
             assert second.wait(PATIENCE) == 0
-        after = mill.workshop.ledger.read_submission(number)
+        after = mill.oneshot_service.dataset_catalog.read_submission(number)
         assert states(after) == [RunState.FINISHED] * 5
         assert after.actions[:3] == before.actions[:3]  # the same runs, at the same times
         assert [a.run.attempt for a in after.actions if a.run] == [1, 1, 1, 2, 1]

@@ -15,12 +15,12 @@ from tests.catalog.driver import AT_ONCE
 
 from tidemill.algebra.reference import is_same_bag
 from tidemill.model.block import BlockState
-from tidemill.model.run import UNDER_WAY, RunKind, RunState
+from tidemill.model.run import ACTIVE_STATES, RunKind, RunState
 from tidemill.ports.records import Server
 from tidemill.runtime.inspect.status import read_status
 from tidemill.runtime.maintenance import vacuum
 from tidemill.runtime.maintenance.compaction import Compactor
-from tidemill.runtime.maintenance.service import PAUSED, WISH, MaintenanceRules, MaintenanceService
+from tidemill.runtime.maintenance.service import OVERRIDE, PAUSED, MaintenanceRules, MaintenanceService
 from tidemill.runtime.maintenance.vacuum import MaintenanceResult, VacuumService
 from tidemill.runtime.runs.server import PeriodicTask, ServerIntervals, ServerLoop
 
@@ -59,7 +59,7 @@ def compactions(mill: Mill, state: RunState = RunState.FINISHED) -> int:
 
 
 def due(mill: Mill) -> list[str]:
-    return [c for c in CHANNELS if Compactor(mill.executor, {}, LIMITS).assess_compaction(c).wanted]
+    return [c for c in CHANNELS if Compactor(mill.executor, {}, LIMITS).assess_compaction(c).compaction]
 
 
 def done_in_the_end(mill: Mill, batches: int = BATCHES) -> None:
@@ -138,13 +138,13 @@ def test_what_is_not_automatic_is_done_when_somebody_asks(mill: Mill) -> None:
     asked.run_maintenance()
     asked.maintain_after(mill.catalog.list_blocks())
     assert compactions(mill) == 0
-    assert len(asked.maintain_channels().folded) > 0
+    assert len(asked.maintain_channels().minor_compactions) > 0
     check(mill)
 
 
 def test_a_pause_ends_upkeep_after_the_step_that_is_under_way(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = mill.executor.engine
-    interposed(monkeypatch, engine, "write_view", lambda: mill.catalog.override_settings({WISH: PAUSED}))
+    interposed(monkeypatch, engine, "write_view", lambda: mill.catalog.override_settings({OVERRIDE: PAUSED}))
     kept = upkeep(mill)
     kept.run_maintenance()
     kept.run_maintenance()
@@ -153,18 +153,22 @@ def test_a_pause_ends_upkeep_after_the_step_that_is_under_way(mill: Mill, monkey
     assert all(b.state is not BlockState.COLLECTED for b in mill.catalog.list_blocks(limit=1000))
     check(mill)
     monkeypatch.undo()
-    mill.catalog.override_settings({WISH: None})
+    mill.catalog.override_settings({OVERRIDE: None})
     done_in_the_end(mill)
 
 
 def test_a_compaction_is_killed_while_it_writes(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
     def kill() -> None:
-        (run,) = (r for state in UNDER_WAY for r in mill.catalog.list_runs(state=state))
+        (run,) = (r for state in ACTIVE_STATES for r in mill.catalog.list_runs(state=state))
         mill.catalog.kill_run(run.id)
 
     interposed(monkeypatch, mill.executor.engine, "write_view", kill)
     done = upkeep(mill).maintain_channels(["events"])
-    assert (done.folded, done.rebased, done.problems) == ((), (), ())  # its run says that it was killed
+    assert (done.minor_compactions, done.major_compactions, done.problems) == (
+        (),
+        (),
+        (),
+    )  # its run says that it was killed
     assert compactions(mill, RunState.KILLED) == 1
     check(mill)
     monkeypatch.undo()

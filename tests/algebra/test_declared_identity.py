@@ -33,7 +33,7 @@ def declared(columns: str, query: str, schema: str | None = None) -> Task:
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_column_that_a_query_does_not_read_is_no_part_of_its_identity(query: str) -> None:
     before = declared("city string, amount int", query)
-    assert before.batch_because is None
+    assert before.batch_reason is None
     assert before.compute_identity() == declared("city string, amount int, note string", query).compute_identity()
     assert before.compute_identity() == declared("city string, amount int, note date", query).compute_identity()
 

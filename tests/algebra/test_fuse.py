@@ -49,7 +49,7 @@ def test_what_looks_at_single_rows_of_a_step_is_computed_along_with_it() -> None
     assert list(made.steps) == ["s"]
     (part,) = made.outputs["out"]
     assert isinstance(part, StepSlice)
-    found = [r for r in evaluate_operator(made.steps["s"], ROWS) if all(r[k] for k in part.keep)]
+    found = [r for r in evaluate_operator(made.steps["s"], ROWS) if all(r[k] for k in part.conditions)]
     assert [r[part.columns["ratio"]] for r in found] == [3]
 
 

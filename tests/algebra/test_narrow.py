@@ -22,7 +22,7 @@ FIRST = to_expression("r <= 2")
 def kept(op: Operator) -> str | None:
     while not isinstance(op, WindowFunction):
         op = op.child  # type: ignore[union-attr]
-    return None if op.keep is None else op.keep.text
+    return None if op.condition is None else op.condition.text
 
 
 def test_a_filter_becomes_part_of_the_window() -> None:

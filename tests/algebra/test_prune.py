@@ -53,7 +53,7 @@ def test_both_sides_of_a_join_give_their_keys() -> None:
 
 
 def test_of_what_only_has_to_be_there_the_keys_are_enough() -> None:
-    met = Join(A, B, JoinKind.ANTI, (("k", "j"),), safe=True)
+    met = Join(A, B, JoinKind.ANTI, (("k", "j"),), null_safe=True)
     assert read(select_columns(met, ("v",))) == {"a": {("k", "v")}, "b": {("j",)}}
 
 
@@ -76,7 +76,7 @@ def test_a_window_needs_what_it_ranks_by_and_keeps() -> None:
     ranked = NamedExpression("r", to_expression("rank() OVER (PARTITION BY k ORDER BY v)"))
     window = WindowFunction(A, ("k",), (ranked,))
     assert read(select_columns(window, ("r",))) == {"a": {("k", "v")}}
-    assert read(select_columns(replace(window, keep=to_expression("x > 0")), ("r",))) == {"a": {("k", "v", "x")}}
+    assert read(select_columns(replace(window, condition=to_expression("x > 0")), ("r",))) == {"a": {("k", "v", "x")}}
 
 
 def test_the_children_of_a_union_keep_the_same_columns() -> None:

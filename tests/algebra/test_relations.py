@@ -21,7 +21,7 @@ from tidemill.model.change import Patch, Rows
 from tidemill.model.task import Refresh, Sql
 
 SOURCES = {
-    "clicks": SourceTable({"user": "BIGINT", "site": "STRING", "n": "INT", "tags": "ARRAY<STRING>"}, append=True),
+    "clicks": SourceTable({"user": "BIGINT", "site": "STRING", "n": "INT", "tags": "ARRAY<STRING>"}, append_only=True),
     "pages": SourceTable({"url": "STRING", "site": "STRING", "size": "INT"}, keys=("url",)),
     "sites": SourceTable({"site": "STRING", "owner": "STRING"}, keys=("site",)),
     "maps": SourceTable({"id": "INT", "m": "MAP<STRING, INT>", "s": "STRUCT<x: INT>"}),
@@ -243,8 +243,8 @@ def test_what_is_not_incremental_runs_as_its_text() -> None:
     made.derive("seen", made.relation("clicks").select("site", at="current_timestamp()"))
     (task,) = made.declared().list_tasks()
     assert isinstance(task.variant.code, Sql)
-    assert task.batch_because is not None
-    assert "current_timestamp()" in task.batch_because
+    assert task.batch_reason is not None
+    assert "current_timestamp()" in task.batch_reason
 
 
 def test_a_function_of_what_is_not_known_is_refused() -> None:

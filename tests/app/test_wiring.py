@@ -64,8 +64,8 @@ def compactions(mill: Tidemill) -> int:
 
 @pytest.mark.parametrize("by_server", [False, True])
 def test_no_run_waits_for_upkeep(mill: Tidemill, monkeypatch: pytest.MonkeyPatch, by_server: bool) -> None:
-    eager = replace(mill.upkeep.rules, limits=CompactionLimits(fan=2, floor=4, small_file=720))
-    mill.upkeep = replace(mill.upkeep, rules=eager)
+    eager = replace(mill.maintenance.rules, limits=CompactionLimits(fan=2, floor=4, small_file=720))
+    mill.maintenance = replace(mill.maintenance, rules=eager)
     starting = Starting(mill.engine.write_view)
     monkeypatch.setattr(mill.engine, "write_view", starting)
     for number in range(8):
@@ -78,6 +78,6 @@ def test_no_run_waits_for_upkeep(mill: Tidemill, monkeypatch: pytest.MonkeyPatch
     assert compactions(mill) == 0
     assert len(mill.rows("words")) == 8
     starting.go.set()
-    mill.upkeep.finish()
+    mill.maintenance.finish()
     assert compactions(mill) > 0
     assert len(mill.rows("words")) == 8

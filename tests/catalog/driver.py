@@ -10,7 +10,7 @@ from tidemill.model.block import Block, BlockKind, DataFile
 from tidemill.model.channel import Channel, ChannelRole
 from tidemill.model.flow import BoundFlow
 from tidemill.model.identity import compute_identity
-from tidemill.model.provenance import NOTHING, Provenance
+from tidemill.model.provenance import EMPTY_PROVENANCE, Provenance
 from tidemill.model.run import (
     ClaimRequest,
     Consumption,
@@ -93,7 +93,7 @@ class Driver:
     def run_flow_with(self, ddl: str) -> Block:
         """Run the flow; what it writes has another schema."""
         claim = self.open_flow()
-        (slot,) = claim.slots.values()
+        (slot,) = claim.reservations.values()
         made = (filled(claim, slot, Schema.from_ddl(ddl)),)
         return self.catalog.commit_run(claim, RunOutcome(made, tuple(moves_of(claim))))[0]
 
@@ -130,7 +130,7 @@ class Driver:
 
 
 def inserting(channel: str = "a", key: str | None = None, kind: BlockKind = BlockKind.DELTA) -> ClaimRequest:
-    return ClaimRequest(slots=(ReservationRequest(None, channel, kind, () if key is None else (key,)),))
+    return ClaimRequest(reservations=(ReservationRequest(None, channel, kind, () if key is None else (key,)),))
 
 
 def file_of(claim: RunClaim, slot: Reservation) -> DataFile:
@@ -140,12 +140,14 @@ def file_of(claim: RunClaim, slot: Reservation) -> DataFile:
 def filled(claim: RunClaim, slot: Reservation, schema: Schema = SCHEMA) -> WrittenBlock:
     seen = Provenance.from_pathways({(channel,): [span.upto.seq] for (_, channel), span in claim.spans.items()})
     return WrittenBlock(
-        slot, schema, (file_of(claim, slot),), compute_identity(claim.directory, slot.seq), NOTHING, seen
+        slot, schema, (file_of(claim, slot),), compute_identity(claim.directory, slot.seq), EMPTY_PROVENANCE, seen
     )
 
 
 def outcome(claim: RunClaim, moves: Iterable[Consumption] = (), log: str = "") -> RunOutcome:
-    return RunOutcome(tuple(filled(claim, slot) for slot in claim.slots.values()), tuple(moves), {"seconds": 1}, log)
+    return RunOutcome(
+        tuple(filled(claim, slot) for slot in claim.reservations.values()), tuple(moves), {"seconds": 1}, log
+    )
 
 
 def moves_of(claim: RunClaim, binding: BoundFlow = COPY) -> list[Consumption]:
@@ -163,7 +165,7 @@ def fold(
     channel: str,
     since: int,
     seq: int,
-    source: Provenance = NOTHING,
+    source: Provenance = EMPTY_PROVENANCE,
     files: Sequence[DataFile] | None = None,
 ) -> Block:
     own = (DataFile(f"{claim.directory}/fold.parquet", rows=4, bytes=20),)

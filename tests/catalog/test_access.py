@@ -78,7 +78,7 @@ def test_what_is_close_is_not_it(accounts: AccountCatalog) -> None:
 
 
 def test_a_token_ends_when_it_should(accounts: AccountCatalog, clock: FakeClock) -> None:
-    issued = accounts.issue_token("ann", lasts=60.0)
+    issued = accounts.issue_token("ann", seconds=60.0)
     clock.now += 59
     assert holder(accounts, issued.text) == "ann"
     clock.now += 1

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.cli.program import Program
 
-from tidemill.app.settings import FILE
+from tidemill.app.settings import SETTINGS_FILE
 from tidemill.app.wiring import Tidemill
 from tidemill.ports.records import RECOVERING, Server
 
@@ -70,7 +70,7 @@ def test_without_a_project_the_machine_is_checked(tidemill: Program) -> None:
     ],
 )
 def test_each_problem_is_named(started: Program, settings: str, broken: str) -> None:
-    (started.project / FILE).write_text(settings)
+    (started.project / SETTINGS_FILE).write_text(settings)
     ended = started("doctor", "--no-spark", "--json")
     assert ended.code == 1
     assert list(problems(ended.document)) == [broken]

@@ -8,9 +8,9 @@ import pytest
 from tests.cli.program import Program
 
 from tidemill.app.project import load_project
-from tidemill.app.settings import FILE, Settings
+from tidemill.app.settings import SETTINGS_FILE, Settings
 
-MADE = {FILE, "workflow.py", "orders.csv", ".gitignore"}
+MADE = {SETTINGS_FILE, "workflow.py", "orders.csv", ".gitignore"}
 
 
 def test_makes_a_project_whose_workflow_loads(tidemill: Program) -> None:
@@ -24,7 +24,7 @@ def test_makes_a_project_whose_workflow_loads(tidemill: Program) -> None:
 
 def test_the_settings_shown_are_the_defaults(tidemill: Program) -> None:
     tidemill.well("init", tidemill.project)
-    text = (tidemill.project / FILE).read_text()
+    text = (tidemill.project / SETTINGS_FILE).read_text()
     assert Settings.model_validate(tomllib.loads(text)) == Settings()
     stated = re.sub(r"^# (?=[a-z]+ = )", "", text, flags=re.MULTILINE)
     assert stated != text

@@ -19,7 +19,7 @@ def printed(console: Console) -> str:
 
 
 def test_work_that_takes_a_while_is_shown(screen: Console) -> None:
-    with ProgressBar(screen, patience=0) as bar:
+    with ProgressBar(screen, show_after=0) as bar:
         bar("reading [orders].csv", 0.5)
         assert bar.shown.wait(10)
     assert "reading [orders].csv" in printed(screen)
@@ -27,13 +27,13 @@ def test_work_that_takes_a_while_is_shown(screen: Console) -> None:
 
 
 def test_quick_work_is_not(screen: Console) -> None:
-    with ProgressBar(screen, patience=3600) as bar:
+    with ProgressBar(screen, show_after=3600) as bar:
         bar("reading", 0.5)
     assert printed(screen) == ""
 
 
 def test_nothing_is_shown_where_nobody_looks() -> None:
     console = Console(file=io.StringIO(), force_terminal=False)
-    with ProgressBar(console, patience=0) as bar:
+    with ProgressBar(console, show_after=0) as bar:
         bar("reading", 0.5)
     assert printed(console) == ""

@@ -20,7 +20,7 @@ RUN = "from tidemill.cli import main; main()"
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("shop"), options=replace(OPTIONS, listen=60.0)) as found:
+    with served(tmp_path_factory.mktemp("shop"), options=replace(OPTIONS, stream_seconds=60.0)) as found:
         yield found
 
 

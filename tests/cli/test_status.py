@@ -37,7 +37,7 @@ def test_a_flow_that_never_ran_is_behind_everything(driver: Driver) -> None:
     driver.insert("a")
     driver.insert("b")
     assert behind(driver) == {"a": 2, "b": 1}
-    assert (copying(driver).last, copying(driver).waiting) == (None, ("a", "b"))
+    assert (copying(driver).last, copying(driver).pending_channels) == (None, ("a", "b"))
 
 
 def test_a_run_consumes_what_there_was(driver: Driver) -> None:
@@ -47,13 +47,13 @@ def test_a_run_consumes_what_there_was(driver: Driver) -> None:
     assert behind(driver) == {"a": 0, "b": 1}
     last = copying(driver).last
     assert last is not None
-    assert (last.state, copying(driver).waiting) == (RunState.FINISHED, ("b",))
+    assert (last.state, copying(driver).pending_channels) == (RunState.FINISHED, ("b",))
 
 
 def test_a_failed_run_consumes_nothing(driver: Driver) -> None:
     driver.insert("a")
     claim = driver.open_flow()
-    driver.catalog.fail_run(claim.run.id, claim.run.fence, error="no")
+    driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="no")
     assert behind(driver) == {"a": 1, "b": 0}
     last = copying(driver).last
     assert last is not None

@@ -36,7 +36,7 @@ def data_in(directory: Path) -> set[str]:
 def keep_house(program: Program) -> None:
     """What `up` and `work` do within seconds of their start, and every minute."""
     with Tidemill.open(program.project) as mill:
-        mill.upkeep.run_maintenance()
+        mill.maintenance.run_maintenance()
 
 
 def test_foreign_files_beside_the_blocks_stay(filled: Program) -> None:

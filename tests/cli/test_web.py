@@ -39,25 +39,25 @@ def looking(shop: Served, name: str, role: UserRole) -> Viewer:
 )
 def test_who_may_act_where(shop: Served, name: str, role: UserRole, acts: bool, there: bool) -> None:
     someone = looking(shop, name, role)
-    assert (someone.name, someone.acts) == (name, acts)
+    assert (someone.name, someone.can_act_somewhere) == (name, acts)
     if there:
-        someone.permit("shop")
+        someone.check_permission("shop")
     else:
         with pytest.raises(Forbidden):
-            someone.permit("shop")
+            someone.check_permission("shop")
 
 
 def test_what_belongs_to_nothing_is_the_admins(shop: Served) -> None:
-    looking(shop, "admin", UserRole.ADMIN).permit(None)
+    looking(shop, "admin", UserRole.ADMIN).check_permission(None)
     with pytest.raises(Forbidden):
-        looking(shop, "owner", UserRole.OPERATOR).permit(None)
+        looking(shop, "owner", UserRole.OPERATOR).check_permission(None)
 
 
 def test_what_is_done_is_written_down_with_its_outcome(shop: Served) -> None:
     someone = looking(shop, "owner", UserRole.OPERATOR)
-    with someone.recorded("run words"):
+    with someone.record_action("run words"):
         (entry,) = shop.access.accounts.list_audit_entries()
         assert (entry.user, entry.token, entry.action, entry.outcome) == ("owner", "t1", "PAGE run words", None)
-    with pytest.raises(Conflict), someone.recorded("kill run 1"):
+    with pytest.raises(Conflict), someone.record_action("kill run 1"):
         raise Conflict("it has ended")
     assert [e.outcome for e in shop.access.accounts.list_audit_entries()] == [409, 200]

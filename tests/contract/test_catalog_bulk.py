@@ -19,7 +19,9 @@ def test_a_laid_history_can_be_read_and_goes_on(driver: Driver, monkeypatch: pyt
     blocks = driver.catalog.read_base_and_deltas("a", 100)
     assert [b.seq for b in blocks] == list(range(10))
     for before, after in pairwise(blocks):
-        assert link_block(ChannelPosition(before.seq, before.reached, before.content), after) == after
+        assert (
+            link_block(ChannelPosition(before.seq, before.channel_provenance, before.content_identity), after) == after
+        )
     assert blocks[-1] == last
     channel = driver.catalog.read_channel("a")
     assert (channel.blocks, channel.rows, channel.reserved) == (10, 2 + 7 + 2, 0)

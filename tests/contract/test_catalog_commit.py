@@ -9,9 +9,9 @@ import pytest
 from tests.catalog.driver import COPY, SCHEMA, Driver, file_of, filled, inserting, moves_of, outcome
 
 from tidemill.errors import Conflict, InsertUnderWay
-from tidemill.model.block import BEGINNING, Block, BlockKind, BlockOrigin, BlockState, ChannelPosition
-from tidemill.model.identity import EMPTY, compute_identity
-from tidemill.model.provenance import NOTHING, Provenance
+from tidemill.model.block import INITIAL_POSITION, Block, BlockKind, BlockOrigin, BlockState, ChannelPosition
+from tidemill.model.identity import EMPTY_IDENTITY, compute_identity
+from tidemill.model.provenance import EMPTY_PROVENANCE, Provenance
 from tidemill.model.run import RunOutcome, RunState
 from tidemill.model.schema import Schema
 
@@ -24,9 +24,14 @@ def test_a_channel_starts_with_an_empty_base(driver: Driver) -> None:
         BlockOrigin.FIRST,
         BlockState.FILLED,
     )
-    assert (first.files, first.identity, first.content, first.reached) == ((), EMPTY, EMPTY, NOTHING)
+    assert (first.files, first.identity, first.content_identity, first.channel_provenance) == (
+        (),
+        EMPTY_IDENTITY,
+        EMPTY_IDENTITY,
+        EMPTY_PROVENANCE,
+    )
     assert (first.version, first.schema) == (None, SCHEMA)
-    assert driver.catalog.read_channel("a").head == BEGINNING
+    assert driver.catalog.read_channel("a").head == INITIAL_POSITION
 
 
 def test_an_insert_is_dated_and_placed(driver: Driver) -> None:
@@ -35,14 +40,14 @@ def test_an_insert_is_dated_and_placed(driver: Driver) -> None:
     version = block.version
     assert version == driver.clock.now * 1_000_000 + 1  # the fence took the reading before
     dated = Provenance.from_pathways({("a",): [version]})
-    assert (block.since, block.source, block.target, block.reached) == (0, NOTHING, dated, dated)
-    assert block.content == compute_identity(EMPTY, block.identity)
-    assert (block.files, block.schema) == ((file_of(claim, claim.slots[None, "a"]),), SCHEMA)
+    assert (block.since, block.source, block.target, block.channel_provenance) == (0, EMPTY_PROVENANCE, dated, dated)
+    assert block.content_identity == compute_identity(EMPTY_IDENTITY, block.identity)
+    assert (block.files, block.schema) == ((file_of(claim, claim.reservations[None, "a"]),), SCHEMA)
     assert (block.origin, block.run, block.state) == (BlockOrigin.INSERT, claim.run.id, BlockState.FILLED)
     assert driver.catalog.read_block(block.id) == block
     assert driver.catalog.list_written_blocks(claim.run.id) == [block]
     channel = driver.catalog.read_channel("a")
-    assert channel.head == ChannelPosition(1, block.reached, block.content)
+    assert channel.head == ChannelPosition(1, block.channel_provenance, block.content_identity)
     assert (channel.blocks, channel.rows, channel.bytes, channel.reserved) == (2, 2, 10, 0)
     run = driver.catalog.read_run(claim.run.id)
     assert (run.state, run.finished, run.stats) == (RunState.FINISHED, driver.clock.now, {"seconds": 1})
@@ -54,7 +59,7 @@ def test_an_insert_is_dated_and_placed(driver: Driver) -> None:
 def test_a_base_replaces_what_the_channel_reflected(driver: Driver) -> None:
     driver.insert()
     block = driver.insert(kind=BlockKind.BASE)
-    assert (block.since, block.content, block.reached) == (None, block.identity, block.target)
+    assert (block.since, block.content_identity, block.channel_provenance) == (None, block.identity, block.target)
     assert driver.seqs() == [2]
 
 
@@ -62,7 +67,7 @@ def test_a_derived_block_keeps_its_own_provenance(driver: Driver) -> None:
     driver.insert("a")
     (block,) = driver.run_flow()
     assert (block.version, block.origin, block.task) == (None, BlockOrigin.RUN, "copying")
-    assert block.target == block.reached == Provenance.from_pathways({("a",): [1], ("b",): [0]})
+    assert block.target == block.channel_provenance == Provenance.from_pathways({("a",): [1], ("b",): [0]})
     assert driver.catalog.read_channel("d").channel.schema == SCHEMA
 
 
@@ -72,7 +77,7 @@ def test_the_head_waits_for_reserved_slots(driver: Driver) -> None:
     assert (waiting.state, waiting.since, waiting.version) == (BlockState.FILLED, None, None)
     assert (driver.head(), driver.seqs()) == (0, [0])
     assert driver.catalog.list_deltas("a", 0, 9) == []
-    assert driver.catalog.read_position("a", seq=2) == BEGINNING
+    assert driver.catalog.read_position("a", seq=2) == INITIAL_POSITION
     driver.commit(first)
     assert (driver.head(), driver.seqs()) == (2, [0, 1, 2])
     driver.commit(third)
@@ -90,7 +95,7 @@ def test_the_head_passes_cancelled_slots(driver: Driver, ending: str) -> None:
     assert driver.head() == 1
     driver.clock.now += 59
     {
-        "fail": lambda: driver.catalog.fail_run(lost.run.id, lost.run.fence, error="x"),
+        "fail": lambda: driver.catalog.fail_run(lost.run.id, lost.run.fencing_token, error="x"),
         "kill": lambda: driver.catalog.kill_run(lost.run.id),
         "reclaim": driver.catalog.reclaim_expired_runs,
     }[ending]()
@@ -103,8 +108,8 @@ def check_links(blocks: list[Block]) -> None:
     for before, after in pairwise(blocks):
         assert after.since == before.seq
         assert after.version > before.version
-        assert after.source == before.reached
-        assert after.content == compute_identity(before.content, after.identity)
+        assert after.source == before.channel_provenance
+        assert after.content_identity == compute_identity(before.content_identity, after.identity)
 
 
 def test_versions_increase_though_the_clock_goes_back(driver: Driver) -> None:
@@ -115,7 +120,7 @@ def test_versions_increase_though_the_clock_goes_back(driver: Driver) -> None:
 
 def test_every_slot_must_be_filled_and_no_other(driver: Driver) -> None:
     claim, other = driver.open_insert(), driver.open_insert()
-    mine, foreign = (filled(c, c.slots[None, "a"]) for c in (claim, other))
+    mine, foreign = (filled(c, c.reservations[None, "a"]) for c in (claim, other))
     for wrong in ((), (mine, foreign), (foreign,), (mine, mine)):
         with pytest.raises(Conflict, match="write exactly the reserved blocks"):
             driver.catalog.commit_run(claim, RunOutcome(wrong))
@@ -127,7 +132,7 @@ def test_every_slot_must_be_filled_and_no_other(driver: Driver) -> None:
 def test_a_schema_that_was_not_declared_is_that_of_the_newest_visible_block(driver: Driver) -> None:
     old, new = driver.open_insert("d"), driver.open_insert("d")
     wider = Schema.from_ddl("x int, y string")
-    driver.catalog.commit_run(new, RunOutcome((filled(new, new.slots[None, "d"], wider),)))
+    driver.catalog.commit_run(new, RunOutcome((filled(new, new.reservations[None, "d"], wider),)))
     assert driver.catalog.read_channel("d").channel.schema is None
     driver.commit(old)
     assert driver.catalog.read_channel("d").channel.schema == wider
@@ -135,7 +140,7 @@ def test_a_schema_that_was_not_declared_is_that_of_the_newest_visible_block(driv
 
 def test_a_block_may_be_empty(driver: Driver) -> None:
     claim = driver.open_insert()
-    nothing = replace(filled(claim, claim.slots[None, "a"]), files=())
+    nothing = replace(filled(claim, claim.reservations[None, "a"]), files=())
     (block,) = driver.catalog.commit_run(claim, RunOutcome((nothing,)))
     assert (block.files, driver.head()) == ((), 1)
 
@@ -156,7 +161,7 @@ def test_an_insert_key_is_used_once(driver: Driver) -> None:
 
 def test_a_key_is_free_again_when_its_run_failed(driver: Driver) -> None:
     claim = driver.open_insert(key="k", attempts=2)
-    driver.catalog.fail_run(claim.run.id, claim.run.fence, error="x", retry_in=0)
+    driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="x", retry_in=0)
     driver.commit(driver.claim(claim.run.id, inserting(key="k")))
     assert driver.catalog.find_inserted_blocks("a", ["k"])["k"].seq == 2
 
@@ -203,9 +208,9 @@ def test_a_new_cursor_starts_at_the_beginning(driver: Driver) -> None:
 def test_a_failed_run_moves_no_cursor(driver: Driver) -> None:
     driver.insert("a")
     claim = driver.open_flow(attempts=2)
-    driver.catalog.fail_run(claim.run.id, claim.run.fence, error="x", retry_in=0)
+    driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="x", retry_in=0)
     assert driver.catalog.read_cursors() == []
-    assert driver.open_flow(COPY).spans["copying", "a"].since == BEGINNING
+    assert driver.open_flow(COPY).spans["copying", "a"].since == INITIAL_POSITION
 
 
 def test_readings_tell_who_read_what(driver: Driver) -> None:

@@ -71,7 +71,7 @@ def test_what_is_kept_is_what_a_first_look_finds(driver: Driver, seed: int) -> N
         step(driver, random)
         kept = driver.catalog.read_flow_statistics()
         assert kept == SqlCatalogReader(driver.catalog._engine).read_flow_statistics()
-        seen |= {(f.seconds, f.began, f.period) for f in kept.values()}
+        seen |= {(f.seconds, f.last_start, f.period) for f in kept.values()}
     assert len(seen) > 3
 
 

@@ -14,12 +14,16 @@ from tidemill.model.view import DeltaChain, build_snapshot
 def test_a_fold_stands_at_the_place_of_its_last_delta(driver: Driver) -> None:
     first, _, third = (driver.insert() for _ in range(3))
     claim = driver.open_compaction()
-    made = driver.catalog.commit_compaction(claim, fold(claim, "a", 1, 3, first.reached), log="done")
+    made = driver.catalog.commit_compaction(claim, fold(claim, "a", 1, 3, first.channel_provenance), log="done")
     assert (made.seq, made.since, made.kind, made.origin) == (3, 1, BlockKind.DELTA, BlockOrigin.COMPACTION)
-    assert (made.reached, made.content, made.version) == (third.reached, third.content, third.version)
-    assert apply_delta(first.reached, made.source, made.target) == third.reached
+    assert (made.channel_provenance, made.content_identity, made.version) == (
+        third.channel_provenance,
+        third.content_identity,
+        third.version,
+    )
+    assert apply_delta(first.channel_provenance, made.source, made.target) == third.channel_provenance
     assert driver.head() == 3
-    assert driver.catalog.read_position("a", seq=3).content == third.content
+    assert driver.catalog.read_position("a", seq=3).content_identity == third.content_identity
 
 
 def test_readers_take_the_fold_or_the_deltas_inside(driver: Driver) -> None:
@@ -51,7 +55,7 @@ def test_a_base_can_stand_where_only_a_fold_is_left(driver: Driver) -> None:
     driver.catalog.collect_blocks([first.id, second.id])
     assert driver.catalog.purge_blocks() == sorted(f.path for b in (first, second) for f in b.files)
     made = driver.compact("a", 2)
-    assert (made.content, made.reached) == (second.content, second.reached)
+    assert (made.content_identity, made.channel_provenance) == (second.content_identity, second.channel_provenance)
 
 
 def test_a_fold_can_share_files(driver: Driver) -> None:

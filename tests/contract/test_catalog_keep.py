@@ -19,14 +19,18 @@ def test_a_compacted_base_stands_beside_the_deltas(driver: Driver) -> None:
     claim = driver.open_compaction()
     made = driver.catalog.commit_compaction(claim, base(claim, "a", 2), log="done")
     assert (made.seq, made.kind, made.origin, made.since) == (2, BlockKind.BASE, BlockOrigin.COMPACTION, None)
-    assert (made.identity, made.content) == (second.content, second.content)
-    assert (made.target, made.reached, made.version) == (second.reached, second.reached, second.version)
+    assert (made.identity, made.content_identity) == (second.content_identity, second.content_identity)
+    assert (made.target, made.channel_provenance, made.version) == (
+        second.channel_provenance,
+        second.channel_provenance,
+        second.version,
+    )
     assert driver.catalog.read_run(claim.run.id).state is RunState.FINISHED
     assert driver.catalog.read_log(claim.run.id) == "done"
     assert [(b.seq, b.kind) for b in driver.catalog.read_base_and_deltas("a", 3)] == [(2, "base"), (3, "delta")]
     assert [b.seq for b in driver.catalog.read_base_and_deltas("a", 1)] == [0, 1]
     assert [b.seq for b in driver.catalog.list_deltas("a", 0, 3)] == [1, 2, 3]
-    assert driver.catalog.read_position("a", seq=2).content == second.content
+    assert driver.catalog.read_position("a", seq=2).content_identity == second.content_identity
     channel = driver.catalog.read_channel("a")
     assert (channel.head.seq, channel.blocks, channel.rows) == (3, 5, 3 * 2 + 4)
 
@@ -84,7 +88,7 @@ def test_collecting_hides_and_keeps_the_description(driver: Driver) -> None:
     driver.compact("a", 2)
     driver.catalog.collect_blocks([block.id])
     kept = driver.catalog.read_block(block.id)
-    assert (kept.state, kept.content) == (BlockState.COLLECTED, block.content)
+    assert (kept.state, kept.content_identity) == (BlockState.COLLECTED, block.content_identity)
     assert [b.seq for b in driver.catalog.list_deltas("a", 0, 2)] == [2]
     assert [(b.seq, b.kind) for b in driver.catalog.list_filled_blocks("a")] == [(0, "base"), (2, "delta"), (2, "base")]
     assert driver.catalog.find_inserted_blocks("a", ["k"]) == {"k": kept}
@@ -123,7 +127,7 @@ def test_a_collected_point_is_still_a_position(driver: Driver) -> None:
     driver.insert()
     driver.compact("a", 2)
     driver.catalog.collect_blocks([block.id])
-    assert driver.catalog.read_position("a", seq=1).content == block.content
+    assert driver.catalog.read_position("a", seq=1).content_identity == block.content_identity
     assert driver.catalog.read_position("a", version=block.version).seq == 1
     assert [b.seq for b in driver.catalog.read_base_and_deltas("a", 1)] == [0]
 
@@ -154,7 +158,7 @@ def test_blocks_that_share_files_can_go_together(driver: Driver) -> None:
 def test_only_filled_blocks_are_collected(driver: Driver) -> None:
     block = driver.insert()
     claim = driver.open_insert()
-    reserved = claim.slots[None, "a"].block
+    reserved = claim.reservations[None, "a"].block
     with pytest.raises(Conflict, match=f"block {reserved} is reserved"):
         driver.catalog.collect_blocks([block.id, reserved])
     assert driver.catalog.read_block(block.id) == block
@@ -185,7 +189,7 @@ def test_collecting_a_great_many(driver: Driver, monkeypatch: pytest.MonkeyPatch
 
 def test_files_of_open_runs_are_in_active_directories(driver: Driver) -> None:
     claim = driver.open_insert()
-    path = file_of(claim, claim.slots[None, "a"]).path
+    path = file_of(claim, claim.reservations[None, "a"]).path
     assert any(path.startswith(f"{d}/") for d in driver.catalog.list_active_directories())
     driver.commit(claim)
     assert driver.catalog.list_active_directories() == set()

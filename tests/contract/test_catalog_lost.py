@@ -13,7 +13,7 @@ from tidemill.catalog import SqlCatalog, runs
 from tidemill.errors import Conflict, InsertUnderWay
 from tidemill.model.block import BlockKind
 from tidemill.model.flow import BoundFlow
-from tidemill.model.run import LOST, RunClaim, RunKind, RunState, build_claim_request
+from tidemill.model.run import MAX_LOST_ATTEMPTS, RunClaim, RunKind, RunState, build_claim_request
 from tidemill.model.task import ReadMode
 from tidemill.model.trigger import AllOfTrigger, DataTrigger, LagTrigger, RunTrigger, Trigger
 from tidemill.model.workflow import WorkflowSpec
@@ -33,11 +33,11 @@ def fire(driver: Driver) -> list[int]:
     ]
 
 
-def lose(driver: Driver, run: int, binding: BoundFlow = COPY, times: int = LOST + 1) -> RunState:
+def lose(driver: Driver, run: int, binding: BoundFlow = COPY, times: int = MAX_LOST_ATTEMPTS + 1) -> RunState:
     """Claim a run so many times, and lose each attempt."""
     for _ in range(times):
         claim = driver.claim(run, build_claim_request(binding))
-        driver.catalog.fail_run(run, claim.run.fence, error="the engine is gone", retry_in=0.0, lost=True)
+        driver.catalog.fail_run(run, claim.run.fencing_token, error="the engine is gone", retry_in=0.0, is_lost=True)
     return driver.catalog.read_run(run).state
 
 
@@ -54,14 +54,14 @@ def test_lost_attempts_do_not_use_up_those_of_the_tasks(driver: Driver) -> None:
     states = []
     for _ in range(2):
         claim = driver.claim(run, build_claim_request(COPY))
-        states.append(driver.catalog.fail_run(run, claim.run.fence, error="bad", retry_in=0.0).state)
+        states.append(driver.catalog.fail_run(run, claim.run.fencing_token, error="bad", retry_in=0.0).state)
     assert states == [RunState.READY, RunState.FAILED]
-    assert (driver.catalog.read_run(run).attempt, driver.catalog.read_run(run).lost) == (4, 2)
+    assert (driver.catalog.read_run(run).attempt, driver.catalog.read_run(run).lost_attempts) == (4, 2)
 
 
 def test_a_run_that_is_lost_again_and_again_fails(driver: Driver) -> None:
     run = driver.request(RunKind.FLOW, "copy", attempts=9)
-    assert lose(driver, run, times=LOST) is RunState.READY
+    assert lose(driver, run, times=MAX_LOST_ATTEMPTS) is RunState.READY
     assert lose(driver, run, times=1) is RunState.FAILED
 
 
@@ -69,7 +69,7 @@ def test_a_run_whose_server_died_lost_an_attempt(driver: Driver) -> None:
     claim = driver.open_flow()
     driver.clock.now += LEASE
     (given_up,) = driver.catalog.reclaim_expired_runs()
-    assert (given_up.id, given_up.state, given_up.lost) == (claim.run.id, RunState.READY, 1)
+    assert (given_up.id, given_up.state, given_up.lost_attempts) == (claim.run.id, RunState.READY, 1)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_what_the_tasks_got_wrong_waits_for_new_data(driver: Driver) -> None:
     driver.insert("a")
     (run,) = fire(driver)
     claim = driver.claim(run, build_claim_request(COPY))
-    driver.catalog.fail_run(run, claim.run.fence, error="bad word")
+    driver.catalog.fail_run(run, claim.run.fencing_token, error="bad word")
     assert waits(driver) == []
     driver.insert("a")
     assert len(fire(driver)) == 1

@@ -15,7 +15,7 @@ from tests.catalog.driver import COPY, LEASE, WORKFLOW, Driver, FakeClock, inser
 from tidemill.catalog import open_catalog
 from tidemill.errors import Conflict, LeaseLost
 from tidemill.model.block import Block, BlockKind, BlockState, ChannelPosition, link_block
-from tidemill.model.run import LOST, RunClaim, RunKind, RunState, build_claim_request
+from tidemill.model.run import MAX_LOST_ATTEMPTS, RunClaim, RunKind, RunState, build_claim_request
 
 ATTEMPTS = 3
 
@@ -44,25 +44,25 @@ class Histories(RuleBasedStateMachine):
         self.directory.cleanup()
 
     def _opened(self, claim: RunClaim) -> RunClaim:
-        (slot,) = claim.slots.values()
+        (slot,) = claim.reservations.values()
         assert slot.seq == len(self.slots[slot.channel])
         self.slots[slot.channel].append(BlockState.RESERVED)
-        assert all(claim.run.fence > fence for fence in self.leases)
-        self.alive[claim.run.fence] = claim
-        self.leases[claim.run.fence] = self.driver.clock.now + LEASE
+        assert all(claim.run.fencing_token > fence for fence in self.leases)
+        self.alive[claim.run.fencing_token] = claim
+        self.leases[claim.run.fencing_token] = self.driver.clock.now + LEASE
         self.ready.pop(claim.run.id, None)
         return claim
 
     def _ended(self, claim: RunClaim, state: BlockState) -> None:
-        (slot,) = claim.slots.values()
+        (slot,) = claim.reservations.values()
         self.slots[slot.channel][slot.seq] = state
-        del self.alive[claim.run.fence]
+        del self.alive[claim.run.fencing_token]
 
     def _given_up(self, claim: RunClaim, again: bool, lost: bool = False) -> None:
         self._ended(claim, BlockState.CANCELLED)
         run, before = claim.run, self.lost.get(claim.run.id, 0)
         given_back = lost and run.kind is RunKind.FLOW
-        if again and (before < LOST if given_back else run.attempt - before < ATTEMPTS):
+        if again and (before < MAX_LOST_ATTEMPTS if given_back else run.attempt - before < ATTEMPTS):
             self.ready[run.id] = run.attempt
         self.lost[run.id] = before + given_back
 
@@ -108,7 +108,7 @@ class Histories(RuleBasedStateMachine):
         if claim is None:
             return
         moves = moves_of(claim)
-        if claim.run.fence not in self.alive or self.leases[claim.run.fence] <= self.driver.clock.now:
+        if claim.run.fencing_token not in self.alive or self.leases[claim.run.fencing_token] <= self.driver.clock.now:
             with pytest.raises(LeaseLost):
                 self.driver.commit(claim, moves)
             return
@@ -120,12 +120,12 @@ class Histories(RuleBasedStateMachine):
     def fail(self, claim: RunClaim | None, again: bool, lost: bool) -> None:
         if claim is None:
             return
-        run, fence = claim.run.id, claim.run.fence
+        run, fence = claim.run.id, claim.run.fencing_token
         if fence not in self.alive:
             with pytest.raises(LeaseLost):
                 self.driver.catalog.fail_run(run, fence, error="x")
             return
-        self.driver.catalog.fail_run(run, fence, error="x", retry_in=0 if again else None, lost=lost)
+        self.driver.catalog.fail_run(run, fence, error="x", retry_in=0 if again else None, is_lost=lost)
         self._given_up(claim, again, lost)
 
     @rule(claim=claims)
@@ -145,9 +145,9 @@ class Histories(RuleBasedStateMachine):
 
     @rule(claim=claims)
     def renew(self, claim: RunClaim | None) -> None:
-        if claim is not None and claim.run.fence in self.alive:
-            self.driver.catalog.renew_lease(claim.run.id, claim.run.fence, lease=LEASE)
-            self.leases[claim.run.fence] = self.driver.clock.now + LEASE
+        if claim is not None and claim.run.fencing_token in self.alive:
+            self.driver.catalog.renew_lease(claim.run.id, claim.run.fencing_token, lease=LEASE)
+            self.leases[claim.run.fencing_token] = self.driver.clock.now + LEASE
 
     @rule(seconds=st.sampled_from([-1.0, 0.000_000_5, LEASE / 2]))
     def wait(self, seconds: float) -> None:
@@ -183,12 +183,14 @@ class Histories(RuleBasedStateMachine):
         newest_base = max(n for n, block in enumerate(visible) if block.kind is BlockKind.BASE)
         assert self.driver.catalog.read_base_and_deltas(channel, 1000) == visible[newest_base:]
         found = self.driver.catalog.read_channel(channel)
-        assert found.head == ChannelPosition(visible[-1].seq, visible[-1].reached, visible[-1].content)
+        assert found.head == ChannelPosition(
+            visible[-1].seq, visible[-1].channel_provenance, visible[-1].content_identity
+        )
         assert found.reserved == self.slots[channel].count(BlockState.RESERVED)
 
     def _check_links(self, visible: list[Block]) -> None:
         for before, after in pairwise(visible):
-            position = ChannelPosition(before.seq, before.reached, before.content)
+            position = ChannelPosition(before.seq, before.channel_provenance, before.content_identity)
             assert link_block(position, after) == after
 
     @invariant()

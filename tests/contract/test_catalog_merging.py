@@ -16,19 +16,19 @@ def test_runs_and_others_pay(driver: Driver) -> None:
     driver.insert("b")
     assert driver.catalog.list_merge_costs() == []
     claim = driver.open_flow()
-    driver.catalog.commit_run(claim, replace(outcome(claim, moves_of(claim)), merged={"b": 0.5}))
+    driver.catalog.commit_run(claim, replace(outcome(claim, moves_of(claim)), merge_seconds={"b": 0.5}))
     driver.catalog.record_merge_costs({"b": 0.25, "a": 1.0})
     assert driver.catalog.list_merge_costs() == [
-        ChannelMergeCost("a", 1, 1.0, asked=1),
-        ChannelMergeCost("b", 2, 0.75, asked=1),
+        ChannelMergeCost("a", 1, 1.0, interactive_reads=1),
+        ChannelMergeCost("b", 2, 0.75, interactive_reads=1),
     ]
-    assert driver.catalog.list_merge_costs(paid=0.8) == [ChannelMergeCost("a", 1, 1.0, asked=1)]
+    assert driver.catalog.list_merge_costs(min_seconds=0.8) == [ChannelMergeCost("a", 1, 1.0, interactive_reads=1)]
 
 
 def test_a_run_that_commits_nothing_has_paid_nothing(driver: Driver) -> None:
     claim = driver.open_flow()
     with pytest.raises(Conflict):
-        driver.catalog.commit_run(claim, replace(outcome(claim, moves_of(claim)), filled=(), merged={"b": 0.5}))
+        driver.catalog.commit_run(claim, replace(outcome(claim, moves_of(claim)), blocks=(), merge_seconds={"b": 0.5}))
     assert driver.catalog.list_merge_costs() == []
 
 
@@ -42,9 +42,9 @@ def test_a_newer_base_begins_anew_and_a_fold_does_not(driver: Driver) -> None:
         driver.insert()
     driver.catalog.record_merge_costs({"a": 1.0})
     driver.catalog.commit_compaction(claim := driver.open_compaction(), fold(claim, "a", 0, 2))
-    assert driver.catalog.list_merge_costs() == [ChannelMergeCost("a", 1, 1.0, asked=1)]
+    assert driver.catalog.list_merge_costs() == [ChannelMergeCost("a", 1, 1.0, interactive_reads=1)]
     known = {"runs": 1}
-    driver.catalog.commit_compaction(claim := driver.open_compaction(), base(claim, "a", 3), rewriting=known)
+    driver.catalog.commit_compaction(claim := driver.open_compaction(), base(claim, "a", 3), rewrite_cost=known)
     assert driver.catalog.list_merge_costs() == [ChannelMergeCost("a", 0, 0.0, known, 1)]
     driver.catalog.record_merge_costs({"a": 1.0})
     driver.insert(kind=BlockKind.BASE)

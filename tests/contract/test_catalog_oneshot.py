@@ -25,7 +25,7 @@ def mill(url: str, tmp_path: Path) -> Iterator[Bench]:
 
 
 def states(mill: Bench, submission: Submission) -> dict[str, RunState]:
-    return {a.key: a.state for a in mill.shop.ledger.read_submission(submission.id).actions}
+    return {a.key: a.state for a in mill.shop.dataset_catalog.read_submission(submission.id).actions}
 
 
 def test_what_is_ready_runs_and_wakes_what_waits_for_it(mill: Bench) -> None:
@@ -41,10 +41,10 @@ def test_what_is_ready_runs_and_wakes_what_waits_for_it(mill: Bench) -> None:
     mill.work(1)
     assert states(mill, made)["4"] is RunState.WAITING
     mill.work()
-    assert mill.shop.ledger.read_submission(made.id).state is RunState.FINISHED
+    assert mill.shop.dataset_catalog.read_submission(made.id).state is RunState.FINISHED
     assert [mill.state(made, key) for key in (1, 2, 3, 4)] == [D.STORED, D.STORED, D.STORED, D.LEAF]
     mill.check(DIAMOND, made)
-    assert all(d.claims == 0 for d in mill.shop.ledger.list_datasets())
+    assert all(d.claims == 0 for d in mill.shop.dataset_catalog.list_datasets())
 
 
 def test_a_run_that_waits_for_others_cannot_be_claimed(mill: Bench) -> None:
@@ -76,7 +76,7 @@ def test_editing_one_action_computes_it_and_what_follows(mill: Bench) -> None:
     edited = mill.run(chain("a", "b2", "c"))
     assert verdicts(edited) == {"1": "reused", "2": "changed", "3": "changed"}
     assert mill.engine.calls == ["a", "b", "c", "b2", "c"]
-    assert "sql was 'b' and is 'b2'" in edited.actions[1].why
+    assert "sql was 'b' and is 'b2'" in edited.actions[1].reason
     mill.check(chain("a", "b2", "c"), edited)
 
 
@@ -86,7 +86,7 @@ def test_what_another_submission_makes_is_awaited_and_made_once(mill: Bench) -> 
     mill.work()
     assert mill.engine.calls == ["a", "b", "c"]
     for made in (first, second):
-        assert mill.shop.ledger.read_submission(made.id).state is RunState.FINISHED
+        assert mill.shop.dataset_catalog.read_submission(made.id).state is RunState.FINISHED
 
 
 def test_force_makes_a_new_generation_that_is_found_afterwards(mill: Bench) -> None:
@@ -131,7 +131,7 @@ def test_what_follows_from_a_failure_fails_and_what_does_not_goes_on(mill: Bench
         "4": RunState.FAILED,
     }
     assert [mill.state(made, key) for key in (2, 4)] == [D.DELETED, D.DELETED]
-    assert all(d.claims == 0 for d in mill.shop.ledger.list_datasets())
+    assert all(d.claims == 0 for d in mill.shop.dataset_catalog.list_datasets())
     again = mill.run(DIAMOND)
     assert verdicts(again) == {"1": "reused", "2": "new", "3": "reused", "4": "new"}
     assert mill.engine.calls.count("a") == 1
@@ -160,7 +160,7 @@ def test_a_killed_run_takes_what_waits_for_it_along(mill: Bench) -> None:
 def test_what_is_evicted_is_made_again_when_it_is_wanted(mill: Bench) -> None:
     made = mill.run(chain("a", "b", "c"))
     freed = mill.shop.build_evictor().free_bytes(sum(mill.dataset(made, k).bytes for k in (1, 2)))
-    assert {g.dataset.name for g in freed.going} == {"a1", "a2"}
+    assert {g.dataset.name for g in freed.evictions} == {"a1", "a2"}
     assert [mill.state(made, k) for k in (1, 2, 3)] == [D.DELETED, D.DELETED, D.LEAF]
     assert mill.leftovers() == set()
     same = mill.submit(chain("a", "b", "c"))
@@ -177,14 +177,14 @@ def test_leaves_and_what_is_claimed_never_make_room(mill: Bench) -> None:
     with pytest.raises(CannotFree, match="delete unneeded leaves"):
         mill.shop.build_evictor().free_bytes(1)
     mill.work()
-    assert {g.dataset.name for g in mill.shop.report_storage(10**9).going} == {"a1", "a2"}
+    assert {g.dataset.name for g in mill.shop.report_storage(10**9).evictions} == {"a1", "a2"}
     assert "all evictable datasets" in mill.shop.report_storage(10**9).problems[0]
     assert mill.shop.build_evictor().delete_evicted() == 0
 
 
 def test_what_was_chosen_to_go_is_rescued_by_whoever_wants_it(mill: Bench) -> None:
     made = mill.run(chain("a", "b"))
-    mill.shop.ledger.evict_datasets([made.actions[0].identity])
+    mill.shop.dataset_catalog.evict_datasets([made.actions[0].identity])
     assert mill.state(made, 1) is D.PROCESSING
     other = mill.submit(chain("a", "b2"))
     assert verdicts(other)["1"] == "reused"
@@ -195,7 +195,7 @@ def test_what_was_chosen_to_go_is_rescued_by_whoever_wants_it(mill: Bench) -> No
 
 
 def test_what_is_wanted_while_it_is_deleted_is_made_again_after_that(mill: Bench) -> None:
-    ledger = mill.shop.ledger
+    ledger = mill.shop.dataset_catalog
     made = mill.run(chain("a", "b"))
     identity = made.actions[0].identity
     ledger.evict_datasets([identity])
@@ -216,10 +216,10 @@ def test_what_is_wanted_while_it_is_deleted_is_made_again_after_that(mill: Bench
 def test_a_deletion_whose_process_died_keeps_nobody_waiting(mill: Bench) -> None:
     made = mill.run(chain("a", "b"))
     middle, leaf = (a.identity for a in made.actions)
-    mill.shop.ledger.evict_datasets([middle])
-    mill.shop.ledger.drop_dataset(leaf)
+    mill.shop.dataset_catalog.evict_datasets([middle])
+    mill.shop.dataset_catalog.drop_dataset(leaf)
     for identity in (middle, leaf):
-        mill.shop.ledger.begin_deletion(identity)
+        mill.shop.dataset_catalog.begin_deletion(identity)
     again = mill.run(chain("a", "b"))
     assert verdicts(again) == {"1": "gone", "2": "gone"}
     mill.check(chain("a", "b"), again)
@@ -275,7 +275,7 @@ def test_what_is_left_of_a_lost_dataset_is_removed(mill: Bench) -> None:
 
 def test_an_unknown_submission_says_which_there_are(mill: Bench) -> None:
     with pytest.raises(NotFound, match="there are none yet"):
-        mill.shop.ledger.read_submission(1)
+        mill.shop.dataset_catalog.read_submission(1)
     mill.submit(chain("a"))
     with pytest.raises(NotFound, match="the newest is 1"):
-        mill.shop.ledger.read_submission(7)
+        mill.shop.dataset_catalog.read_submission(7)

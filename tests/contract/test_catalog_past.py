@@ -30,13 +30,13 @@ def mill(url: str, tmp_path: Path) -> Iterator[Bench]:
 
 
 def remembered(mill: Bench) -> list[int]:
-    return [s.id for s in mill.shop.ledger.list_submissions(limit=1000)]
+    return [s.id for s in mill.shop.dataset_catalog.list_submissions(limit=1000)]
 
 
 def forgotten(mill: Bench, url: str, root: Path) -> ExpiredHistory:
     """A year later."""
     with bench(url, root, later=YEAR) as later:
-        return later.shop.ledger.expire_submissions(90 * DAY)
+        return later.shop.dataset_catalog.expire_submissions(90 * DAY)
 
 
 def gone(mill: Bench, made: Submission) -> None:
@@ -44,18 +44,18 @@ def gone(mill: Bench, made: Submission) -> None:
     for name in {a.identity for a in made.actions}:
         if mill.shop.find_dataset(name).state is D.LEAF:
             mill.shop.drop_dataset(name)
-    stored = [d for d in mill.shop.ledger.list_datasets() if d.state is D.STORED]
+    stored = [d for d in mill.shop.dataset_catalog.list_datasets() if d.state is D.STORED]
     mill.shop.build_evictor().free_bytes(sum(d.bytes for d in stored))
 
 
 def test_what_nobody_needs_is_forgotten_with_all_that_is_said_of_it(mill: Bench, url: str, tmp_path: Path) -> None:
     gone(mill, mill.run(chain("a", "b")))
     kept = mill.run(chain("c"))
-    assert mill.shop.ledger.expire_submissions(90 * DAY) == ExpiredHistory()  # it is young
+    assert mill.shop.dataset_catalog.expire_submissions(90 * DAY) == ExpiredHistory()  # it is young
     found = forgotten(mill, url, tmp_path)
     assert (found.submissions, found.datasets, found.runs) == (1, 2, 2)
     assert remembered(mill) == [kept.id]
-    assert [d.name for d in mill.shop.ledger.list_datasets()] == ["a1"]
+    assert [d.name for d in mill.shop.dataset_catalog.list_datasets()] == ["a1"]
     assert [r.subject for r in mill.catalog.list_runs()] == ["words/a1"]
     with pytest.raises(NotFound):
         mill.catalog.read_run(1)
@@ -80,7 +80,7 @@ def test_eviction_still_knows_what_it_may_take(mill: Bench, url: str, tmp_path: 
     evictor.report_storage(1)
     assert forgotten(mill, url, tmp_path).datasets == 2
     for each in (evictor, mill.shop.build_evictor()):  # one that remembers what was forgotten, and one that never knew
-        assert [g.dataset.name for g in each.report_storage(1).going] == ["a1"]
+        assert [g.dataset.name for g in each.report_storage(1).evictions] == ["a1"]
 
 
 def test_the_newest_of_a_workflow_and_what_waits_or_is_pinned_stay(mill: Bench, url: str, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_the_newest_of_a_workflow_and_what_waits_or_is_pinned_stay(mill: Bench, 
     waiting = mill.submit(chain("a", "b"))
     pinned = mill.run(workflow(action(1, "p", pinned=True), action(2, "q", 1)))
     mill.shop.drop_dataset(pinned.actions[1].identity)
-    mill.shop.ledger.mark_lost(pinned.actions[0].identity)
+    mill.shop.dataset_catalog.mark_lost(pinned.actions[0].identity)
     mill.run(chain("last"))
     assert forgotten(mill, url, tmp_path).submissions == 0
     assert waiting.id in remembered(mill)

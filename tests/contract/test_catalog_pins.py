@@ -139,7 +139,7 @@ def test_a_pin_holds_a_block_and_what_it_was_made_from_back_to_the_inputs(
     assert {driver.catalog.read_block(b.id).state for b in (old, copied, counted)} == {BlockState.FILLED}
     driver.catalog.expire_runs("a", keep=1)
     driver.catalog.expire_runs("copy", keep=1)
-    assert not any(s.forgotten for s in find_sources(driver.catalog, driver.catalog.read_block(copied.id)))
+    assert not any(s.expired for s in find_sources(driver.catalog, driver.catalog.read_block(copied.id)))
     driver.catalog.unpin_block(counted.id)
     janitor.collect_garbage()
     assert {driver.catalog.read_block(b.id).state for b in (copied, counted)} == {BlockState.COLLECTED}

@@ -11,14 +11,14 @@ from tests.catalog.driver import Driver, outcome
 
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import Conflict
-from tidemill.model.run import CONTENT, ProducerAdvance
+from tidemill.model.run import FILE_PRODUCER_PREFIX, ProducerAdvance
 
 
 def push(driver: Driver, *moves: tuple[str, int, int], channel: str = "a") -> None:
     """Commit an insert that brings producers from one number to another."""
     claim = driver.open_insert(channel)
     advanced = tuple(ProducerAdvance(channel, *move) for move in moves)
-    driver.catalog.commit_run(claim, replace(outcome(claim), advanced=advanced))
+    driver.catalog.commit_run(claim, replace(outcome(claim), producer_advances=advanced))
 
 
 def test_numbers_move_with_the_commit(driver: Driver) -> None:
@@ -38,13 +38,13 @@ def test_a_number_that_moved_meanwhile_undoes_the_commit(driver: Driver, move: t
 
 def test_producers_of_whom_nothing_came_for_long_are_forgotten_but_not_files(driver: Driver) -> None:
     """Who comes back then is new: what it sends again is refused, but for its first message."""
-    push(driver, ("silent", 0, 5), ("busy", 0, 1), (f"{CONTENT}5a", 0, 1))
+    push(driver, ("silent", 0, 5), ("busy", 0, 1), (f"{FILE_PRODUCER_PREFIX}5a", 0, 1))
     driver.clock.now += 60
     push(driver, ("busy", 1, 2))
     driver.clock.now += 60
     assert driver.catalog.expire_producers(100) == 1
-    assert driver.catalog.read_producer_sequences("a", ["silent", "busy", f"{CONTENT}5a"]) == {
-        "silent": 0, "busy": 2, f"{CONTENT}5a": 1,
+    assert driver.catalog.read_producer_sequences("a", ["silent", "busy", f"{FILE_PRODUCER_PREFIX}5a"]) == {
+        "silent": 0, "busy": 2, f"{FILE_PRODUCER_PREFIX}5a": 1,
     }  # fmt: skip
     with pytest.raises(Conflict, match="is at message 0, not at 5"):
         push(driver, ("silent", 5, 6))

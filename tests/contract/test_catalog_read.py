@@ -6,7 +6,7 @@ import pytest
 from tests.catalog.driver import Driver
 
 from tidemill.errors import NotFound
-from tidemill.model.block import BEGINNING, BlockKind, BlockState
+from tidemill.model.block import INITIAL_POSITION, BlockKind, BlockState
 
 
 def test_positions_by_sequence_number(driver: Driver) -> None:
@@ -16,9 +16,9 @@ def test_positions_by_sequence_number(driver: Driver) -> None:
     position = driver.catalog.read_position
     head = driver.catalog.read_channel("a").head
     assert [position("a", seq=n).seq for n in (-1, 0, 1, 2, 3, 99)] == [0, 0, 1, 1, 3, 3]
-    assert position("a", seq=1).content == first.content
+    assert position("a", seq=1).content_identity == first.content_identity
     assert position("a") == head == position("a", seq=3)
-    assert head.content == last.content
+    assert head.content_identity == last.content_identity
 
 
 def test_positions_by_version(driver: Driver) -> None:
@@ -26,8 +26,8 @@ def test_positions_by_version(driver: Driver) -> None:
     driver.clock.now += 10
     second = driver.insert()
     position = driver.catalog.read_position
-    assert position("a", version=0) == BEGINNING
-    assert position("a", version=first.version - 1) == BEGINNING
+    assert position("a", version=0) == INITIAL_POSITION
+    assert position("a", version=first.version - 1) == INITIAL_POSITION
     assert position("a", version=first.version).seq == 1
     assert position("a", version=second.version - 1).seq == 1
     assert position("a", version=second.version + 10**9).seq == 2
@@ -39,7 +39,7 @@ def test_derived_channels_are_dated_by_when_they_became_visible(driver: Driver) 
     driver.clock.now += 10
     driver.run_flow()
     assert driver.catalog.read_position("d", version=between).seq == 1
-    assert driver.catalog.read_position("d", version=between - 10_000_000) == BEGINNING
+    assert driver.catalog.read_position("d", version=between - 10_000_000) == INITIAL_POSITION
 
 
 def test_a_block_is_dated_by_when_it_could_be_read(driver: Driver) -> None:
@@ -49,13 +49,13 @@ def test_a_block_is_dated_by_when_it_could_be_read(driver: Driver) -> None:
     filled_at = int((driver.clock.now + 5) * 1_000_000)
     driver.clock.now += 10
     driver.commit(first)
-    assert driver.catalog.read_position("a", version=filled_at) == BEGINNING
+    assert driver.catalog.read_position("a", version=filled_at) == INITIAL_POSITION
 
 
 def test_blocks_are_listed_newest_first(driver: Driver) -> None:
     one = driver.insert("a")
     other = driver.insert("b")
-    reserved = driver.open_insert("a").slots[None, "a"].block
+    reserved = driver.open_insert("a").reservations[None, "a"].block
     blocks = driver.catalog.list_blocks
     assert [b.id for b in blocks()][:3] == [reserved, other.id, one.id]
     assert [b.id for b in blocks(limit=1)] == [reserved]

@@ -38,7 +38,7 @@ def test_the_directory_of_an_attempt_without_result_is_due_after_the_age(driver:
     claim = driver.open_insert(attempts=2)
     match end:
         case "failed":
-            driver.catalog.fail_run(claim.run.id, claim.run.fence, error="no", retry_in=0)
+            driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="no", retry_in=0)
         case "killed":
             driver.catalog.kill_run(claim.run.id)
         case _:
@@ -55,7 +55,7 @@ def test_the_directory_of_an_attempt_without_result_is_due_after_the_age(driver:
 
 def test_what_never_wrote_is_not_marked(driver: Driver) -> None:
     ready, taken = driver.request(), driver.request(RunKind.FLOW, "copy")
-    fence = driver.catalog.acquire_run(taken, owner="me", lease=LEASE).fence
+    fence = driver.catalog.acquire_run(taken, owner="me", lease=LEASE).fencing_token
     driver.catalog.kill_run(ready)
     driver.catalog.fail_run(taken, fence, error="no")
     assert driver.catalog.list_marked_paths() == set()
@@ -70,7 +70,7 @@ def test_finished_and_running_attempts_are_not_marked(driver: Driver) -> None:
 
 def test_each_attempt_has_its_own_directory_marked(driver: Driver) -> None:
     claim = driver.open_insert(attempts=2)
-    driver.catalog.fail_run(claim.run.id, claim.run.fence, error="no", retry_in=0)
+    driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="no", retry_in=0)
     again = driver.claim(claim.run.id, inserting())
     driver.commit(again)
     assert driver.catalog.list_marked_paths() == {claim.directory}
@@ -123,4 +123,4 @@ def test_the_catalog_says_how_far_it_has_come(driver: Driver) -> None:
     claim = driver.open_insert()
     after = driver.catalog.read_identity()
     assert (after.id, after.newest_run) == (before.id, claim.run.id)
-    assert after.clock == claim.run.fence > before.clock
+    assert after.clock == claim.run.fencing_token > before.clock

@@ -9,7 +9,7 @@ from tests.catalog.driver import COPY, LEASE, Driver, inserting, moves_of, outco
 
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import ChannelBusy, Conflict, LeaseLost, NotFound
-from tidemill.model.block import BEGINNING, BlockKind, BlockState
+from tidemill.model.block import INITIAL_POSITION, BlockKind, BlockState
 from tidemill.model.run import (
     ClaimRequest,
     ReadRequest,
@@ -23,9 +23,9 @@ from tidemill.model.run import (
 Action = Callable[[SqlCatalog, RunClaim], object]
 
 BY_OWNER: dict[str, Action] = {
-    "renew": lambda c, claim: c.renew_lease(claim.run.id, claim.run.fence, lease=LEASE),
+    "renew": lambda c, claim: c.renew_lease(claim.run.id, claim.run.fencing_token, lease=LEASE),
     "commit": lambda c, claim: c.commit_run(claim, outcome(claim)),
-    "fail": lambda c, claim: c.fail_run(claim.run.id, claim.run.fence, error="late"),
+    "fail": lambda c, claim: c.fail_run(claim.run.id, claim.run.fencing_token, error="late"),
 }
 ENDINGS: dict[str, Action] = {
     "finished": BY_OWNER["commit"],
@@ -69,13 +69,13 @@ def test_a_claim_takes_lease_slots_and_spans(driver: Driver) -> None:
     run = claim.run
     assert (run.state, run.attempt, run.owner) == (RunState.SUBMITTED, 1, "me")
     assert (run.started, run.lease_until) == (driver.clock.now, driver.clock.now + LEASE)
-    assert claim.directory == f"runs/{run.id}/{run.fence}"
+    assert claim.directory == f"runs/{run.id}/{run.fencing_token}"
     assert driver.catalog.list_active_directories() == {claim.directory}
-    slot = claim.slots["copying", "d"]
+    slot = claim.reservations["copying", "d"]
     assert (slot.channel, slot.seq, slot.kind, slot.task) == ("d", 1, BlockKind.DELTA, "copying")
     assert driver.catalog.read_block(slot.block).state is BlockState.RESERVED
     a, b = claim.spans["copying", "a"], claim.spans["copying", "b"]
-    assert (a.since, a.upto) == (BEGINNING, driver.catalog.read_channel("a").head)
+    assert (a.since, a.upto) == (INITIAL_POSITION, driver.catalog.read_channel("a").head)
     assert b.since == b.upto == driver.catalog.read_channel("b").head
     assert driver.catalog.read_channel("d").reserved == 1
     assert driver.kinds_of_events(run.id) == ["run.requested", "run.claimed"]
@@ -85,20 +85,20 @@ def test_slots_are_reserved_in_the_order_of_claims(driver: Driver) -> None:
     first, second = driver.request(), driver.request()
     later = driver.claim(second, inserting())
     demand = ClaimRequest(
-        slots=(
+        reservations=(
             ReservationRequest("x", "a", BlockKind.DELTA),
             ReservationRequest("y", "b", BlockKind.BASE),
             ReservationRequest("z", "a", BlockKind.DELTA),
         )
     )
     claim = driver.claim(first, demand)
-    assert later.slots[None, "a"].seq == 1
-    assert [(s.channel, s.seq, s.kind) for s in claim.slots.values()] == [
+    assert later.reservations[None, "a"].seq == 1
+    assert [(s.channel, s.seq, s.kind) for s in claim.reservations.values()] == [
         ("a", 2, "delta"),
         ("b", 1, "base"),
         ("a", 3, "delta"),
     ]
-    assert claim.run.fence > later.run.fence
+    assert claim.run.fencing_token > later.run.fencing_token
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -125,7 +125,7 @@ def test_a_running_run_cannot_be_claimed(driver: Driver) -> None:
 @pytest.mark.parametrize("action", BY_OWNER)
 def test_a_ready_run_is_nobodys(driver: Driver, action: str) -> None:
     claim = driver.open_insert(attempts=2)
-    driver.catalog.fail_run(claim.run.id, claim.run.fence, error="x", retry_in=0)
+    driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="x", retry_in=0)
     before = snapshot(driver)
     with pytest.raises(LeaseLost, match="is ready"):
         BY_OWNER[action](driver.catalog, claim)
@@ -138,7 +138,7 @@ def test_a_zombie_changes_nothing(driver: Driver, action: str) -> None:
     driver.clock.now += LEASE
     driver.catalog.reclaim_expired_runs()
     heir = driver.claim(zombie.run.id, inserting(), owner="heir")
-    assert heir.run.fence > zombie.run.fence
+    assert heir.run.fencing_token > zombie.run.fencing_token
     assert heir.directory != zombie.directory
     before = snapshot(driver)
     with pytest.raises(LeaseLost, match="claimed again by heir"):
@@ -175,7 +175,7 @@ def test_a_lease_that_ended_cannot_commit(driver: Driver) -> None:
 def test_a_renewed_lease_can_commit(driver: Driver) -> None:
     claim = driver.open_insert()
     driver.clock.now += LEASE - 1
-    driver.catalog.renew_lease(claim.run.id, claim.run.fence, lease=LEASE)
+    driver.catalog.renew_lease(claim.run.id, claim.run.fencing_token, lease=LEASE)
     driver.clock.now += LEASE - 1
     assert driver.catalog.reclaim_expired_runs() == []
     driver.commit(claim)
@@ -184,7 +184,7 @@ def test_a_renewed_lease_can_commit(driver: Driver) -> None:
 
 def test_failing_cancels_and_tries_again_later(driver: Driver) -> None:
     claim = driver.open_insert(attempts=2)
-    run = driver.catalog.fail_run(claim.run.id, claim.run.fence, error="disk full", log="one", retry_in=5)
+    run = driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="disk full", log="one", retry_in=5)
     assert (run.state, run.error, run.not_before) == (RunState.WAITING, "disk full", driver.clock.now + 5)
     assert driver.catalog.list_written_blocks(run.id)[0].state is BlockState.CANCELLED
     with pytest.raises(Conflict, match=r"retried in 5\.000 s"):
@@ -201,19 +201,19 @@ def test_failing_cancels_and_tries_again_later(driver: Driver) -> None:
 
 def test_the_last_attempt_fails_for_good(driver: Driver) -> None:
     claim = driver.open_insert(attempts=1)
-    run = driver.catalog.fail_run(claim.run.id, claim.run.fence, error="no", retry_in=0)
+    run = driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="no", retry_in=0)
     assert (run.state, run.finished, run.lease_until) == (RunState.FAILED, driver.clock.now, None)
     assert driver.kinds_of_events(run.id)[2:] == ["run.failed", "files.marked", "block.cancelled"]
 
 
 def test_without_a_wait_there_is_no_other_attempt(driver: Driver) -> None:
     claim = driver.open_insert(attempts=9)
-    assert driver.catalog.fail_run(claim.run.id, claim.run.fence, error="bad input").state is RunState.FAILED
+    assert driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="bad input").state is RunState.FAILED
 
 
 def test_texts_may_hold_anything(driver: Driver) -> None:
     claim = driver.open_insert()
-    driver.catalog.fail_run(claim.run.id, claim.run.fence, error="a\x00b", log="c\udc80d")
+    driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="a\x00b", log="c\udc80d")
     assert driver.catalog.read_run(claim.run.id).error == "a\ufffdb"
     assert driver.catalog.read_log(claim.run.id) == "c?d"
 
@@ -251,19 +251,21 @@ def test_one_run_of_a_flow_at_a_time(driver: Driver) -> None:
 
 
 def test_inserts_run_side_by_side(driver: Driver) -> None:
-    assert [driver.open_insert().slots[None, "a"].seq for _ in range(3)] == [1, 2, 3]
+    assert [driver.open_insert().reservations[None, "a"].seq for _ in range(3)] == [1, 2, 3]
 
 
 def test_reading_through_a_channel_needs_it_free(driver: Driver) -> None:
     other = driver.open_insert("a")
     run = driver.request(RunKind.FLOW, "copy")
-    through = ClaimRequest(slots=(ReservationRequest("t", "a", BlockKind.DELTA),), through=frozenset({"a"}))
+    through = ClaimRequest(
+        reservations=(ReservationRequest("t", "a", BlockKind.DELTA),), intermediate_channels=frozenset({"a"})
+    )
     before = snapshot(driver)
     with pytest.raises(ChannelBusy, match=f"run {other.run.id} holds a reservation on channel 'a'"):
         driver.claim(run, through)
     assert snapshot(driver) == before
     driver.catalog.kill_run(other.run.id)
-    assert driver.claim(run, through).slots["t", "a"].seq == 2
+    assert driver.claim(run, through).reservations["t", "a"].seq == 2
 
 
 def test_a_claim_names_known_channels(driver: Driver) -> None:
@@ -272,7 +274,7 @@ def test_a_claim_names_known_channels(driver: Driver) -> None:
     for demand in (
         inserting("zz"),
         ClaimRequest(reads=(ReadRequest("t", "zz", False),)),
-        ClaimRequest(through=frozenset({"zz"})),
+        ClaimRequest(intermediate_channels=frozenset({"zz"})),
     ):
         with pytest.raises(NotFound, match="there is no channel 'zz'; known are a, b, d"):
             driver.claim(run, demand)
@@ -298,10 +300,12 @@ def test_a_run_is_taken_before_it_is_known_what_it_needs(driver: Driver) -> None
     for refused in (run, other):
         with pytest.raises(Conflict):
             driver.claim(refused, build_claim_request(COPY))
-    claim = driver.catalog.claim_run(run, build_claim_request(COPY), owner="me", lease=LEASE, fence=taken.fence)
+    claim = driver.catalog.claim_run(
+        run, build_claim_request(COPY), owner="me", lease=LEASE, fencing_token=taken.fencing_token
+    )
     assert (claim.run.state, claim.run.attempt) == (RunState.SUBMITTED, 1)
-    assert claim.run.fence > taken.fence
-    driver.catalog.mark_running(run, claim.run.fence)
+    assert claim.run.fencing_token > taken.fencing_token
+    driver.catalog.mark_running(run, claim.run.fencing_token)
     assert driver.catalog.read_run(run).state is RunState.RUNNING
     driver.commit(claim)
     assert driver.catalog.read_run(run).state is RunState.FINISHED
@@ -310,14 +314,16 @@ def test_a_run_is_taken_before_it_is_known_what_it_needs(driver: Driver) -> None
 def test_a_taken_run_can_be_given_back_and_waits(driver: Driver) -> None:
     run = driver.request(RunKind.FLOW, COPY.name)
     taken = driver.catalog.acquire_run(run, owner="me", lease=LEASE)
-    driver.catalog.release_run(run, taken.fence, seconds=5)
+    driver.catalog.release_run(run, taken.fencing_token, seconds=5)
     back = driver.catalog.read_run(run)
     assert (back.state, back.attempt, back.owner) == (RunState.WAITING, 0, None)
     assert driver.catalog.list_runnable_runs() == []
     driver.clock.now += 5
     assert [r.id for r in driver.catalog.list_runnable_runs()] == [run]
     with pytest.raises(LeaseLost):
-        driver.catalog.claim_run(run, build_claim_request(COPY), owner="me", lease=LEASE, fence=taken.fence)
+        driver.catalog.claim_run(
+            run, build_claim_request(COPY), owner="me", lease=LEASE, fencing_token=taken.fencing_token
+        )
 
 
 def test_the_lease_of_a_taken_run_runs_out_like_any_other(driver: Driver) -> None:

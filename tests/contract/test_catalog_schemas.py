@@ -48,7 +48,7 @@ def test_a_run_in_flight_across_apply_does_not_either(driver: Driver) -> None:
     "changed", [replace(INPUT, schema=Schema.from_ddl("x string")), replace(INPUT, updates=Upsert(("x",)))]
 )
 def test_rows_that_were_read_for_another_channel_are_refused(driver: Driver, changed: Channel) -> None:
-    wanted = ClaimRequest(slots=(ReservationRequest(None, "a", BlockKind.DELTA, made_for=INPUT),))
+    wanted = ClaimRequest(reservations=(ReservationRequest(None, "a", BlockKind.DELTA, expected_channel=INPUT),))
     run = driver.request()
     driver.catalog.apply_workflow(with_channel(changed))
     with pytest.raises(Conflict, match="channel 'a' was changed by apply while rows for it were read; insert them"):
@@ -76,7 +76,7 @@ def test_a_schema_may_change_so_that_blocks_can_be_read(
     catalog.apply_workflow(with_channel(replace(INPUT, schema=Schema.from_ddl(before))))
     claim = driver.open_insert("a")
     if not in_flight:
-        catalog.commit_run(claim, RunOutcome((filled(claim, claim.slots[None, "a"], Schema.from_ddl(before)),)))
+        catalog.commit_run(claim, RunOutcome((filled(claim, claim.reservations[None, "a"], Schema.from_ddl(before)),)))
     workflow = with_channel(replace(INPUT, schema=Schema.from_ddl(after)))
     assert catalog.list_refusals(workflow) == []
     catalog.apply_workflow(workflow)
@@ -103,7 +103,7 @@ def test_a_schema_with_which_blocks_could_not_be_read_is_refused(
     catalog.apply_workflow(with_channel(replace(INPUT, schema=old)))
     claim = driver.open_insert("a")
     if not in_flight:
-        catalog.commit_run(claim, RunOutcome((filled(claim, claim.slots[None, "a"], old),)))
+        catalog.commit_run(claim, RunOutcome((filled(claim, claim.reservations[None, "a"], old),)))
     workflow = with_channel(replace(INPUT, schema=Schema.from_ddl(after)))
     (refusal,) = catalog.list_refusals(workflow)
     assert refusal == (
@@ -121,7 +121,7 @@ def test_a_schema_with_which_blocks_could_not_be_read_is_refused(
 def test_a_column_that_was_dropped_does_not_come_back_as_another_type(catalog: SqlCatalog, driver: Driver) -> None:
     catalog.apply_workflow(with_channel(replace(INPUT, schema=WIDER)))
     claim = driver.open_insert("a")
-    catalog.commit_run(claim, RunOutcome((filled(claim, claim.slots[None, "a"], WIDER),)))
+    catalog.commit_run(claim, RunOutcome((filled(claim, claim.reservations[None, "a"], WIDER),)))
     catalog.apply_workflow(with_channel(INPUT))
     with pytest.raises(Conflict, match="column y from STRING to INT"):
         catalog.apply_workflow(with_channel(replace(INPUT, schema=Schema.from_ddl("x int, y int"))))
@@ -132,7 +132,7 @@ def test_the_type_of_a_key_stays(catalog: SqlCatalog, driver: Driver) -> None:
     keyed = Channel("a", ChannelRole.INPUT, WIDER, Upsert(("x",)))
     catalog.apply_workflow(with_channel(keyed))
     claim = driver.open_insert("a")
-    catalog.commit_run(claim, RunOutcome((filled(claim, claim.slots[None, "a"], WIDER),)))
+    catalog.commit_run(claim, RunOutcome((filled(claim, claim.reservations[None, "a"], WIDER),)))
     with pytest.raises(Conflict, match="key column x from INT to BIGINT"):
         catalog.apply_workflow(with_channel(replace(keyed, schema=Schema.from_ddl("x bigint, y string"))))
 
@@ -150,7 +150,9 @@ def test_a_table_whose_task_writes_all_of_it_may_change_altogether(catalog: SqlC
     driver.commit(claim)
     assert schema_of(driver, "d") == SCHEMA
     claim = driver.open_flow(base)
-    catalog.commit_run(claim, RunOutcome((filled(claim, claim.slots["copying", "d"], Schema.from_ddl("x string")),)))
+    catalog.commit_run(
+        claim, RunOutcome((filled(claim, claim.reservations["copying", "d"], Schema.from_ddl("x string")),))
+    )
     assert schema_of(driver, "d") == Schema.from_ddl("x string")
 
 

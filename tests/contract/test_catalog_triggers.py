@@ -140,7 +140,7 @@ def test_a_flow_follows_what_another_comes_to(driver: Driver, reached: RunMilest
     if reached is RunMilestone.COMPLETED:
         driver.commit(claim)
     if reached is RunMilestone.FAILED:
-        driver.catalog.fail_run(run, claim.run.fence, error="no")
+        driver.catalog.fail_run(run, claim.run.fencing_token, error="no")
     (following,) = fire(driver)
     assert driver.catalog.read_run(following).subject == "other"
 
@@ -150,7 +150,7 @@ def test_an_attempt_that_will_be_repeated_has_not_failed(driver: Driver) -> None
     driver.insert("a")
     (run,) = fire(driver)
     claim = driver.claim(run, build_claim_request(COPY))
-    driver.catalog.fail_run(run, claim.run.fence, error="no", retry_in=0.0, lost=True)
+    driver.catalog.fail_run(run, claim.run.fencing_token, error="no", retry_in=0.0, is_lost=True)
     assert fire(driver) == []
 
 

@@ -86,10 +86,10 @@ class Server:
         assert self.planned is not None
         try:
             self.driver.commit(self.claimed, consumed(self.claimed, self.planned))
-            self.made[self.claimed.slots["t", "t"].seq] = self.code
+            self.made[self.claimed.reservations["t", "t"].seq] = self.code
         except Conflict as conflict:
             self.refused = True
-            self.driver.catalog.fail_run(self.claimed.run.id, self.claimed.run.fence, error=str(conflict))
+            self.driver.catalog.fail_run(self.claimed.run.id, self.claimed.run.fencing_token, error=str(conflict))
 
     def run(self) -> None:
         self.plan()
@@ -120,7 +120,7 @@ class Upkeep:
         try:
             self.driver.catalog.commit_compaction(self.claimed, self.made)
         except Conflict as conflict:  # there is a base already
-            self.driver.catalog.fail_run(self.claimed.run.id, self.claimed.run.fence, error=str(conflict))
+            self.driver.catalog.fail_run(self.claimed.run.id, self.claimed.run.fencing_token, error=str(conflict))
         self.janitor.collect_garbage()
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import httpx
 import pytest
 from pyspark.sql import SparkSession
-
 from tests.docs.pages import PAGES, ROOT, CodeBlock, Command, parse_commands, read_blocks
+
 from tidemill.cli import main
 
 SETTINGS = '[spark]\nmaster = "local[2]"\n\n[api]\nport = {port}\n'
@@ -129,7 +129,16 @@ def test_fragments_of_a_page_are_valid(page: Path, tmp_path: Path, monkeypatch: 
 
 
 def test_every_task_page_has_an_example() -> None:
-    tasks = {"concepts", "declare-tables", "write-tasks", "freshness-targets", "streams", "operate", "deploy", "api-reference"}
+    tasks = {
+        "concepts",
+        "declare-tables",
+        "write-tasks",
+        "freshness-targets",
+        "streams",
+        "operate",
+        "deploy",
+        "api-reference",
+    }
     assert tasks <= {page.stem for page in PAGES if has_example(page)}
 
 

@@ -123,7 +123,7 @@ def test_data_view(play: Played) -> None:
     example.run()
     assert [row["id"] for row in example.module.new_errors(tap)] == [3]
     assert example.module.new_errors(tap) == []
-    assert [row["id"] for row in example.module.new_errors(example.mill.tap("parsed", all_there_is=True))] == [1, 3]
+    assert [row["id"] for row in example.module.new_errors(example.mill.tap("parsed", from_start=True))] == [1, 3]
 
 
 def test_window_expiration(play: Played) -> None:

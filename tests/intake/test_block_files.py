@@ -21,9 +21,9 @@ def test_small_batches_share_a_file(tmp_path: Path) -> None:
     for n in range(10):
         parts.add_batch(batch(n))
     parts.flush_rows()
-    assert [path.name for path in parts.written] == ["part-00000.parquet"]
-    assert pq.read_metadata(parts.written[0]).num_row_groups == 1
-    assert pq.read_table(parts.written[0])["n"].to_pylist() == list(range(10))
+    assert [path.name for path in parts.paths] == ["part-00000.parquet"]
+    assert pq.read_metadata(parts.paths[0]).num_row_groups == 1
+    assert pq.read_table(parts.paths[0])["n"].to_pylist() == list(range(10))
 
 
 def test_a_full_file_is_followed_by_the_next(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_a_full_file_is_followed_by_the_next(tmp_path: Path) -> None:
         for n in range(0, 10, 2):
             parts.add_batch(batch(n, n + 1))
         parts.flush_rows()
-        assert [pq.read_table(path)["n"].to_pylist() for path in parts.written] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+        assert [pq.read_table(path)["n"].to_pylist() for path in parts.paths] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
 def test_no_rows_make_no_file(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.model.canonical_json import MOST
+from tidemill.model.canonical_json import MAX_SMALL_SIZE
 from tidemill.model.code import CodeClosure, trace_code, trace_script
 
 TASK = '''
@@ -355,7 +355,7 @@ def looks_up(key: int) -> object:
 def test_a_large_value_costs_nothing_and_is_told_by_how_it_was_made() -> None:
     Counted.taken = 0
     found = trace_code(looks_up)
-    assert Counted.taken <= 4 * MOST
+    assert Counted.taken <= 4 * MAX_SMALL_SIZE
     assert len(json.dumps(found.pieces)) < 5_000
     texts = {piece["name"]: piece["text"] for piece in found.pieces}
     assert texts["LONG"] == "LONG = Counted(range(300000))"
@@ -367,5 +367,5 @@ def test_a_large_value_in_a_closure_is_unseen() -> None:
     held = LONG
     Counted.taken = 0
     found = trace_code(lambda: held)
-    assert Counted.taken <= 2 * MOST
+    assert Counted.taken <= 2 * MAX_SMALL_SIZE
     assert found.unseen == ("held",)

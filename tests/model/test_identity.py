@@ -5,7 +5,7 @@ from __future__ import annotations
 import tidemill as tm
 from tidemill.model.block import BlockKind, ChannelPosition
 from tidemill.model.identity import compute_code_identity
-from tidemill.model.provenance import NOTHING, Provenance
+from tidemill.model.provenance import EMPTY_PROVENANCE, Provenance
 from tidemill.model.run import ConsumedInput, ReadSpan, compute_output_identity, compute_provenance
 from tidemill.model.task import ReadMode, Sql
 
@@ -53,7 +53,7 @@ def _task(**options: object) -> tm.Workflow:
 def test_an_output_is_known_by_its_task_and_inputs() -> None:
     (task,) = _task().declared().list_tasks()
     (other,) = _task(parameters={"n": 1}).declared().list_tasks()
-    old, new = ChannelPosition(1, NOTHING, "c1"), ChannelPosition(2, NOTHING, "c2")
+    old, new = ChannelPosition(1, EMPTY_PROVENANCE, "c1"), ChannelPosition(2, EMPTY_PROVENANCE, "c2")
     reads = (
         ConsumedInput("a", ReadMode.NEW, ReadSpan(old, new), True),
         ConsumedInput("b", ReadMode.ALL, ReadSpan(old, old), True),
@@ -79,11 +79,11 @@ def test_provenance_of_an_output() -> None:
     (task,) = _task().declared().list_tasks()
     v1, v2, w = (Provenance.from_pathways({(c,): [v]}) for c, v in (("a", 1), ("a", 2), ("in", 7)))
     reads = (
-        ConsumedInput("a", ReadMode.NEW, ReadSpan(ChannelPosition(1, v1), ChannelPosition(2, v2)), input=True),
-        ConsumedInput("b", ReadMode.ALL, ReadSpan(ChannelPosition(), ChannelPosition(4, w)), input=False),
+        ConsumedInput("a", ReadMode.NEW, ReadSpan(ChannelPosition(1, v1), ChannelPosition(2, v2)), is_input=True),
+        ConsumedInput("b", ReadMode.ALL, ReadSpan(ChannelPosition(), ChannelPosition(4, w)), is_input=False),
     )
     lookup = {("in", "b"): [7]}
     source, target = compute_provenance(task, BlockKind.DELTA, reads)
     assert source == Provenance.from_pathways({("a",): [1], **lookup})
     assert target == Provenance.from_pathways({("a",): [2], **lookup})
-    assert compute_provenance(task, BlockKind.BASE, reads) == (NOTHING, target)
+    assert compute_provenance(task, BlockKind.BASE, reads) == (EMPTY_PROVENANCE, target)

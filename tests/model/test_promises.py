@@ -7,7 +7,7 @@ import pytest
 import tidemill as tm
 from tidemill.errors import WorkflowError
 from tidemill.model.codec import target_from_json, target_to_json
-from tidemill.model.freshness_target import EVERY, DeliveryForm, FreshnessTarget
+from tidemill.model.freshness_target import ALL_PATHWAYS, DeliveryForm, FreshnessTarget
 from tidemill.model.targeted_workflow import find_inputs
 from tidemill.model.trigger import LagTrigger
 from tidemill.planner.validation import find_target_problems
@@ -36,7 +36,7 @@ def test_a_lag_is_for_all_inputs_or_for_each() -> None:
     assert ranked.triggers == (LagTrigger("clicks", 172_800.0), LagTrigger("pages", 0.0))
     channel = search("1 day", consistency="strict").declared().find_channel("ranked")
     assert channel is not None
-    assert channel.promise == FreshnessTarget({}, 0.0)
+    assert channel.freshness_target == FreshnessTarget({}, 0.0)
 
 
 def test_a_table_derives_from_inputs_by_any_way() -> None:
@@ -72,8 +72,8 @@ def test_a_task_of_several_channels_or_in_a_flow_promises_nothing_itself() -> No
 
 def test_an_output_cannot_be_fresher_than_what_it_is_made_of_may_be() -> None:
     (found,) = find_target_problems(build_graph(search("1 day", "1 hour").declared()))
-    assert (found.where, "3600 s by way of clicks > scores" in found.why) == ("ranked", True)
-    assert "scores on the way by 86400 s; tighten the one or loosen the other" in found.why
+    assert (found.subject, "3600 s by way of clicks > scores" in found.reason) == ("ranked", True)
+    assert "scores on the way by 86400 s; tighten the one or loosen the other" in found.reason
     assert find_target_problems(build_graph(search("1 hour", "1 day").declared())) == []
 
 
@@ -81,13 +81,13 @@ def test_an_output_that_may_take_rows_back_is_not_monotone() -> None:
     wf = search()
     wf.table("scores", "site string, n bigint", accepts=["monotone"])
     (found,) = find_target_problems(build_graph(wf.declared()))
-    assert "accept monotone, but only base or strong is written" in found.why
+    assert "accept monotone, but only base or strong is written" in found.reason
     with pytest.raises(WorkflowError, match="expected accepts to contain base, delta, monotone, found 'rows'"):
         wf.table("ranked", accepts=["rows"])
 
 
 def test_a_promise_can_be_kept_as_json() -> None:
-    promise = FreshnessTarget({EVERY: 5.0, "a": 0.0}, 0.0, (DeliveryForm.BASE,))
+    promise = FreshnessTarget({ALL_PATHWAYS: 5.0, "a": 0.0}, 0.0, (DeliveryForm.BASE,))
     assert target_from_json(target_to_json(promise)) == promise
     assert target_to_json(FreshnessTarget()) == {}
 

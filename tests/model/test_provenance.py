@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.model.block import (
-    BEGINNING,
+    INITIAL_POSITION,
     Block,
     BlockKind,
     ChannelPosition,
@@ -15,7 +15,14 @@ from tidemill.model.block import (
     assign_version,
     link_block,
 )
-from tidemill.model.provenance import NAMED, NOTHING, Provenance, apply_delta, is_applicable, merge_provenances
+from tidemill.model.provenance import (
+    EMPTY_PROVENANCE,
+    MAX_VERSIONS,
+    Provenance,
+    apply_delta,
+    is_applicable,
+    merge_provenances,
+)
 from tidemill.model.schema import Schema
 from tidemill.model.time import Timeline
 
@@ -98,7 +105,7 @@ def test_a_table_extended_for_long_names_few_versions_and_decides_as_if_it_named
         source, target = snapshot(crawl - 1, score), snapshot(crawl, score)
         assert is_applicable(base, source, target)
         base = apply_delta(base, source, target)
-    assert len(base[SCORE]) <= NAMED
+    assert len(base[SCORE]) <= MAX_VERSIONS
     assert base.find_pathway_end(SCORE, time) == min(time.find_end("score", v) for v in lookups)
     assert (min(base[SCORE]), max(base[SCORE])) == (min(lookups), max(lookups))
     repaired = snapshot(1000 + len(lookups), 400)
@@ -116,8 +123,8 @@ def test_json_keeps_everything(provenance: Provenance) -> None:
 
 @given(provenances, provenances)
 def test_anything_applies_to_the_empty_first_base(source: Provenance, target: Provenance) -> None:
-    assert is_applicable(NOTHING, source, target)
-    assert apply_delta(NOTHING, source, target) == target
+    assert is_applicable(EMPTY_PROVENANCE, source, target)
+    assert apply_delta(EMPTY_PROVENANCE, source, target) == target
 
 
 @given(st.lists(provenances))
@@ -128,14 +135,14 @@ def test_union_reflects_all(parts: list[Provenance]) -> None:
 
 def test_blocks_of_an_input_channel_date_its_content() -> None:
     schema = Schema.from_ddl("a int")
-    position = BEGINNING
+    position = INITIAL_POSITION
     for seq, version in ((1, 100), (3, 170)):
         block = assign_version(position, Block(seq, "in", seq, BlockKind.DELTA, schema, identity=f"i{seq}"), version)
         placed = link_block(position, block)
         assert placed.since == position.seq
         position = advance_position(position, placed)
-        assert (placed.reached, placed.content) == (position.reached, position.content)
-    assert position.reached == Provenance.from_pathways({("in",): [170]})
+        assert (placed.channel_provenance, placed.content_identity) == (position.provenance, position.content_identity)
+    assert position.provenance == Provenance.from_pathways({("in",): [170]})
 
 
 def test_a_base_forgets_what_was_before() -> None:

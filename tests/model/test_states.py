@@ -9,24 +9,24 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tidemill.errors import IllegalMove
-from tidemill.model.run import TO_COME, UNDER_WAY
+from tidemill.model.run import ACTIVE_STATES, PENDING_STATES
 from tidemill.model.run import RunState as R
-from tidemill.model.states import ACTIONS, DATASETS, PRODUCED, READABLE, Dataset
+from tidemill.model.states import DATASET_TRANSITIONS, PRODUCING_STATES, READABLE_STATES, RUN_TRANSITIONS, Dataset
 from tidemill.model.states import DatasetState as D
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(R, R)))
 def test_a_run_moves_as_the_table_says_and_in_no_other_way(before: R, after: R) -> None:
-    if after in ACTIONS.list_targets(before):
-        ACTIONS.check_transition(before, after)
+    if after in RUN_TRANSITIONS.list_targets(before):
+        RUN_TRANSITIONS.check_transition(before, after)
     else:
         with pytest.raises(IllegalMove, match=f"{before} cannot become {after}"):
-            ACTIONS.check_transition(before, after)
+            RUN_TRANSITIONS.check_transition(before, after)
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(D, D)))
 def test_a_dataset_moves_as_the_table_says_and_in_no_other_way(before: D, after: D) -> None:
-    if after in DATASETS.list_targets(before):
+    if after in DATASET_TRANSITIONS.list_targets(before):
         assert Dataset(before).transition_to(after) == Dataset(after, version=1)
     else:
         with pytest.raises(IllegalMove, match="from there it can become"):
@@ -34,19 +34,19 @@ def test_a_dataset_moves_as_the_table_says_and_in_no_other_way(before: D, after:
 
 
 def test_the_tables_name_no_move_twice() -> None:
-    for machine in (ACTIONS, DATASETS):
-        pairs = [(m.before, m.after) for m in machine.moves]
+    for machine in (RUN_TRANSITIONS, DATASET_TRANSITIONS):
+        pairs = [(m.before, m.after) for m in machine.transitions]
         assert len(pairs) == len(set(pairs))
 
 
 def test_every_live_run_can_be_killed_and_what_has_ended_stays_so() -> None:
-    assert {s for s in R if R.KILLED in ACTIONS.list_targets(s)} == {*TO_COME, *UNDER_WAY}
+    assert {s for s in R if R.KILLED in RUN_TRANSITIONS.list_targets(s)} == {*PENDING_STATES, *ACTIVE_STATES}
     for ended in (R.FINISHED, R.FAILED, R.KILLED):
-        assert ACTIONS.list_targets(ended) == ()
+        assert RUN_TRANSITIONS.list_targets(ended) == ()
 
 
 def test_what_is_being_deleted_is_never_rescued() -> None:
-    assert set(DATASETS.list_targets(D.DELETING)) == {D.DELETING, D.DELETED}
+    assert set(DATASET_TRANSITIONS.list_targets(D.DELETING)) == {D.DELETING, D.DELETED}
     with pytest.raises(IllegalMove, match="recompute it"):
         Dataset(D.DELETING).retain_dataset(leaf=True)
 
@@ -67,7 +67,7 @@ def test_only_what_is_stored_makes_room(state: D) -> None:
 class OneDataset(RuleBasedStateMachine):
     """A dataset in the hands of producers, readers, a janitor and a user, in any order; nobody deletes leaves."""
 
-    @initialize(state=st.sampled_from(sorted(PRODUCED)))
+    @initialize(state=st.sampled_from(sorted(PRODUCING_STATES)))
     def begin(self, state: D) -> None:
         self.dataset = Dataset(state)
         self.readers = 0
@@ -77,7 +77,7 @@ class OneDataset(RuleBasedStateMachine):
     def move(self, after: D) -> None:
         self.dataset = self.dataset.transition_to(after)
 
-    @precondition(lambda self: self.dataset.state in PRODUCED)
+    @precondition(lambda self: self.dataset.state in PRODUCING_STATES)
     @rule(succeeds=st.booleans())
     def produce(self, succeeds: bool) -> None:
         done = {D.TO_STORE: D.STORED, D.TO_LEAF: D.LEAF, D.TO_DELETE: D.STORED_TO_DELETE}[self.dataset.state]
@@ -85,13 +85,13 @@ class OneDataset(RuleBasedStateMachine):
         if not succeeds:
             self.readers, self.kept = 0, False
 
-    @precondition(lambda self: self.dataset.state in READABLE | PRODUCED)
+    @precondition(lambda self: self.dataset.state in READABLE_STATES | PRODUCING_STATES)
     @rule()
     def claim(self) -> None:
         self.dataset = self.dataset.add_claim()
         self.readers += 1
 
-    @precondition(lambda self: self.readers and self.dataset.state in READABLE)
+    @precondition(lambda self: self.readers and self.dataset.state in READABLE_STATES)
     @rule()
     def release(self) -> None:
         self.dataset = self.dataset.release_claim()
@@ -134,7 +134,7 @@ class OneDataset(RuleBasedStateMachine):
         self.move(D.DELETING if fails else D.DELETED)
 
     @precondition(lambda self: self.dataset.state is D.DELETED)
-    @rule(state=st.sampled_from(sorted(PRODUCED)))
+    @rule(state=st.sampled_from(sorted(PRODUCING_STATES)))
     def make_again(self, state: D) -> None:
         self.move(D.TO_STORE if self.dataset.pinned and state is D.TO_DELETE else state)
         self.kept = state is D.TO_LEAF
@@ -142,7 +142,7 @@ class OneDataset(RuleBasedStateMachine):
     @invariant()
     def claims_are_counted_and_hold_it(self) -> None:
         assert self.dataset.claims == self.readers
-        assert not self.readers or self.dataset.state in READABLE | PRODUCED
+        assert not self.readers or self.dataset.state in READABLE_STATES | PRODUCING_STATES
 
     @invariant()
     def nothing_that_is_pinned_is_about_to_go(self) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tidemill.algebra import reference
 from tidemill.model.block import (
-    BEGINNING,
+    INITIAL_POSITION,
     Block,
     BlockKind,
     BlockOrigin,
@@ -196,7 +196,7 @@ def replay(updates: Updates, schema: Schema, steps: list[tuple[str, Rows]], writ
     """Lay the steps out as blocks, as commits would, and keep what each point should hold."""
     first = Block(0, "c", 0, BlockKind.BASE, schema, origin=BlockOrigin.FIRST)
     blocks, data, content = [first], {0: []}, {0: []}
-    position: ChannelPosition = BEGINNING
+    position: ChannelPosition = INITIAL_POSITION
     for number, (what, rows) in enumerate(steps, start=1):
         if what == "cancelled":
             continue

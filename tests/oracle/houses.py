@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tidemill.algebra import reference
 from tidemill.model.block import (
-    BEGINNING,
+    INITIAL_POSITION,
     Block,
     BlockKind,
     BlockOrigin,
@@ -102,7 +102,7 @@ class House:
     blocks: list[Block] = field(default_factory=list)
     content: dict[int, Rows] = field(default_factory=lambda: {0: []})
     cursors: list[int] = field(default_factory=list)
-    position: ChannelPosition = BEGINNING
+    position: ChannelPosition = INITIAL_POSITION
     slots: int = 0
 
     def __post_init__(self) -> None:
@@ -125,7 +125,9 @@ class House:
 
     def tidy(self) -> None:
         """What is due, until nothing is; readers have paid as much as a new base costs."""
-        while (wanted := choose_compaction(self.newest(), MergeBalance(1, 1.0, 1.0), self.limits).wanted) is not None:
+        while (
+            wanted := choose_compaction(self.newest(), MergeBalance(1, 1.0, 1.0), self.limits).compaction
+        ) is not None:
             self.compact(wanted)
 
     def compact(self, wanted: Compaction) -> None:

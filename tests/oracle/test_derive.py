@@ -79,7 +79,7 @@ class Trees:
     def scan(self, depth: int) -> Operator:
         name = self.draw(st.sampled_from(sorted(CHANNELS)))
         updates = CHANNELS[name]
-        scan = Scan(name, COLUMNS, keys=updates.key, append=isinstance(updates, Append))
+        scan = Scan(name, COLUMNS, keys=updates.key, append_only=isinstance(updates, Append))
         return rename_columns(scan, {c: self.fresh() for c in COLUMNS})
 
     def one_of(self, op: Operator) -> str:
@@ -116,7 +116,7 @@ class Trees:
         condition = None
         if self.draw(st.booleans()):
             condition = to_expression(f"{self.one_of(left)} <= {self.one_of(right)}")
-        return Join(left, right, kind, tuple(dict.fromkeys(keys)), condition, safe=self.draw(st.booleans()))
+        return Join(left, right, kind, tuple(dict.fromkeys(keys)), condition, null_safe=self.draw(st.booleans()))
 
     def many_to_one(self, depth: int) -> Operator:
         """Rows with a key joined to what has one row for each value of another column."""
@@ -127,7 +127,7 @@ class Trees:
         kind = self.draw(st.sampled_from([JoinKind.INNER, JoinKind.LEFT]))
         names = {c: self.fresh() for c in right.columns}
         on = ((left.columns[1], names[keys[0]]),)
-        joined = Join(left, rename_columns(right, names), kind, on, safe=self.draw(st.booleans()))
+        joined = Join(left, rename_columns(right, names), kind, on, null_safe=self.draw(st.booleans()))
         kept = tuple(NamedExpression(self.fresh(), build_column(c)) for c in joined.columns)
         partner = self.draw(st.sampled_from(sorted(names.values())))
         texts = [f"{partner} IS NULL", f"COALESCE({partner}, {on[0][0]}, 7)"]
@@ -232,12 +232,12 @@ def short_cut(program: FusedProgram, sources: dict[tuple[str, ScanMode], Rows]) 
     def rows_of(piece: StepSlice | Operator) -> Rows:
         if not isinstance(piece, StepSlice):
             return evaluate_operator(piece, sources, steps)
-        kept = [r for r in steps[piece.step] if all(r[k] for k in piece.keep)]
+        kept = [r for r in steps[piece.step] if all(r[k] for k in piece.conditions)]
         return [{name: r[origin] for name, origin in piece.columns.items()} for r in kept]
 
     for name, op in program.steps.items():
         steps[name] = evaluate_operator(op, sources, steps)
-        steps |= {n: rows_of(p) for n, p in program.parts.items() if p.step == name}
+        steps |= {n: rows_of(p) for n, p in program.slices.items() if p.step == name}
     return {channel: [r for p in pieces for r in rows_of(p)] for channel, pieces in program.outputs.items()}
 
 
@@ -266,7 +266,7 @@ class World:
             steps[name] = evaluate_operator(op, sources, steps)
         written = {o.channel: (o, evaluate_operator(o.rows, sources, steps) if o.rows else []) for o in program.outputs}
         shorter = fuse_steps(
-            inline_steps(prune_program(program), lambda scan: scan.at in (ScanMode.CHANGE, ScanMode.TOUCHED))
+            inline_steps(prune_program(program), lambda scan: scan.mode in (ScanMode.CHANGE, ScanMode.TOUCHED))
         )
         for name, rows in short_cut(shorter, sources).items():
             assert sorted(map(repr, rows)) == sorted(map(repr, written[name][1])), f"pruned and fused: {name}"
@@ -316,7 +316,7 @@ def test_a_semi_join_of_growing_channels_adds_what_met_nobody_before(
     keys: tuple[tuple[str, str], ...], condition: Expression | None, came: Rows
 ) -> None:
     """Its result only grows, so nothing may be added that would have to be taken out again."""
-    scan = Scan("appended", COLUMNS, append=True)
+    scan = Scan("appended", COLUMNS, append_only=True)
     left, right = (rename_columns(scan, dict(zip(COLUMNS, names, strict=True))) for names in ("abc", "def"))
     world = World(Join(left, right, JoinKind.SEMI, keys, condition))
     world.contents["appended"] = [{"k": 0, "v": 1, "w": 1}, {"k": 1, "v": None, "w": 1}]

@@ -24,7 +24,7 @@ from tidemill.model.block import DataFile
 from tidemill.model.change import DELETED, Append, Rows, Signed, Updates, Upsert
 from tidemill.model.schema import Schema
 from tidemill.model.view import DeltaChain, Snapshot, SnapshotDiff, View, build_chain, build_snapshot, list_blocks
-from tidemill.spark.local.batches import ROWS, LocalBatch
+from tidemill.spark.local.batches import MAX_RELATION_ROWS, LocalBatch
 from tidemill.spark.local.block_reader import LocalBlockReader
 from tidemill.spark.view_reader import ViewReader
 
@@ -43,8 +43,8 @@ def test_every_view_equals_the_reference(
     spark: SparkSession,
     tmp_path: Path,
 ) -> None:
-    driver = data.draw(st.sampled_from([0, ROWS]), label="rows that the driver reads")
-    reader = ViewReader(spark, locate=lambda path: path, little=lambda content, change: little, driver=driver)
+    driver = data.draw(st.sampled_from([0, MAX_RELATION_ROWS]), label="rows that the driver reads")
+    reader = ViewReader(spark, locate=lambda path: path, is_small=lambda content, change: little, driver_rows=driver)
     directory = tmp_path / str(next(_fresh))
     directory.mkdir()
 

@@ -13,7 +13,7 @@ from math import inf
 
 from tests.planner.worlds import price
 
-from tidemill.model.provenance import NOTHING, Provenance, apply_delta, merge_provenances
+from tidemill.model.provenance import EMPTY_PROVENANCE, Provenance, apply_delta, merge_provenances
 from tidemill.model.time import Timeline
 from tidemill.planner.graph import BlockNode, BlockShape, ChannelNode, PlanningGraph, PortRequirement, TaskNode
 from tidemill.planner.graph_index import GraphIndex
@@ -138,16 +138,16 @@ class World:
     def _by_tasks(self) -> Iterator[Edge]:
         for task in self.graph.tasks:
             for variant in task.variants:
-                choices = [list(self._fillings(c, t)) for c, t in zip(task.reads, variant.takes, strict=True)]
+                choices = [list(self._fillings(c, t)) for c, t in zip(task.reads, variant.requirements, strict=True)]
                 for fillings in product(*choices):
-                    yield self._run(task, variant.name, variant.makes, fillings)
+                    yield self._run(task, variant.name, variant.output_shapes, fillings)
 
     def _fillings(self, channel: str, take: PortRequirement) -> Iterator[tuple[Piece, ...]]:
         if take.shape is None:
             yield ()
         for piece in self._on(channel):
             if take.shape is not None and take.can_take(piece.shape) and self.is_fit(piece):
-                if not take.old:
+                if not take.needs_old_base:
                     yield (piece,)
                 else:
                     yield from ((b, piece) for b in self._on(channel) if b.source is None and b.target == piece.source)
@@ -174,7 +174,7 @@ class World:
         for channel in self.graph.channels:
             for conversion in channel.conversions:
                 for old, new in product(self._on(channel.name), repeat=2):
-                    made = self._converted(conversion.takes, conversion.makes, old, new)
+                    made = self._converted(conversion.source_shape, conversion.target_shape, old, new)
                     if made is not None and old.source is None and old is not new:
                         cost = price(channel.name, conversion.name, weight(old) + weight(new), self.market)
                         yield Edge(frozenset([old, new]), (made,), cost)
@@ -228,7 +228,7 @@ def _is_start(world: World, piece: Piece, edge: Edge) -> bool:
 
 def weight(piece: Piece) -> int:
     """How large a block is said to be: a delta by how far it goes, a base by how far it has come."""
-    source = NOTHING if piece.source is None else piece.source
+    source = EMPTY_PROVENANCE if piece.source is None else piece.source
     return sum(max(v) - max(source[p] or {0}) for p, v in piece.target.pathways.items())
 
 

@@ -36,7 +36,7 @@ RULES = {"all": ALL, "none": NONE} | {
 
 def check_promises(history: History, plan: Plan) -> None:
     """What is delivered keeps every bound, starts where the consumer is, and goes forward; steps read what is there."""
-    block, layout = plan.delivers, history.stock.layout
+    block, layout = plan.delivers, history.stock.index
     assert block is not None
     pathways = layout.pathways[OUT]
     has, target = unpack_vector(history.stock.get_delivered(OUT), pathways), unpack_vector(block.target, pathways)
@@ -50,7 +50,7 @@ def check_promises(history: History, plan: Plan) -> None:
     for step in plan.steps:
         for read in step.reads:
             assert read in have or read.source is not None, f"{read} is neither there nor a chain"
-        have.update(step.makes)
+        have.update(step.writes)
     assert block in have or block.source is not None
 
 
@@ -69,7 +69,7 @@ def compare(case: Case, rules: SearchRules, *, exact: bool) -> None:
 def look(history: History, planner: DynamicProgrammingPlanner, exact: bool) -> None:
     answer = planner.find_plan(history.stock, OUT, history.time)
     world = World(history.graph, history.everything, history.time)
-    has = unpack_vector(history.stock.get_delivered(OUT), history.stock.layout.pathways[OUT])
+    has = unpack_vector(history.stock.get_delivered(OUT), history.stock.index.pathways[OUT])
     goals = world.accepted(OUT, has)
     assert (answer.plan is not None) == bool(goals)
     if answer.plan is None:
@@ -119,7 +119,7 @@ def look_without_outdone(history: History, planner: DynamicProgrammingPlanner, m
     if answer.plan is None:
         return
     world = World(history.graph, history.everything, history.time, history.points, market)
-    has = unpack_vector(history.stock.get_delivered(OUT), history.stock.layout.pathways[OUT])
+    has = unpack_vector(history.stock.get_delivered(OUT), history.stock.index.pathways[OUT])
     goals, edges = without_outdone(world, OUT, has)
     assert answer.plan.cost <= cheapest_if_each_use_is_paid(world, goals, edges)
     history.run(answer.plan)

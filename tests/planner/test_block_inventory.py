@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.planner.worlds import APPLY, JOIN, LINEAR, WITH_STATE, B, D, M
 
 from tidemill.model.time import Timeline
-from tidemill.planner.block_inventory import PARTS, BlockInventory, chain_blocks
+from tidemill.planner.block_inventory import MAX_CHAIN_PARTS, BlockInventory, chain_blocks
 from tidemill.planner.graph import BlockNode, BlockShape, ChannelBounds, ChannelNode, DataSize, PlanningGraph, TaskNode
 from tidemill.planner.graph_index import GraphIndex
 from tidemill.planner.search_rules import SearchRules
@@ -85,12 +85,12 @@ def test_chains_are_cut_where_a_running_plan_reads() -> None:
 
 def test_a_chain_remembers_its_latest_parts() -> None:
     stock = BlockInventory(GraphIndex(LINE))
-    for when in range(1, PARTS + 11):
+    for when in range(1, MAX_CHAIN_PARTS + 11):
         stock.add_block(delta("a", when, when + 1))
     parts = list(stock.list_blocks("a", chained=False))
-    assert len(parts) == PARTS
+    assert len(parts) == MAX_CHAIN_PARTS
     assert (parts[0].source, parts[0].target, parts[0].size) == (at(1), at(12), DataSize(11, 110))
-    assert parts[-1] == delta("a", PARTS + 10, PARTS + 11)
+    assert parts[-1] == delta("a", MAX_CHAIN_PARTS + 10, MAX_CHAIN_PARTS + 11)
 
 
 def test_without_the_rule_nothing_is_chained() -> None:

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from tidemill.algebra.program import COLLECTED
-from tidemill.planner.cost import SPREAD, CostModel, ScanVolume
+from tidemill.algebra.program import MAX_COLLECTED_ROWS
+from tidemill.planner.cost import SPREAD_FACTOR, CostModel, ScanVolume
 from tidemill.planner.graph import DataSize
 from tidemill.planner.refresh_mode import (
-    AFTERWARDS,
+    COMPACTION_BYTE_SECONDS,
+    MAJOR_COMPACTION_SHARE,
     PRIORS,
-    REBASED,
     ChannelReading,
     RefreshChoice,
     StateStatus,
@@ -26,7 +26,7 @@ MILLION = 1_000_000
 
 
 def way(content: int, change: int, **learnt: CostModel) -> str:
-    return choose_mode([ChannelReading("clicks", content, change)], learnt).way
+    return choose_mode([ChannelReading("clicks", content, change)], learnt).mode
 
 
 def ran(name: str, times: float, runs: int = 1, content: int = MILLION, change: int = 1_000) -> CostModel:
@@ -48,27 +48,32 @@ def test_a_small_change_is_taken_in_and_a_large_one_recomputed(share: float, exp
 
 def test_rows_that_cannot_be_collected_cost_more() -> None:
     most = [
-        choose_mode([ChannelReading("clicks", 9 * COLLECTED, n)], {}).options[-1].seconds or 0.0
-        for n in (COLLECTED, COLLECTED + 1)
+        choose_mode([ChannelReading("clicks", 9 * MAX_COLLECTED_ROWS, n)], {}).options[-1].seconds or 0.0
+        for n in (MAX_COLLECTED_ROWS, MAX_COLLECTED_ROWS + 1)
     ]
     terms = PRIORS["incremental"]
-    assert most[1] - most[0] == pytest.approx((SPREAD - 1) * terms.change * COLLECTED, rel=0.001)
+    assert most[1] - most[0] == pytest.approx((SPREAD_FACTOR - 1) * terms.change * MAX_COLLECTED_ROWS, rel=0.001)
 
 
 def test_what_compaction_costs_right_after_a_large_change_counts() -> None:
-    assert pytest.approx(2 * REBASED / (1 - REBASED)) == LIMITS.share, "signed rows, of the base without what changed"
-    change = int(REBASED * MILLION)
+    assert pytest.approx(2 * MAJOR_COMPACTION_SHARE / (1 - MAJOR_COMPACTION_SHARE)) == LIMITS.share, (
+        "signed rows, of the base without what changed"
+    )
+    change = int(MAJOR_COMPACTION_SHARE * MILLION)
     read = [ChannelReading("c", MILLION, n, bytes=50 * MILLION) for n in (change, change + 1)]
     less, more = (choose_mode([reading], {}).options[-1].seconds or 0.0 for reading in read)
     one = PRIORS["incremental"].change
-    assert more - less == pytest.approx(AFTERWARDS * 50 * MILLION + one, rel=0.01)
+    assert more - less == pytest.approx(COMPACTION_BYTE_SECONDS * 50 * MILLION + one, rel=0.01)
 
 
 def test_what_compaction_costs_is_a_matter_of_the_result_not_of_what_it_was_made_of() -> None:
     at = ScanVolume(0, MILLION, 50 * MILLION)
     batch = build_prior("batch", 1).add_run(at, 1.0, [DataSize(1_000, 50_000)])  # a thousandth
     extra = [estimate_compaction(known, replace(at, change=MILLION), at.bytes) for known in (None, batch)]
-    assert extra == [pytest.approx(AFTERWARDS * 50 * MILLION), pytest.approx(AFTERWARDS * 50_000, rel=0.01)]
+    assert extra == [
+        pytest.approx(COMPACTION_BYTE_SECONDS * 50 * MILLION),
+        pytest.approx(COMPACTION_BYTE_SECONDS * 50_000, rel=0.01),
+    ]
     assert estimate_compaction(batch, at, at.bytes) == 0.0
 
 
@@ -89,31 +94,31 @@ def because(*readings: ChannelReading, only_batch: str | None = None) -> Refresh
 
 def test_what_stands_in_the_way_is_named() -> None:
     never = because(ChannelReading("clicks", 5, 5, consumed=False))
-    assert (never.way, "never consumed" in never.why) == ("batch", True)
-    replaced = because(ChannelReading("clicks", 5, 5, replaced=True, grows=True))
-    assert (replaced.way, replaced.why) == ("batch", "the content of clicks was replaced")
-    assert because(only_batch="rand() differs each time").why == "rand() differs each time"
+    assert (never.mode, "never consumed" in never.reason) == ("batch", True)
+    replaced = because(ChannelReading("clicks", 5, 5, replaced=True, append_only=True))
+    assert (replaced.mode, replaced.reason) == ("batch", "the content of clicks was replaced")
+    assert because(only_batch="rand() differs each time").reason == "rand() differs each time"
 
 
 def test_the_users_word_decides() -> None:
     reading = ChannelReading("clicks", MILLION, MILLION)
-    assert choose_mode([reading], {}, wanted="incremental_strict").way == "incremental"
-    assert choose_mode([ChannelReading("clicks", MILLION, 1)], {}, wanted="batch").way == "batch"
+    assert choose_mode([reading], {}, declared="incremental_strict").mode == "incremental"
+    assert choose_mode([ChannelReading("clicks", MILLION, 1)], {}, declared="batch").mode == "batch"
 
 
 def test_state_that_would_not_be_used_is_not_made() -> None:
     large = [ChannelReading("clicks", 20 * MILLION, 10 * MILLION)]
-    assert choose_mode(large, {}, state=StateStatus.NONE).way == "batch"
-    assert choose_mode(large, {}, state=StateStatus.KEPT).way == "recompute"
-    assert choose_mode(large, {}, state=StateStatus.DROPPED).way == "recompute"
+    assert choose_mode(large, {}, state=StateStatus.NONE).mode == "batch"
+    assert choose_mode(large, {}, state=StateStatus.KEPT).mode == "recompute"
+    assert choose_mode(large, {}, state=StateStatus.DROPPED).mode == "recompute"
 
 
 def test_state_is_made_again_when_changes_are_small_again() -> None:
     small = choose_mode([ChannelReading("clicks", 10 * MILLION, 5_000)], {}, state=StateStatus.DROPPED)
-    assert small.way == "batch"
-    assert small.why == "its state was dropped by the last recomputation"
+    assert small.mode == "batch"
+    assert small.reason == "its state was dropped by the last recomputation"
 
 
 def test_state_of_a_small_table_stays() -> None:
     """What it costs to keep is less than what it would cost to make again."""
-    assert choose_mode([ChannelReading("clicks", 100, 60)], {}, state=StateStatus.KEPT).way != "recompute"
+    assert choose_mode([ChannelReading("clicks", 100, 60)], {}, state=StateStatus.KEPT).mode != "recompute"

@@ -117,7 +117,7 @@ def merging(factor: float, largest: float, runs: int = 40, noise: float = 0.3) -
         known = known.add_run(
             read, GUESS.compute_cost(read) + factor * guess + random.gauss(0, noise), [read.size], guess
         )
-    return known.merged.cost_factor
+    return known.merge_cost.cost_factor
 
 
 @pytest.mark.parametrize("factor", [0.3, 1.0, 3.0])
@@ -131,7 +131,7 @@ def test_where_merging_is_little_the_guess_stands(factor: float) -> None:
 
 
 def test_runs_that_read_no_content_say_nothing_about_merging() -> None:
-    assert after(30, TRUE, noise=0.2).merged.cost_factor == 1.0
+    assert after(30, TRUE, noise=0.2).merge_cost.cost_factor == 1.0
 
 
 def test_what_older_versions_learnt_is_still_known() -> None:

@@ -25,7 +25,7 @@ TASKS = (TaskNode("t", ("a",), ("m",), LINEAR), TaskNode("u", ("m",), ("out",), 
 
 
 def said(channels: tuple[ChannelNode, ...] = CHANNELS, tasks: tuple[TaskNode, ...] = TASKS) -> list[tuple[str, str]]:
-    return [(p.where, p.why) for p in find_problems(PlanningGraph(channels, tasks))]
+    return [(p.subject, p.reason) for p in find_problems(PlanningGraph(channels, tasks))]
 
 
 def bounded(**bounds: ChannelBounds) -> tuple[ChannelNode, ...]:

@@ -59,14 +59,14 @@ def cheap_where_little_is_read(task: str, variant: str, reads: Sequence[BlockNod
 
 
 def planned(stock: BlockInventory, output: str, time: Timeline, rules: SearchRules = ALL) -> Plan:
-    answer = DynamicProgrammingPlanner(stock.layout, cheap_where_little_is_read, rules).find_plan(stock, output, time)
+    answer = DynamicProgrammingPlanner(stock.index, cheap_where_little_is_read, rules).find_plan(stock, output, time)
     assert answer.plan is not None
     return answer.plan
 
 
 def carried_out(stock: BlockInventory, plan: Plan) -> BlockNode:
     for step in plan.steps:
-        for block in step.makes:
+        for block in step.writes:
             stock.add_block(block)
     assert plan.delivers is not None
     stock.deliver_block(plan.delivers)

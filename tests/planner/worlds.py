@@ -32,7 +32,7 @@ from tidemill.planner.steps import CostEstimate, Plan
 from tidemill.planner.vector import PlanningClock, unpack_vector
 
 B, D, M, W = BlockShape.BASE, BlockShape.STRONG, BlockShape.MONOTONE, BlockShape.WEAK
-BASE, DELTA, WITH_OLD = PortRequirement(B), PortRequirement(D), PortRequirement(D, old=True)
+BASE, DELTA, WITH_OLD = PortRequirement(B), PortRequirement(D), PortRequirement(D, needs_old_base=True)
 
 BATCH = VariantNode("batch", (BASE,), (B,))
 LINEAR = (BATCH, VariantNode("incremental", (DELTA,), (D,)))
@@ -164,7 +164,7 @@ class History:
 
     def __init__(self, graph: PlanningGraph, stock: BlockInventory) -> None:
         self.graph, self.stock = graph, stock
-        self.inputs = [c.name for c in graph.channels if c.name not in stock.layout.writer]
+        self.inputs = [c.name for c in graph.channels if c.name not in stock.index.writer]
         self.versions = {name: [i + 1] for i, name in enumerate(self.inputs)}
         self.now = 5
         self.everything: list[BlockNode] = []
@@ -180,7 +180,7 @@ class History:
     @property
     def points(self) -> set[tuple[str, Provenance]]:
         """Where stale bases are of use."""
-        layout = self.stock.layout
+        layout = self.stock.index
         return {
             (c, unpack_vector(p, layout.pathways[c]))
             for c in layout.support_channels
@@ -197,11 +197,11 @@ class History:
 
     def run(self, plan: Plan) -> None:
         for step in plan.steps:
-            for block in step.makes:
+            for block in step.writes:
                 self._add(block)
         if plan.delivers is not None:
             self.stock.deliver_block(plan.delivers)
-        self.stock.trim_channels(self.stock.layout.channels, PlanningClock(self.time, self.stock.layout.inputs))
+        self.stock.trim_channels(self.stock.index.channels, PlanningClock(self.time, self.stock.index.inputs))
 
     def _add(self, block: BlockNode) -> None:
         self.everything.append(block)

@@ -16,7 +16,7 @@ from tests.server.test_sources import serving
 
 from tidemill.app.deliveries import build_deliveries
 from tidemill.app.settings import Settings
-from tidemill.encoding.block_rows import AT_ONCE, RowSelection, split_into_chunks
+from tidemill.encoding.block_rows import CHUNK_ROWS, RowSelection, split_into_chunks
 from tidemill.publish import BlockDelivery
 from tidemill.publish.webhook import sign_body
 
@@ -103,13 +103,13 @@ def test_another_server_goes_on_where_the_first_was(shop: Served, hook: Hook) ->
 def test_large_blocks_come_in_parts_and_only_what_is_wanted(shop: Served, hook: Hook) -> None:
     told = by_hook(shop, hook, Clock(), columns=["id"], where=["id >= 2"])
     told()
-    insert(shop, *range(1, AT_ONCE + 3))
+    insert(shop, *range(1, CHUNK_ROWS + 3))
     told()
     assert [(h["Tidemill-Part"], len(body.splitlines()) - 1) for h, body in hook.taken] == [
-        ("1", AT_ONCE - 1),
+        ("1", CHUNK_ROWS - 1),
         ("2", 2),
     ]
-    assert json.loads(hook.taken[1][1].splitlines()[-1]) == {"id": AT_ONCE + 2}
+    assert json.loads(hook.taken[1][1].splitlines()[-1]) == {"id": CHUNK_ROWS + 2}
 
 
 def test_rows_by_mail(shop: Served) -> None:

@@ -15,7 +15,7 @@ import pytest
 from tests.catalog.driver import COPY, WORKFLOW, Driver, FakeClock
 
 from tidemill.catalog import open_catalog
-from tidemill.model.notice import RETRIES, Notice, NoticeKind
+from tidemill.model.notice import MAX_DELIVERY_ATTEMPTS, Notice, NoticeKind
 from tidemill.publish import MailReceiver, Notifier, SmtpMailer, WebhookReceiver, build_receivers
 
 FAILED = Notice(NoticeKind.RUN_FAILED, "f", "it failed", 1.0, {}, 7)
@@ -74,7 +74,7 @@ def webhook(hook: Hook, *kinds: NoticeKind) -> WebhookReceiver:
 
 def fail(driver: Driver) -> None:
     claim = driver.open_flow(COPY)
-    driver.catalog.fail_run(claim.run.id, claim.run.fence, error="no room")
+    driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="no room")
 
 
 def test_a_failing_flow_is_told_of_once_and_again_when_it_recovers(driver: Driver, hook: Hook) -> None:
@@ -109,10 +109,10 @@ def test_what_is_not_taken_is_tried_again_later_but_not_for_ever(driver: Driver,
     tell()
     tell()
     assert len(hook.taken) == 1
-    for _ in range(RETRIES + 3):
+    for _ in range(MAX_DELIVERY_ATTEMPTS + 3):
         driver.clock.now += 10_000
         tell()
-    assert len(hook.taken) == RETRIES
+    assert len(hook.taken) == MAX_DELIVERY_ATTEMPTS
     assert len({headers["Tidemill-Notice"] for headers, _ in hook.taken}) == 1
 
 

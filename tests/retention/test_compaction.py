@@ -49,7 +49,7 @@ def _deltas(rows: tuple[int, ...], updates: Updates) -> list[Block]:
 
 def due(view: Snapshot, limits: CompactionLimits) -> Compaction | None:
     """What is due even if nobody reads."""
-    return choose_compaction(view, MergeBalance(0, 0.0, 1.0), limits).wanted
+    return choose_compaction(view, MergeBalance(0, 0.0, 1.0), limits).compaction
 
 
 def test_few_small_deltas_are_left_alone() -> None:

@@ -156,7 +156,7 @@ def test_every_verdict_is_given_for_its_reason() -> None:
     said = {
         ReuseVerdict.REUSED: explain_reuse(wanted, D.STORED, None),
         ReuseVerdict.AWAITED: explain_reuse(wanted, D.TO_STORE, None),
-        ReuseVerdict.GONE: explain_reuse(wanted, D.DELETED, None),
+        ReuseVerdict.DELETED: explain_reuse(wanted, D.DELETED, None),
         ReuseVerdict.NEW: explain_reuse(wanted, None, None),
         ReuseVerdict.CHANGED: explain_reuse(wanted, None, other),
         ReuseVerdict.FORCED: explain_reuse(forced, None, other),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.model.states import PRODUCED, READABLE, Dataset
+from tidemill.model.states import PRODUCING_STATES, READABLE_STATES, Dataset
 from tidemill.model.states import DatasetState as D
 from tidemill.retention.preparation import Preparation, RequestedAction, prepare_submission
 
@@ -65,7 +65,12 @@ def test_the_order_of_actions_and_what_else_is_stored_do_not_matter(case: tuple[
         prepare_submission(graph[::-1], stored | {"other": Dataset(D.STORED)}),
     )
     assert set(one.run) == set(other.run)
-    assert (one.wait, one.reuse, one.rescue, one.moves) == (other.wait, other.reuse, other.rescue, other.moves)
+    assert (one.wait, one.reuse, one.rescue, one.transitions) == (
+        other.wait,
+        other.reuse,
+        other.rescue,
+        other.transitions,
+    )
 
 
 @given(case=cases())
@@ -80,25 +85,25 @@ def test_every_input_of_what_runs_is_awaited_or_claimed_and_what_is_claimed_can_
         assert running.claims <= plan.reuse
         assert running.after_deletion == (state(stored, running.identity) is D.DELETING)
     assert plan.rescue == {i for i in plan.reuse if state(stored, i) is D.PROCESSING}
-    assert {state(stored, i) for i in plan.wait} <= PRODUCED
+    assert {state(stored, i) for i in plan.wait} <= PRODUCING_STATES
 
 
 def live_through(graph: Graph, stored: Stored, plan: Preparation) -> Stored:
     """Do what a preparation says, as servers would: others finish, files go, and whatever is ready runs."""
     now = dict(stored)
-    for name, (_, after) in plan.moves.items():
+    for name, (_, after) in plan.transitions.items():
         now[name] = now[name].transition_to(after) if name in now else Dataset(after)
     for running in plan.run:
         for claimed in running.claims:
             now[claimed] = now[claimed].add_claim()
     for name, dataset in now.items():
-        if dataset.state in PRODUCED and name not in {r.identity for r in plan.run}:
+        if dataset.state in PRODUCING_STATES and name not in {r.identity for r in plan.run}:
             now[name] = dataset.transition_to(DATASET_DONE[dataset.state])
         elif dataset.state is D.DELETING:
             now[name] = dataset.transition_to(D.DELETED).transition_to(D.TO_STORE)
     left = list(plan.run)
     while left:
-        ready = [r for r in left if all(now[a].state in READABLE for a in r.awaits)]
+        ready = [r for r in left if all(now[a].state in READABLE_STATES for a in r.awaits)]
         assert ready, "nothing can ever run"
         for running in ready:
             now[running.identity] = now[running.identity].transition_to(DATASET_DONE[now[running.identity].state])
@@ -115,7 +120,7 @@ def test_in_the_end_all_that_was_wanted_is_there_and_a_second_submission_runs_no
 ) -> None:
     graph, stored = case
     after = live_through(graph, stored, prepare_submission(graph, stored))
-    assert all(after[e].state in READABLE for e in goals(graph))
+    assert all(after[e].state in READABLE_STATES for e in goals(graph))
     again = prepare_submission(graph, after)
     assert not again.run
     assert not again.wait
@@ -137,7 +142,7 @@ def test_two_actions_that_make_the_same_run_once() -> None:
     ]
     plan = prepare_submission(graph, {})
     assert [r.identity for r in plan.run] == ["a", "b", "c"]
-    assert plan.moves["b"] == (None, D.TO_LEAF)
+    assert plan.transitions["b"] == (None, D.TO_LEAF)
 
 
 def test_what_is_pinned_is_made_again_and_is_no_leaf() -> None:
@@ -145,11 +150,11 @@ def test_what_is_pinned_is_made_again_and_is_no_leaf() -> None:
         [RequestedAction("a", pinned=True), RequestedAction("b", ("a",))],
         {"a": Dataset(D.DELETED), "b": Dataset(D.LEAF)},
     )
-    assert plan.moves == {"a": (D.DELETED, D.TO_STORE)}
+    assert plan.transitions == {"a": (D.DELETED, D.TO_STORE)}
 
 
 def test_a_dataset_that_another_workflow_only_passes_through_becomes_a_leaf_here() -> None:
-    assert prepare_submission([RequestedAction("a")], {"a": Dataset(D.STORED)}).moves == {"a": (D.STORED, D.LEAF)}
-    assert prepare_submission([RequestedAction("a")], {"a": Dataset(D.TO_DELETE)}).moves == {
+    assert prepare_submission([RequestedAction("a")], {"a": Dataset(D.STORED)}).transitions == {"a": (D.STORED, D.LEAF)}
+    assert prepare_submission([RequestedAction("a")], {"a": Dataset(D.TO_DELETE)}).transitions == {
         "a": (D.TO_DELETE, D.TO_LEAF)
     }

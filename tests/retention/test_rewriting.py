@@ -59,7 +59,7 @@ class Lived:
             now = content(10**6, *self.deltas)
             if choose_compaction(
                 now, MergeBalance(self.reads, self.paid, self.price), LIMITS
-            ).wanted == MajorCompaction(now):
+            ).compaction == MajorCompaction(now):
                 self._rewrite()
         return self
 
@@ -115,22 +115,22 @@ def test_readers_pay_for_deltas_and_rows_but_not_for_appended_ones() -> None:
 def test_looking_up_a_few_keys_costs_less_than_merging_all() -> None:
     assert (
         0.0
-        < estimate_merge_seconds(content(100, 10**6), whole=False)
+        < estimate_merge_seconds(content(100, 10**6), full=False)
         < 0.1 * estimate_merge_seconds(content(100, 10**6))
     )
 
 
 def test_the_verdict_says_why_with_figures() -> None:
     little = choose_compaction(content(100, 7), MergeBalance(2, 0.2, 1.5), LIMITS)
-    assert little.wanted is None
-    assert little.why == (
+    assert little.compaction is None
+    assert little.reason == (
         "7 rows wait to be merged into 100: 2 reads have paid 0.20 s for merging since the newest base, "
         "and a new one costs 1.50 s"
     )
     enough = choose_compaction(content(100, 7), MergeBalance(9, 1.6, 1.5), LIMITS)
-    assert isinstance(enough.wanted, MajorCompaction)
-    assert enough.why.startswith("9 reads have paid 1.60 s")
-    assert choose_compaction(content(100), MergeBalance(0, 0.0, 1.5), LIMITS).why == "nothing to merge"
+    assert isinstance(enough.compaction, MajorCompaction)
+    assert enough.reason.startswith("9 reads have paid 1.60 s")
+    assert choose_compaction(content(100), MergeBalance(0, 0.0, 1.5), LIMITS).reason == "nothing to merge"
 
 
 @pytest.mark.parametrize(("asked", "rows", "rewritten"), [(1, 150_000, True), (0, 150_000, False), (1, 90_000, False)])
@@ -139,4 +139,4 @@ def test_whoever_waits_for_reads_does_not_wait_much_longer(asked: int, rows: int
     first = Block(0, "c", 0, BlockKind.BASE, SCHEMA, files=(DataFile("base", 10**6, 50_000_000),))
     delta = Block(1, "c", 1, BlockKind.DELTA, SCHEMA, 0, KEYED, (DataFile("1", rows, 1),))
     found = choose_compaction(Snapshot("c", SCHEMA, 1, first, (delta,)), MergeBalance(1, 0.1, 9.0, asked))
-    assert (found.wanted is not None) == rewritten, found
+    assert (found.compaction is not None) == rewritten, found

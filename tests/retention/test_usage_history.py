@@ -63,7 +63,7 @@ def test_refreshes_count_beside_actions_each_task_of_a_run_for_itself() -> None:
 
 def test_each_user_workflow_or_task_has_a_line_of_its_own() -> None:
     def parts(per: UsageSplit) -> list[str | None]:
-        return [f.of for f in compute_figures([REFRESH, ACTION], [], TimeResolution.HOUR, per)]
+        return [f.group for f in compute_figures([REFRESH, ACTION], [], TimeResolution.HOUR, per)]
 
     assert parts(UsageSplit.USER) == ["", "ada"]
     assert parts(UsageSplit.WORKFLOW) == ["shop", "words"]

@@ -74,12 +74,14 @@ class Mill:
     def ran(self) -> list[tuple[str, str]]:
         """What ran, the latest last: the flow, and the variant of its only task."""
         ended = (r for r in self.catalog.list_runs() if r.state is RunState.FINISHED and r.stats.get("tasks"))
-        return [(r.subject, r.stats["tasks"][r.subject]["variant"]) for r in sorted(ended, key=lambda r: r.fence)]
+        return [
+            (r.subject, r.stats["tasks"][r.subject]["variant"]) for r in sorted(ended, key=lambda r: r.fencing_token)
+        ]
 
     def kept(self, channel: str) -> TargetStatus:
         """How a promise stands."""
         known = self.catalog.read_channel(channel)
-        return compute_target_status(known.channel.promise, known.head.reached, self.timeline())
+        return compute_target_status(known.channel.freshness_target, known.head.provenance, self.timeline())
 
     def timeline(self) -> Timeline:
         versions = {c.name: self.catalog.list_versions(c.name, 0) for c in self.workflow.channels if c.role == "input"}
@@ -87,7 +89,7 @@ class Mill:
         return Timeline(versions, max(int(self.now * 1_000_000), newest + 1))
 
     def reflected(self, channel: str) -> Mapping[tuple[str, ...], frozenset[int]]:
-        return self.catalog.read_channel(channel).head.reached.pathways
+        return self.catalog.read_channel(channel).head.provenance.pathways
 
     def close(self) -> None:
         self.catalog.close()

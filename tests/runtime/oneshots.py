@@ -149,7 +149,7 @@ class Bench:
 
     def dataset(self, submission: Submission, key: int | str) -> StoredDataset:
         named = next(a.identity for a in submission.actions if a.key == str(key))
-        return next(d for d in self.shop.ledger.list_datasets() if d.identity == named)
+        return next(d for d in self.shop.dataset_catalog.list_datasets() if d.identity == named)
 
     def state(self, submission: Submission, key: int | str) -> DatasetState:
         return self.dataset(submission, key).state

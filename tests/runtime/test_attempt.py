@@ -12,7 +12,7 @@ import tidemill as tm
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import BlockDamaged, CatalogError, EngineLost, RunFailed, StorageError, TidemillError
 from tidemill.intake import load_file
-from tidemill.model.run import LOST, RunState
+from tidemill.model.run import MAX_LOST_ATTEMPTS, RunState
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.insert import Inserter
 from tidemill.runtime.runs.requests import request_flow_run
@@ -69,7 +69,7 @@ def test_a_catalog_that_was_away_is_no_fault_of_the_tasks(
         raise CatalogError("the connection was cut")
 
     monkeypatch.setattr(executor.catalog, "commit_run", away)
-    for _ in range(LOST):
+    for _ in range(MAX_LOST_ATTEMPTS):
         assert attempt(executor) is RunState.READY
     monkeypatch.undo()
     (made,) = executor.attempt_run(request_flow_run(executor.catalog, "copied"), WORKFLOW.bindings[0], {}) or []
@@ -85,7 +85,9 @@ def test_a_catalog_that_is_away_every_time_is_given_up(
         raise CatalogError("the connection was cut")
 
     monkeypatch.setattr(executor.catalog, "commit_run", away)
-    assert [attempt(executor) for _ in range(LOST + 1)] == [RunState.READY] * LOST + [RunState.FAILED]
+    assert [attempt(executor) for _ in range(MAX_LOST_ATTEMPTS + 1)] == [RunState.READY] * MAX_LOST_ATTEMPTS + [
+        RunState.FAILED
+    ]
 
 
 @pytest.mark.parametrize(
@@ -109,4 +111,4 @@ def test_only_what_may_pass_by_itself_is_given_back(
     monkeypatch.setattr(executor.engine, "run_task", fails)
     assert attempt(executor) is state
     (run,) = executor.catalog.list_runs(subject="copied")
-    assert (run.attempt, run.lost) == (1, int(state is RunState.WAITING))
+    assert (run.attempt, run.lost_attempts) == (1, int(state is RunState.WAITING))

@@ -79,7 +79,7 @@ def test_a_run_is_tried_again_when_the_catalog_says_so(executor: Executor, clock
 def test_a_server_dispatches_by_the_catalogs_clock(executor: Executor, clock: Elsewhere) -> None:
     loop = ServerLoop(executor.catalog, Server("one", "work", 1), lambda *_: None, [], ServerIntervals())
     told: list[float] = []
-    loop._dispatch.start_runs = lambda _runnable, now: told.append(now) or []  # type: ignore[method-assign,func-returns-value]
+    loop._dispatcher.start_runs = lambda _runnable, now: told.append(now) or []  # type: ignore[method-assign,func-returns-value]
     executor.catalog.request_run(RunKind.FLOW, "copied")
     loop.tick()
     assert told == [pytest.approx(clock.now, abs=60.0)]

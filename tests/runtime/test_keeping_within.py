@@ -56,7 +56,7 @@ def test_what_is_pinned_is_not_evicted_until_it_is_unpinned(mill: Bench) -> None
     assert "unpin a dataset" in mill.shop.report_storage(both).problems[0]
     mill.shop.build_evictor().free_bytes(1)
     assert [mill.state(made, key) for key in (1, 2, 3)] == [D.STORED, D.DELETED, D.LEAF]
-    mill.shop.ledger.evict_datasets([pinned.identity])  # as one that decided before it was pinned
+    mill.shop.dataset_catalog.evict_datasets([pinned.identity])  # as one that decided before it was pinned
     assert mill.state(made, 1) is D.STORED
     assert not mill.shop.pin_dataset("words/a1", pinned=False).pinned
     mill.shop.build_evictor().free_bytes(1)
@@ -66,14 +66,14 @@ def test_what_is_pinned_is_not_evicted_until_it_is_unpinned(mill: Bench) -> None
 def test_pinning_rescues_what_was_chosen_to_go_and_refuses_what_is_gone(mill: Bench) -> None:
     made = mill.run(chain("a", "b", "c"))
     first, second = (mill.dataset(made, key).identity for key in (1, 2))
-    mill.shop.ledger.evict_datasets([first, second])
+    mill.shop.dataset_catalog.evict_datasets([first, second])
     mill.shop.pin_dataset(first)
     assert mill.shop.build_evictor().delete_evicted() == 1
     assert (mill.state(made, 1), mill.state(made, 2)) == (D.STORED, D.DELETED)
     with pytest.raises(NotFound, match="0 datasets"):
         mill.shop.pin_dataset(second)
     with pytest.raises(IllegalMove, match="recompute it"):
-        mill.shop.ledger.pin_dataset(second, pinned=True)
+        mill.shop.dataset_catalog.pin_dataset(second, pinned=True)
 
 
 def test_a_pinned_leaf_is_not_dropped(mill: Bench) -> None:
@@ -81,7 +81,7 @@ def test_a_pinned_leaf_is_not_dropped(mill: Bench) -> None:
     mill.shop.pin_dataset("words/a1")
     with pytest.raises(Conflict, match="unpin it first"):
         mill.shop.drop_dataset("words/a1")
-    assert mill.shop.report_storage().kept[0].why == "pinned: it stays until it is unpinned"
+    assert mill.shop.report_storage().retained[0].why == "pinned: it stays until it is unpinned"
     mill.shop.pin_dataset("words/a1", pinned=False)
     mill.shop.drop_dataset("words/a1")
     assert mill.state(made, 1) is D.DELETED
@@ -107,10 +107,10 @@ def test_a_workflows_budget_takes_of_its_own_datasets_alone(mill: Bench) -> None
     each = mill.dataset(one, 1).bytes
     evictor = within(mill, one=StorageBudget(2 * each, 1.0))
     outlook = evictor.report_storage()
-    assert [(s.workflow, s.held, s.excess_bytes) for s in outlook.shares.workflows] == [("one", 3 * each, each)]
+    assert [(s.workflow, s.used_bytes, s.excess_bytes) for s in outlook.shares.workflows] == [("one", 3 * each, each)]
     done = evictor.enforce_budgets()
     assert done is not None
-    assert [g.dataset.workflow for g in done.going] == ["one"]
+    assert [g.dataset.workflow for g in done.evictions] == ["one"]
     assert [mill.state(two, key) for key in (1, 2, 3)] == [D.STORED, D.STORED, D.LEAF]
     assert evictor.enforce_budgets() is None
 
@@ -122,7 +122,7 @@ def test_a_workflow_that_cannot_be_kept_within_its_budget_does_not_keep_the_stor
     done = within(mill, StorageBudget(3 * each, 1.0), one=StorageBudget(1, 1.0)).enforce_budgets()
     assert done is not None
     assert [p.partition(":")[0] for p in done.problems] == ["workflow 'one'"]
-    assert [g.dataset.workflow for g in done.going] == ["two"]
+    assert [g.dataset.workflow for g in done.evictions] == ["two"]
 
 
 def test_a_budget_that_cannot_be_kept_takes_what_may_go_and_says_what_is_missing(mill: Bench) -> None:
@@ -137,7 +137,7 @@ def test_a_budget_that_cannot_be_kept_takes_what_may_go_and_says_what_is_missing
     assert "1 bytes are missing" in done.problems[0]
     again = within(mill, StorageBudget(each - 1, 1.0)).enforce_budgets()
     assert again is not None
-    assert (again.going, len(again.problems)) == ((), 1)
+    assert (again.evictions, len(again.problems)) == ((), 1)
 
 
 # -- random worlds -----------------------------------------------------------------------------------------------
@@ -158,7 +158,9 @@ def must_stay(dataset: StoredDataset) -> bool:
 
 
 def held(mill: Bench, workflow: str | None) -> int:
-    return sum(d.bytes for d in mill.shop.ledger.list_datasets() if d.is_readable and workflow in (None, d.workflow))
+    return sum(
+        d.bytes for d in mill.shop.dataset_catalog.list_datasets() if d.is_readable and workflow in (None, d.workflow)
+    )
 
 
 @settings(max_examples=12, phases=[Phase.generate])
@@ -171,10 +173,10 @@ def test_what_must_stay_stays_and_budgets_are_kept_where_they_can_be(
         for _ in range(data.draw(st.integers(1, 3), label="submissions")):
             mill.submit(data.draw(documents()))
             mill.work(data.draw(st.integers(0, 6), label="runs"))  # what is left reads and waits
-        for one in mill.shop.ledger.list_datasets():
+        for one in mill.shop.dataset_catalog.list_datasets():
             if one.is_readable and data.draw(st.integers(0, 3), label="pin") == 0:
-                mill.shop.ledger.pin_dataset(one.identity, pinned=True)
-        before = {d.identity: d for d in mill.shop.ledger.list_datasets()}
+                mill.shop.dataset_catalog.pin_dataset(one.identity, pinned=True)
+        before = {d.identity: d for d in mill.shop.dataset_catalog.list_datasets()}
         sizes = {who: data.draw(st.integers(0, held(mill, who) + 1), label="budget") for who in (None, *WORKFLOWS)}
         budgets = {name: StorageBudget(sizes[name], 1.0) for name in WORKFLOWS}
         done = within(mill, StorageBudget(sizes[None], 1.0), **budgets).enforce_budgets()
@@ -184,7 +186,7 @@ def test_what_must_stay_stays_and_budgets_are_kept_where_they_can_be(
 def check(
     mill: Bench, before: dict[str, StoredDataset], sizes: dict[str | None, int], problems: tuple[str, ...]
 ) -> None:
-    after = {d.identity: d for d in mill.shop.ledger.list_datasets()}
+    after = {d.identity: d for d in mill.shop.dataset_catalog.list_datasets()}
     for identity, was in before.items():
         if must_stay(was):
             assert after[identity] == was

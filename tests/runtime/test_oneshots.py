@@ -54,7 +54,7 @@ def test_two_hundred_actions_submitted_again_call_no_engine_and_take_no_time(mil
     ):  # committed by hand: it is the second submission that is looked at
         for run in ready:
             claim = mill.catalog.claim_run(run.id, ClaimRequest(), owner="me", lease=60.0)
-            mill.shop.ledger.commit_dataset(claim, ActionResult(SCHEMA, (), 1.0))
+            mill.shop.dataset_catalog.commit_dataset(claim, ActionResult(SCHEMA, (), 1.0))
     began = time.monotonic()
     again = mill.run(document)
     took = time.monotonic() - began
@@ -86,17 +86,21 @@ def test_results_never_differ_from_those_without_reuse_and_only_what_must_run_ru
     with bench(f"sqlite:///{shutil.copy(sqlite_template, root)}", root) as mill:
         for _ in range(data.draw(st.integers(1, 4), label="submissions")):
             document = data.draw(graphs())
-            there = {d.identity for d in mill.shop.ledger.list_datasets() if d.is_readable or d.state is D.PROCESSING}
+            there = {
+                d.identity
+                for d in mill.shop.dataset_catalog.list_datasets()
+                if d.is_readable or d.state is D.PROCESSING
+            }
             made, calls = mill.submit(document), len(mill.engine.calls)
             must = must_run(document, {a.key: a.identity for a in made.actions}, there)
             mill.shop.complete_submission(made.id)
             assert len(mill.engine.calls) - calls == len(must)
             mill.check(document, made)
-            stored = sorted(d.identity for d in mill.shop.ledger.list_datasets() if d.state is D.STORED)
-            mill.shop.ledger.evict_datasets(i for i in stored if data.draw(st.booleans(), label="evict"))
+            stored = sorted(d.identity for d in mill.shop.dataset_catalog.list_datasets() if d.state is D.STORED)
+            mill.shop.dataset_catalog.evict_datasets(i for i in stored if data.draw(st.booleans(), label="evict"))
             if data.draw(st.booleans(), label="delete"):
                 mill.shop.build_evictor().delete_evicted()
-        assert all(d.claims == 0 for d in mill.shop.ledger.list_datasets())
+        assert all(d.claims == 0 for d in mill.shop.dataset_catalog.list_datasets())
 
 
 def must_run(document: Json, identities: dict[str, str], there: set[str]) -> set[str]:
@@ -151,9 +155,9 @@ def test_a_dead_servers_action_is_taken_up_by_another(url: str, tmp_path: Path, 
     with bench(url, tmp_path, later=60.0) as other:
         other.shop.complete_submission(made.id)
         other.check(chain("a", "b"), made)
-        assert other.catalog.read_run(first.id).fence > claim.run.fence
+        assert other.catalog.read_run(first.id).fencing_token > claim.run.fencing_token
     with pytest.raises(LeaseLost):
-        mill.shop.ledger.commit_dataset(claim, ActionResult(SCHEMA, (), 0.0))
+        mill.shop.dataset_catalog.commit_dataset(claim, ActionResult(SCHEMA, (), 0.0))
 
 
 # -- what is run is what was submitted ---------------------------------------------------------------------------
@@ -164,7 +168,7 @@ PROGRAM = {"id": 1, "name": "a", "type": "command-line", "command": ["./fetch", 
 
 def test_code_that_changed_after_it_was_submitted_is_not_run(mill: Bench) -> None:
     files = {"words.py": b"print(1)"}
-    shop = replace(mill.shop, sources=SourceResolver(files.__getitem__, mill.shop.sources.find))
+    shop = replace(mill.shop, sources=SourceResolver(files.__getitem__, mill.shop.sources.find_function))
     made = shop.submit_workflow(json.dumps(workflow(SCRIPT)), "ada")
     files["words.py"] = b"print(2)"
     with pytest.raises(RunFailed, match=r"(?s)changed since it was submitted: code of words.py; submit it again"):
@@ -173,9 +177,9 @@ def test_code_that_changed_after_it_was_submitted_is_not_run(mill: Bench) -> Non
 
 
 def test_programs_are_found_in_the_project_and_given_the_variables_they_depend_on(mill: Bench) -> None:
-    sources = SourceResolver({"./fetch": b"#!/bin/sh", "words.py": b""}.__getitem__, mill.shop.sources.find)
+    sources = SourceResolver({"./fetch": b"#!/bin/sh", "words.py": b""}.__getitem__, mill.shop.sources.find_function)
     here = {"REGION": "north", "SECRET": "hush"}
-    actor = ActionRunner(mill.shop.executor, mill.shop.ledger, sources, here, lambda name: f"/project/{name}")
+    actor = ActionRunner(mill.shop.executor, mill.shop.dataset_catalog, sources, here, lambda name: f"/project/{name}")
 
     def command(data: Json) -> Command:
         only = parse_workflow(json.dumps(workflow(data))).actions[0]
@@ -193,15 +197,15 @@ def test_programs_are_found_in_the_project_and_given_the_variables_they_depend_o
 
 def test_what_passes_the_threshold_is_evicted_and_no_more(url: str, tmp_path: Path, mill: Bench) -> None:
     mill.run(wide(20))
-    each = mill.shop.report_storage().kept[0].dataset.bytes
+    each = mill.shop.report_storage().retained[0].dataset.bytes
     assert mill.shop.build_evictor().enforce_budgets() is None  # without a budget everything stays
     with bench(url, tmp_path, budgets=StorageBudgets(StorageBudget(20 * each, 0.5))) as tight:
         outlook = tight.shop.report_storage()
         done = tight.shop.build_evictor().enforce_budgets()
         assert done is not None
-        assert [g.dataset.identity for g in done.going] == [g.dataset.identity for g in outlook.going]
+        assert [g.dataset.identity for g in done.evictions] == [g.dataset.identity for g in outlook.evictions]
         assert done.freed_bytes == 10 * each
-        assert tight.shop.report_storage().shares.store.held == 10 * each
+        assert tight.shop.report_storage().shares.store.used_bytes == 10 * each
         assert outlook.seconds > 0
         assert tight.shop.build_evictor().enforce_budgets() is None
     assert mill.leftovers() == set()
@@ -213,7 +217,7 @@ def test_a_budget_that_leaves_alone_exceed_takes_all_else_and_no_leaf(url: str, 
         done = mill.shop.build_evictor().enforce_budgets()
         assert done is not None
         assert "the store: " in done.problems[0]
-        assert [g.dataset.name for g in done.going] == ["a1"]
+        assert [g.dataset.name for g in done.evictions] == ["a1"]
         assert (mill.state(made, 1), mill.state(made, 2)) == (D.DELETED, D.LEAF)
         assert f"{mill.dataset(made, 2).bytes - 1} bytes are missing" in mill.shop.report_storage().problems[0]
 
@@ -224,7 +228,7 @@ def test_an_evictor_learns_as_submissions_come(mill: Bench) -> None:
     first = evictor.report_storage(1)
     mill.run(chain("a", "b", "c", name="longer"))
     later = evictor.report_storage(1)
-    assert [g.dataset.name for g in first.going] == ["a1"]
+    assert [g.dataset.name for g in first.evictions] == ["a1"]
     assert later == mill.shop.build_evictor().report_storage(1)
 
 
@@ -232,7 +236,7 @@ def test_bringing_back_counts_what_is_missing_on_the_way(mill: Bench) -> None:
     made = mill.run(chain("a", "b", "c"))
     seconds = [mill.dataset(made, k).seconds for k in (1, 2)]
     found = mill.shop.report_storage(sum(mill.dataset(made, k).bytes for k in (1, 2)))
-    back = {g.dataset.name: g.seconds for g in found.going}
+    back = {g.dataset.name: g.seconds for g in found.evictions}
     assert back == pytest.approx({"a1": seconds[0], "a2": sum(seconds)})
     assert found.seconds == pytest.approx(sum(seconds))
 
@@ -264,13 +268,13 @@ def test_figures_of_the_past(mill: Bench) -> None:
     ever = UsagePeriod(0.0, time.time() + 1)
     (day,) = mill.shop.compute_usage(ever, TimeResolution.DAY)
     assert (day.submissions, day.actions, day.computed, day.failed, day.hits) == (3, 5, 2, 1, 2)
-    assert day.saved == pytest.approx(sum(d.seconds for d in mill.shop.ledger.list_datasets()))
+    assert day.saved == pytest.approx(sum(d.seconds for d in mill.shop.dataset_catalog.list_datasets()))
     assert day.hit_rate == 0.4
     (bobs,) = mill.shop.compute_usage(replace(ever, user="bob"), TimeResolution.MINUTE)
     assert (bobs.submissions, bobs.computed, bobs.hits) == (1, 0, 2)
-    tasks = {f.of: (f.actions, f.hits) for f in mill.shop.compute_usage(ever, TimeResolution.MONTH, UsageSplit.TASK)}
+    tasks = {f.group: (f.actions, f.hits) for f in mill.shop.compute_usage(ever, TimeResolution.MONTH, UsageSplit.TASK)}
     assert tasks == {"words/a1": (2, 1), "words/a2": (2, 1), "other/a1": (1, 0)}
-    assert [f.of for f in mill.shop.compute_usage(ever, TimeResolution.WEEK, UsageSplit.USER)] == ["ada", "bob"]
+    assert [f.group for f in mill.shop.compute_usage(ever, TimeResolution.WEEK, UsageSplit.USER)] == ["ada", "bob"]
     (only,) = mill.shop.compute_usage(replace(ever, workflow="words", task="a2"), TimeResolution.DAY)
     assert (only.actions, only.computed, only.hits) == (2, 1, 1)
     assert mill.shop.compute_usage(replace(ever, workflow="nope"), TimeResolution.DAY) == []

@@ -87,11 +87,11 @@ class Elsewhere:
 
     def __init__(self, house: House, key: str) -> None:
         self.house = house
-        demand = ClaimRequest(slots=(ReservationRequest(None, "events", BlockKind.DELTA, (key,)),))
+        demand = ClaimRequest(reservations=(ReservationRequest(None, "events", BlockKind.DELTA, (key,)),))
         self.claim = house.catalog.claim_new_run(RunKind.INSERT, "events", demand, owner="elsewhere", lease=30.0)
 
     def commit(self) -> None:
-        (slot,) = self.claim.slots.values()
+        (slot,) = self.claim.reservations.values()
         _, schema = self.house.inserter.get_input_channel("events")
         self.house.catalog.commit_run(
             self.claim, RunOutcome((WrittenBlock(slot, schema, (), compute_identity("theirs")),))

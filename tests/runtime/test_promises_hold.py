@@ -85,7 +85,7 @@ def happen(mill: Mill, what: str, number: int) -> None:
 
 def check(mill: Mill) -> None:
     for channel in mill.workflow.channels:
-        if channel.promise and mill.reflected(channel.name):
+        if channel.freshness_target and mill.reflected(channel.name):
             kept = mill.kept(channel.name)
             assert not kept.is_late, f"{channel.name} is late: {kept}"
             assert not kept.is_inconsistent, f"{channel.name} is inconsistent: {kept}"

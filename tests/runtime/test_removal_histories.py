@@ -38,7 +38,7 @@ class House:
     foreign: list[Path] = field(default_factory=list)
 
     def write(self, claim: RunClaim) -> RunClaim:
-        for slot in claim.slots.values():
+        for slot in claim.reservations.values():
             path = self.store.root_path / file_of(claim, slot).path
             path.parent.mkdir(parents=True)
             path.write_text("block")
@@ -53,7 +53,7 @@ class House:
 
     def fail(self) -> None:
         claim = self.write(self.driver.open_insert())
-        self.driver.catalog.fail_run(claim.run.id, claim.run.fence, error="no")
+        self.driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="no")
 
     def kill(self) -> None:
         self.driver.catalog.kill_run(self.write(self.driver.open_insert()).run.id)
@@ -91,7 +91,7 @@ class House:
         assert all(path.read_text() == "mine" for path in self.foreign)
         active = self.driver.catalog.list_active_directories()
         working = [c for c in self.claims if c.directory in active]
-        assert not self.store.find_missing([file_of(c, slot).path for c in working for slot in c.slots.values()])
+        assert not self.store.find_missing([file_of(c, slot).path for c in working for slot in c.reservations.values()])
 
 
 STEPS = (House.insert, House.replace, House.fail, House.kill, House.die, House.start, House.wait)

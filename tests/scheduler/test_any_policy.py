@@ -126,7 +126,7 @@ def test_nobody_waits_longer_than_the_bound(policy: str, load: float) -> None:
     """At 95 % of what the tracks can do, and at half as much again."""
     slower = load * 4 / sum(p.load for p in LOADED)
     jobs = build_jobs(derive_periods(LOADED), PriorityInheritance.NONE)
-    limits = DispatchLimits(chop=1.0, patience=2.0)
+    limits = DispatchLimits(catch_up_periods=1.0, patience=2.0)
     world = World(jobs, Dispatcher(jobs, POLICIES[policy](), PLACEMENTS["single"], 4, limits), 4)
     for round_ in range(25):
         for i, job in enumerate(jobs):
@@ -135,7 +135,7 @@ def test_nobody_waits_longer_than_the_bound(policy: str, load: float) -> None:
             world.arrive(job, now)
             world.start(now, slower)
     assert len(world.waits) == 30
-    limit = compute_wait_bound(jobs[0], jobs, patience=2.0, chop=1.0, tracks=4, slower=slower)
+    limit = compute_wait_bound(jobs[0], jobs, patience=2.0, catch_up_periods=1.0, tracks=4, slowdown=slower)
     assert max(world.waits.values()) <= limit
     if load > 1 and policy == "edf-priority":
         assert max(world.waits.values()) > 2.0 * 100  # the bound is needed

@@ -44,18 +44,18 @@ def diamond() -> list[JobProfile]:
     ],
 )
 def test_a_chain(chain: list[JobProfile], how: PriorityInheritance, base: float, mid: float, top: float) -> None:
-    assert inherit_priorities(chain, how, plus=2.0) == pytest.approx({"base": base, "mid": mid, "top": top})
+    assert inherit_priorities(chain, how, factor=2.0) == pytest.approx({"base": base, "mid": mid, "top": top})
 
 
 def test_a_diamond_counts_each_dependent_once(diamond: list[JobProfile]) -> None:
     assert inherit_priorities(diamond, PriorityInheritance.SUM) == {"a": 10, "b": 6, "c": 7, "d": 4}
     assert inherit_priorities(diamond, PriorityInheritance.MAX) == {"a": 4, "b": 4, "c": 4, "d": 4}
-    assert inherit_priorities(diamond, PriorityInheritance.MAX_PLUS, plus=1.5) == {"a": 9, "b": 6, "c": 6, "d": 4}
+    assert inherit_priorities(diamond, PriorityInheritance.MAX_PLUS, factor=1.5) == {"a": 9, "b": 6, "c": 6, "d": 4}
 
 
 def test_a_table_that_matters_more_than_what_is_made_of_it_keeps_its_priority() -> None:
     tables = [profile("a", 10, 1, 50), profile("b", 10, 1, 3, "a")]
-    assert inherit_priorities(tables, PriorityInheritance.MAX_PLUS, plus=2.0)["a"] == 50
+    assert inherit_priorities(tables, PriorityInheritance.MAX_PLUS, factor=2.0)["a"] == 50
 
 
 def test_jobs_go_by_what_they_inherit_and_are_judged_by_their_own(chain: list[JobProfile]) -> None:

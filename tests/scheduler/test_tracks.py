@@ -33,7 +33,7 @@ def test_edf_partitioning_of_3_2_4(four: list[JobProfile]) -> None:
 
 def test_proportional_partitioning_of_3_2_4(four: list[JobProfile]) -> None:
     """The paper counts tracks from the other end: its 1 is our 1, and its 2, which is shared, our 0."""
-    lanes = lanes_of(ProportionalPlacement(spread=True, k=2, alike=ClusterMeasure.PERIODS), four, 2)
+    lanes = lanes_of(ProportionalPlacement(spread=True, k=2, measure=ClusterMeasure.PERIODS), four, 2)
     assert lanes["1"].home == lanes["2"].home == (1, 0)
     assert lanes["3"].home == lanes["4"].home == (0,)
 

@@ -25,7 +25,14 @@ from tidemill.server.app import PREFIX, build_api
 from tidemill.server.options import ApiOptions
 
 HERE = "http://127.0.0.1"
-OPTIONS = ApiOptions(names=("mill.example",), upload=100_000, body=64 * 1024, small=1000, look=0.01, listen=0.0)
+OPTIONS = ApiOptions(
+    allowed_hosts=("mill.example",),
+    max_upload_bytes=100_000,
+    max_body_bytes=64 * 1024,
+    max_shared_bytes=1000,
+    poll_interval=0.01,
+    stream_seconds=0.0,
+)
 SETTINGS = Settings()
 CSV = b"id,word\n1,one\n2,two\n"
 

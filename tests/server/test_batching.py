@@ -102,8 +102,8 @@ def patiently(*sizes: BatchSize, hurried: bool = False) -> list[list[int]]:
     work.may.set()
 
     async def all_of_them() -> None:
-        batches = RequestBatcher(work, full=BatchSize(rows=10, bytes=1000))
-        waiting = [batches.enqueue_item(2 * n, patience=LONG, size=size) for n, size in enumerate(sizes)]
+        batches = RequestBatcher(work, full_size=BatchSize(rows=10, bytes=1000))
+        waiting = [batches.enqueue_item(2 * n, max_wait=LONG, size=size) for n, size in enumerate(sizes)]
         await asyncio.sleep(0)
         assert work.batches == []
         if hurried:
@@ -129,6 +129,6 @@ def test_patience_comes_to_an_end() -> None:
     work.may.set()
 
     async def one() -> int:
-        return await RequestBatcher(work, full=BatchSize(10, 10)).process_item(2, patience=0.01)
+        return await RequestBatcher(work, full_size=BatchSize(10, 10)).process_item(2, max_wait=0.01)
 
     assert asyncio.run(one()) == 4

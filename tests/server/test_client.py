@@ -26,7 +26,7 @@ from tidemill.wire.upload_client import build_upload
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("shop"), options=replace(OPTIONS, listen=60.0)) as found:
+    with served(tmp_path_factory.mktemp("shop"), options=replace(OPTIONS, stream_seconds=60.0)) as found:
         yield found
 
 
@@ -182,7 +182,7 @@ def test_events_come_as_they_happen(client: Client, shop: Served) -> None:
 
 def test_a_stream_that_breaks_goes_on_without_a_gap(tmp_path: Path) -> None:
     pauses: list[float] = []
-    with served(tmp_path, options=replace(OPTIONS, listen=60.0)) as shop:
+    with served(tmp_path, options=replace(OPTIONS, stream_seconds=60.0)) as shop:
         every = [e.id for e in shop.mill.catalog.list_events(limit=1000)]
         with HttpListener(shop.app, shop.access, port=0) as first:
             client = Client(first.url, shop.tokens["viewer"], sleep=pauses.append)
@@ -199,7 +199,7 @@ def test_a_stream_that_breaks_goes_on_without_a_gap(tmp_path: Path) -> None:
 
 def test_a_stream_that_ends_is_taken_up_again(tmp_path: Path) -> None:
     with (
-        served(tmp_path, options=replace(OPTIONS, listen=0.0)) as shop,
+        served(tmp_path, options=replace(OPTIONS, stream_seconds=0.0)) as shop,
         HttpListener(shop.app, shop.access, port=0) as at,
     ):
         every = [e.id for e in shop.mill.catalog.list_events(limit=1000)]

@@ -8,7 +8,7 @@ import pytest
 from tests.server.mill import Served, served
 
 from tidemill.model.run import RunKind
-from tidemill.runtime.maintenance.service import PAUSED, WISH
+from tidemill.runtime.maintenance.service import OVERRIDE, PAUSED
 
 
 @pytest.fixture(scope="module")
@@ -46,5 +46,5 @@ def test_what_upkeep_keeps_down_is_among_the_figures(shop: Served) -> None:
     assert 'tidemill_active_runs{kind="compaction",state="ready"} 1' in lines
     assert f'tidemill_channel_blocks{{channel="words"}} {catalog.read_channel("words").blocks}' in lines
     assert "tidemill_upkeep_paused 0" in lines
-    catalog.override_settings({WISH: PAUSED})
+    catalog.override_settings({OVERRIDE: PAUSED})
     assert "tidemill_upkeep_paused 1" in shop.client().get("/metrics").text.splitlines()

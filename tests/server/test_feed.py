@@ -27,7 +27,7 @@ class Book:
             self.fails = False
             raise CatalogError("gone for a moment")
         return [Event(n, float(n), "run.finished", "t", None, {}) for n in range(after + 1, self.last + 1)][
-            : feeding.PAGE
+            : feeding.PAGE_SIZE
         ]
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.server.mill import OPTIONS, Served, served
 
 from tidemill.client import Client
-from tidemill.encoding.block_rows import AT_ONCE
+from tidemill.encoding.block_rows import CHUNK_ROWS
 from tidemill.errors import BadInput, Collected, NotFound
 from tidemill.server.http_server import HttpListener
 from tidemill.wire.refusals import Unidentified
@@ -21,7 +21,7 @@ from tidemill.wire.subscribe_client import BlockRowsDocument
 @pytest.fixture
 def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Served]:
     """Every connection ends after one look, unless the test says how long they last."""
-    with served(tmp_path, options=replace(OPTIONS, listen=getattr(request, "param", 0.0))) as found:
+    with served(tmp_path, options=replace(OPTIONS, stream_seconds=getattr(request, "param", 0.0))) as found:
         yield found
 
 
@@ -73,7 +73,7 @@ def test_deletions_are_told_whatever_is_wanted(client: Client) -> None:
 
 
 def test_a_large_block_comes_whole(client: Client) -> None:
-    count = 2 * AT_ONCE + 1
+    count = 2 * CHUNK_ROWS + 1
     client.insert("orders", [row(n) for n in range(count)])
     assert ids(client.follow("orders", after=0), 1) == [list(range(count))]
 

@@ -134,7 +134,7 @@ def test_bodies(shop: Served, body: bytes) -> None:
 
 @pytest.mark.parametrize("declared", [True, False])
 def test_large_bodies(shop: Served, declared: bool) -> None:
-    body = json.dumps({"priority": 1, "pad": "x" * OPTIONS.body}).encode()
+    body = json.dumps({"priority": 1, "pad": "x" * OPTIONS.max_body_bytes}).encode()
 
     async def slowly() -> Any:
         for at in range(0, len(body), 1000):

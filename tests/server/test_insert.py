@@ -143,7 +143,7 @@ def test_bad_rows_are_told_without_the_servers_paths(shop: Served) -> None:
 
 
 def oversized() -> bytes:
-    return b"id,word\n" + b"1,one\n" * OPTIONS.upload
+    return b"id,word\n" + b"1,one\n" * OPTIONS.max_upload_bytes
 
 
 @pytest.mark.parametrize("declared", [True, False])
@@ -161,7 +161,7 @@ def test_too_much_is_refused_and_changes_nothing(shop: Served, declared: bool) -
 @pytest.mark.parametrize("members", [1, 3])
 def test_a_bomb_is_counted_as_it_unpacks(shop: Served, members: int) -> None:
     bomb = gzip.compress(b"1,one\n" * 10_000_000 if members == 1 else b"1,one\n" * 7_000) * members
-    assert len(bomb) < OPTIONS.upload
+    assert len(bomb) < OPTIONS.max_upload_bytes
     answer = shop.insert(bomb, Content_Encoding="gzip")
     assert answer.status_code == 413
     assert shop.mill.catalog.list_runs() == []
@@ -195,7 +195,7 @@ def test_arrow_is_limited_by_what_it_holds(shop: Served) -> None:
     table = pa.table({"id": pa.array([1] * 15_000, pa.int32()), "word": ["one"] * 15_000})
     with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_table(table)
-    assert len(out.getvalue()) < OPTIONS.upload
+    assert len(out.getvalue()) < OPTIONS.max_upload_bytes
     media = {"Content-Type": "application/vnd.apache.arrow.stream"}
     answer = shop.client().post("/channels/orders/blocks", content=out.getvalue(), headers=media)
     assert answer.status_code == 413
@@ -205,9 +205,9 @@ def test_an_insert_under_a_key_that_another_server_uses_waits_for_it(
     shop: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalog = shop.mill.catalog
-    demand = ClaimRequest(slots=(ReservationRequest(None, "orders", BlockKind.DELTA, ("k",)),))
+    demand = ClaimRequest(reservations=(ReservationRequest(None, "orders", BlockKind.DELTA, ("k",)),))
     claim = catalog.claim_new_run(RunKind.INSERT, "orders", demand, owner="another", lease=30.0)
-    (slot,) = claim.slots.values()
+    (slot,) = claim.reservations.values()
 
     def reclaim() -> list[Run]:  # the other server comes to its end meanwhile
         schema = catalog.read_channel("orders").channel.schema
@@ -221,9 +221,9 @@ def test_an_insert_under_a_key_that_another_server_uses_waits_for_it(
 
 
 def test_an_insert_that_waits_in_vain_may_be_repeated(shop: Served) -> None:
-    demand = ClaimRequest(slots=(ReservationRequest(None, "orders", BlockKind.DELTA, ("k",)),))
+    demand = ClaimRequest(reservations=(ReservationRequest(None, "orders", BlockKind.DELTA, ("k",)),))
     shop.mill.catalog.claim_new_run(RunKind.INSERT, "orders", demand, owner="another", lease=30.0)
-    shop.mill.executor = replace(shop.mill.executor, busy=-1.0)
+    shop.mill.executor = replace(shop.mill.executor, busy_timeout=-1.0)
     answer = shop.insert(Idempotency_Key="k")
     assert answer.status_code == 503
     assert answer.json()["error"]["kind"] == "InsertUnderWay"

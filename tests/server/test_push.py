@@ -17,12 +17,12 @@ from websockets.sync.client import ClientConnection, connect
 
 from tidemill.client import Client
 from tidemill.errors import BadInput, NotFound
-from tidemill.runtime.runs.insert_batcher import Answer, InsertBatcher, Wanted
+from tidemill.runtime.runs.insert_batcher import InsertAnswer, InsertBatcher, InsertRequest
 from tidemill.server.http_server import HttpListener
 from tidemill.wire.client_sockets import format_address
 from tidemill.wire.refusals import Forbidden, Invalid, Unidentified
 
-LASTING = replace(OPTIONS, listen=60.0, patience=0.02)
+LASTING = replace(OPTIONS, stream_seconds=60.0, max_wait=0.02)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_a_message_that_is_too_large_closes_the_socket(shop: Served, url: str) -
     with socket(shop, url, "large") as large:
         heard(large)
         with pytest.raises(ConnectionClosed, match="1009"):
-            large.send(event(1, "x" * LASTING.message))
+            large.send(event(1, "x" * LASTING.max_message_bytes))
             large.recv(timeout=30)
 
 
@@ -222,11 +222,11 @@ def test_who_sends_faster_than_it_is_taken_has_to_wait(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While blocks cannot be made, no more is taken than the window allows; nothing is lost by it."""
-    narrow = replace(LASTING, window=20_000, message=10_000, patience=0.0)
+    narrow = replace(LASTING, max_unacknowledged_bytes=20_000, max_message_bytes=10_000, max_wait=0.0)
     go_on, held = threading.Event(), list[int]()
     real = InsertBatcher.insert_all
 
-    def stuck(self: InsertBatcher, wanted: Sequence[Wanted]) -> list[Answer]:
+    def stuck(self: InsertBatcher, wanted: Sequence[InsertRequest]) -> list[InsertAnswer]:
         held.append(sum(len(one.data) for one in wanted))
         go_on.wait(60)
         return real(self, wanted)
@@ -240,7 +240,7 @@ def test_who_sends_faster_than_it_is_taken_has_to_wait(
                 assert not wait([pushed], timeout=0.5).done
                 go_on.set()
                 assert pushed.result(60) == 100
-        assert max(held) <= narrow.window
+        assert max(held) <= narrow.max_unacknowledged_bytes
         assert len(shop.mill.rows("orders")) == 100
 
 
@@ -262,13 +262,13 @@ def test_over_http_the_same_holds(shop: Served, url: str) -> None:
     assert push(shop, url, 2, line * 2).status_code == 201
     assert ids(shop, "http") == [1, 1, 1]
     assert push(shop, url, 3, line, media="text/csv").status_code == 415
-    large = push(shop, url, 4, b" " * (LASTING.message + 1))
+    large = push(shop, url, 4, b" " * (LASTING.max_message_bytes + 1))
     assert (large.status_code, large.json()["error"]["kind"]) == (413, "TooLarge")
 
 
 def test_when_its_time_is_up_the_client_comes_back(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The token is looked at again with every connection."""
-    short = replace(LASTING, listen=0.05)
+    short = replace(LASTING, stream_seconds=0.05)
     with served(tmp_path_factory.mktemp("short"), options=short) as shop:
         with HttpListener(shop.app, shop.access, port=0) as at, Client(at.url, shop.tokens["owner"]) as client:
             assert client.push("orders", ({"id": n, "word": "slow"} for n in range(1, 5001))) == 5000

@@ -62,7 +62,7 @@ def test_sockets_of_others_are_not_opened(open_shop: Served, headers: list[tuple
     async def send(message: Message) -> None:
         sent.append(message)
 
-    guard = RequestGuard(inside, names=(), answers=ErrorResponder(open_shop.mill.directory))
+    guard = RequestGuard(inside, names=(), responder=ErrorResponder(open_shop.mill.directory))
     asyncio.run(guard({"type": "websocket", "path": "/x", "headers": headers}, receive, send))
     assert reached == (["websocket"] if let_in else [])
     answered = [(m["type"], m["status"]) for m in sent[:1]]

@@ -121,7 +121,7 @@ def call(shop: Served, route: str, who: str | None) -> httpx.Response:
     token = shop.access.accounts.issue_token("admin").token.id if "{token}" in path else ""
     name = "words" if path.endswith("/explain") else NAMES.get(noun)
     shop.access.accounts.save_user("somebody", UserRole.VIEWER)
-    dataset = shop.mill.workshop.ledger.list_datasets()[0].identity[:12]
+    dataset = shop.mill.oneshot_service.dataset_catalog.list_datasets()[0].identity[:12]
     where = path.format(name=name, run=run, block=1, token=token, number=1, key=1, dataset=dataset)
     client = shop.client(who)
     if route == "POST /channels/{name}/blocks":

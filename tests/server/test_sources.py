@@ -147,7 +147,7 @@ class Folder:
             lambda path, digest: once("orders", path, digest) is not None,
             lambda _: None,
             lambda: self.now,
-            settle=2.0,
+            settle_seconds=2.0,
         )
 
     def write(self, name: str, *numbers: int) -> Path:

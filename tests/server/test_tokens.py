@@ -65,7 +65,7 @@ def test_a_role_is_changed_for_tokens_that_exist(shop: Served) -> None:
 def test_who_guesses_has_to_wait(tmp_path: Path) -> None:
     clock = FakeClock()
     with served(tmp_path) as shop:
-        access = AccessControl(shop.access.accounts, enabled=True, throttle=Throttle(clock, most=3))
+        access = AccessControl(shop.access.accounts, enabled=True, throttle=Throttle(clock, max_failures=3))
         shop.app = build_api(shop.mill, access, OPTIONS)
         for _ in range(3):
             assert bearing(shop, "wrong").get("/me").status_code == 401
@@ -80,7 +80,7 @@ def test_who_guesses_has_to_wait(tmp_path: Path) -> None:
 
 def test_addresses_without_end_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidemill.server.throttle._REMEMBERED", 2)
-    throttle = Throttle(FakeClock(), most=1)
+    throttle = Throttle(FakeClock(), max_failures=1)
     for address in ("192.0.2.1", "192.0.2.2", "192.0.2.3"):
         throttle.record_failure(address)
     throttle.check_address("192.0.2.1")
@@ -89,7 +89,7 @@ def test_addresses_without_end_are_not_remembered(monkeypatch: pytest.MonkeyPatc
 
 
 def test_one_network_is_one_guesser() -> None:
-    throttle = Throttle(FakeClock(), most=1)
+    throttle = Throttle(FakeClock(), max_failures=1)
     throttle.record_failure("2001:db8::1")
     with pytest.raises(TooManyFailures):
         throttle.check_address("2001:db8::2")

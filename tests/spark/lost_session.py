@@ -58,7 +58,7 @@ def main() -> None:
         mill.run("shouted")
         Path("gate").touch()
         run, _ = mill.run("counted")  # killed in its first attempt
-        found = {"attempt": run.attempt, "lost": run.lost, "state": str(run.state)}
+        found = {"attempt": run.attempt, "lost": run.lost_attempts, "state": str(run.state)}
         kill_java()
         found["problem"] = mill.engine.report_health().problem
         shouts, _ = mill.run("shouted")  # killed between two runs; its function was registered in the first process

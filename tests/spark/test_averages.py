@@ -25,9 +25,9 @@ def test_an_average_is_rounded_once(spark: SparkSession, precision: int, scale: 
     average = AggregateCall("a", "avg", (to_expression("x"),), f"DECIMAL({precision}, {scale})")
     how = decompose_aggregate(average)
     states = ", ".join(
-        f"{f'CAST({call} AS {a.fold.cast})' if a.fold.cast else call} AS {a.name}"
+        f"{f'CAST({call} AS {a.call.cast})' if a.call.cast else call} AS {a.name}"
         for a in how.accumulators
-        for call in [f"sum({a.fold.arguments[0]})"]
+        for call in [f"sum({a.call.arguments[0]})"]
     )
     rows = f"""SELECT g, CAST(IF(i = 1, v, 0) AS {average.type}) AS x
         FROM (SELECT g, v, explode(sequence(1, n)) AS i FROM averaged)"""

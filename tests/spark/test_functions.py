@@ -34,17 +34,17 @@ def test_the_lists_are_sparks_own(spark: SparkSession) -> None:
     groups = {info.getName(): info.getGroup() for info in found}
     aggregates = {name for name, group in groups.items() if group == "agg_funcs"}
     assert aggregates | {"schema_of_variant_agg", "vector_avg", "vector_sum"} == functions.AGGREGATE
-    assert {name for name, group in groups.items() if group == "window_funcs"} == functions.RANKING
+    assert {name for name, group in groups.items() if group == "window_funcs"} == functions.WINDOW_ONLY
     named = {name for name, group in groups.items() if group not in _NOT_LISTED and name.isidentifier()}
-    rest = named - functions.AGGREGATE - functions.VARYING - _OF_ROWS
+    rest = named - functions.AGGREGATE - functions.NONDETERMINISTIC - _OF_ROWS
     assert functions.SCALAR - {"timestampadd", "timestampdiff"} == rest | {"unix_timestamp"}
 
 
 def test_values_of_no_rows(spark: SparkSession) -> None:
     values = {
-        **dict.fromkeys(functions.NULL_OF_NOTHING),
-        **dict.fromkeys(functions.ZERO_OF_NOTHING, 0),
-        **{key: [] for key in functions.EMPTY_OF_NOTHING},
+        **dict.fromkeys(functions.NULL_IF_EMPTY),
+        **dict.fromkeys(functions.ZERO_IF_EMPTY, 0),
+        **{key: [] for key in functions.ARRAY_IF_EMPTY},
     }
     calls = [f"{_call(name)} AS {name}" for name in sorted(values)]
     nothing = "SELECT 1 AS i, 1.5D AS d, TRUE AS p, 's' AS s WHERE FALSE"

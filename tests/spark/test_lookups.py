@@ -73,7 +73,7 @@ def test_the_driver_finds_what_spark_finds(
     keys = rows(spark, kind, SAME[kind][1:], "k").where("k1 IS NOT NULL AND k2 IS NOT NULL").limit(3)
     expected = filter_by_keys(content, LookupKeys(ON, lambda: keys)).toArrow().to_pylist()
     kept, sought = stored(content, tmp_path / "c"), keys.toArrow()
-    for sieved in (0, key_lookup.SIEVED):
+    for sieved in (0, key_lookup.MIN_ROWS_PER_KEY):
         monkeypatch.setattr(key_lookup, "SIEVED", sieved)
         found = key_lookup.find_rows(kept, sought, ON)
         assert found is not None

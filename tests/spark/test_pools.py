@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 from pyspark.sql import SparkSession
 
-from tidemill.model.run import BACKFILL
+from tidemill.model.run import BACKFILL_TAG_PREFIX
 from tidemill.spark.session import _SchedulerPools, _write_pool_weights, tag_jobs
 
 
@@ -26,7 +26,7 @@ def test_a_pool_that_is_free_is_used_again() -> None:
 
 def test_backfills_have_pools_that_weigh_less(spark: SparkSession) -> None:
     context = spark.sparkContext
-    with tag_jobs(spark, f"{BACKFILL}-1-1"):
+    with tag_jobs(spark, f"{BACKFILL_TAG_PREFIX}-1-1"):
         assert context.getLocalProperty("spark.scheduler.pool") == "backfill-0"
     with tag_jobs(spark, "tidemill-run-2-1"):
         assert context.getLocalProperty("spark.scheduler.pool") == "track-0"

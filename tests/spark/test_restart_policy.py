@@ -7,7 +7,7 @@ from pyspark.errors import PySparkException
 
 from tidemill.errors import EngineError, EngineLost, RunFailed
 from tidemill.spark.engine import SparkEngine
-from tidemill.spark.restart_policy import PAUSES, STEADY, RestartPolicy
+from tidemill.spark.restart_policy import RETRY_SECONDS, STABLE_SECONDS, RestartPolicy
 from tidemill.spark.session_loss import _is_session_gone
 
 
@@ -27,14 +27,14 @@ def clock() -> Clock:
 def test_each_loss_in_a_row_waits_longer_until_it_is_given_up(clock: Clock) -> None:
     restarts = RestartPolicy(clock)
     waits = []
-    for _ in PAUSES:
+    for _ in RETRY_SECONDS:
         restarts.record_start()
         restarts.record_loss("gone")
         waits.append(restarts.report_health().retry_in)
-        assert not restarts.report_health().gave_up
-    assert tuple(waits) == PAUSES
+        assert not restarts.report_health().has_given_up
+    assert tuple(waits) == RETRY_SECONDS
     restarts.record_loss("it did not start")
-    assert restarts.report_health().gave_up
+    assert restarts.report_health().has_given_up
     assert restarts.report_health().problem == "it did not start"
 
 
@@ -42,18 +42,18 @@ def test_a_session_that_lived_long_enough_starts_the_count_anew(clock: Clock) ->
     restarts = RestartPolicy(clock)
     for _ in range(20):
         restarts.record_start()
-        clock.now += STEADY
+        clock.now += STABLE_SECONDS
         restarts.record_loss("gone")
         assert restarts.report_health().retry_in == 0.0
-    assert not restarts.report_health().gave_up
+    assert not restarts.report_health().has_given_up
 
 
 def test_the_wait_passes(clock: Clock) -> None:
     restarts = RestartPolicy(clock)
     for _ in range(3):
         restarts.record_loss("gone")
-    assert restarts.report_health().retry_in == PAUSES[2]
-    clock.now += PAUSES[2] - 0.5
+    assert restarts.report_health().retry_in == RETRY_SECONDS[2]
+    clock.now += RETRY_SECONDS[2] - 0.5
     assert restarts.report_health().retry_in == 0.5
     restarts.record_start()
     assert restarts.report_health().problem is None
@@ -67,16 +67,16 @@ def test_an_engine_that_does_not_start_again_is_not_tried_all_the_time(clock: Cl
         raise EngineError("no memory")
 
     engine = SparkEngine(start, str)  # type: ignore[arg-type]
-    engine._restarts = RestartPolicy(clock)
+    engine._restart_policy = RestartPolicy(clock)
     with pytest.raises(EngineError, match="starting Spark: no memory"):
         engine.start()  # it never ran: that is for its user to mend
     assert engine.report_health().problem is None
-    engine._restarts.record_loss("gone")
+    engine._restart_policy.record_loss("gone")
     for _ in range(100):
         with pytest.raises(EngineError):
             engine.start()
         clock.now += 1.0
-    assert len(tried) == 1 + len(PAUSES)
+    assert len(tried) == 1 + len(RETRY_SECONDS)
     with pytest.raises(EngineLost, match="not started again: no memory"):
         engine.start()
 

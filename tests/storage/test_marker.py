@@ -12,7 +12,7 @@ from tests.storage.stores import opened
 from tidemill.errors import StorageError
 from tidemill.model.store import StoreMarker
 from tidemill.storage import FileBlockStore
-from tidemill.storage.store import MARKER
+from tidemill.storage.store import MARKER_FILE
 
 WRITTEN = StoreMarker("one", 17, 1.5)
 
@@ -29,13 +29,13 @@ def test_a_store_that_spark_reaches_itself_has_a_marker_too(memory_url: str) -> 
     store = opened(memory_url, staged=False)
     store.write_marker(WRITTEN)
     assert opened(memory_url, staged=False).read_marker() == WRITTEN
-    assert MemoryFileSystem().exists(f"{memory_url}/{MARKER}")
+    assert MemoryFileSystem().exists(f"{memory_url}/{MARKER_FILE}")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "nonsense", '{"catalog": "x", "clock": null}'])
 def test_a_damaged_marker_is_an_error(local_store: FileBlockStore, tmp_path: Path, text: str) -> None:
     local_store.write_marker(WRITTEN)
-    (tmp_path / "my blocks 100%" / MARKER).write_text(text)
+    (tmp_path / "my blocks 100%" / MARKER_FILE).write_text(text)
     with pytest.raises(StorageError, match=r"does not name the catalog .*restore the file .*tidemill adopt-store"):
         local_store.read_marker()
 
@@ -48,7 +48,7 @@ def test_a_marker_of_a_newer_tidemill_is_refused(local_store: FileBlockStore) ->
 
 def test_writing_the_marker_leaves_nothing_beside_it(local_store: FileBlockStore, tmp_path: Path) -> None:
     local_store.write_marker(WRITTEN)
-    assert [p.name for p in (tmp_path / "my blocks 100%").iterdir()] == [MARKER]
+    assert [p.name for p in (tmp_path / "my blocks 100%").iterdir()] == [MARKER_FILE]
 
 
 def test_only_what_lies_below_the_directory_of_runs_is_listed(local_store: FileBlockStore, tmp_path: Path) -> None:

@@ -68,7 +68,9 @@ def test_an_empty_block_has_no_files_and_leaves_no_directory(store: FileBlockSto
 
 def test_what_is_no_parquet_is_not_published(store: FileBlockStore) -> None:
     (Path(store.stage_directory("runs/b")) / "notes.txt").write_text("not a block")
-    with pytest.raises(BlockDamaged, match=r"runs/b/notes\.txt .* is not a complete Parquet file .* write Parquet only"):
+    with pytest.raises(
+        BlockDamaged, match=r"runs/b/notes\.txt .* is not a complete Parquet file .* write Parquet only"
+    ):
         store.publish_files("runs/b")
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tidemill.stream.keyed import Columns, KeyedResult, run_batch
 from tidemill.stream.layout import RowLayout, Rows
 from tidemill.stream.state_blocks import rebuild_table, to_arrow_table
-from tidemill.stream.table import SMALLEST, StateTable
+from tidemill.stream.table import MIN_CAPACITY, StateTable
 
 LAYOUT = RowLayout(("road", "vehicle"), {"sum": "i8", "seen": "i4", "odd": "?"})
 
@@ -62,7 +62,7 @@ def test_a_batch_does_what_its_events_do_one_by_one(batches: list[list[tuple[int
 
 def test_tables_grow_and_keep_their_rows() -> None:
     table, chance = StateTable.create_table(LAYOUT), np.random.default_rng(5)
-    vehicles = chance.integers(0, 2**62, 20 * SMALLEST)
+    vehicles = chance.integers(0, 2**62, 20 * MIN_CAPACITY)
     for part in np.array_split(vehicles, 7):
         run_batch(table, {"road": part % 3, "vehicle": part, "amount": part}, adding)
     odd = vehicles[vehicles % 2 == 1]

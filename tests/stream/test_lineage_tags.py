@@ -113,4 +113,4 @@ def test_a_wave_that_waits_is_completed_by_a_word_of_a_later_batch() -> None:
     after = WaveTracker(first.waiting_tags).track_tags([], [], [EndedEvent(lost, 5)])
     made = heir.run(Events(content.slice(0, 0), 1 << 62, at([]), after.waves, after.closes, None, after.ends), 5)
     assert contents(made.windows, "item") == [["tea"]]
-    assert made.state.left == {0}
+    assert made.state.removed == {0}

@@ -64,7 +64,7 @@ class Kept:
         for event, (group, e) in delta.entries.items():
             packed = (e.event, e.time, e.arrived, e.wave, e.closes, e.opens, e.used, e.gone, e.rank)
             self.entries[event] = (group, packed)
-        for event in delta.left:
+        for event in delta.removed:
             del self.entries[event]
 
     def windows(self, window: Window) -> WindowQueues:
@@ -90,7 +90,7 @@ def outcome(window: Window, events: list[tuple[int, Event]], cuts: list[int], no
         kept.apply(delta)
         for group, w in result.windows:
             assert w.number == len(formed[group])
-            formed[group].append((w.at, w.events))
+            formed[group].append((w.formed_at, w.events))
         for group, e in result.expired:
             assert e.event not in expired[group]
             expired[group].add((e.event, e.used))

@@ -14,7 +14,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 from tests.ui import shop
 
-from tidemill.app.settings import FILE
+from tidemill.app.settings import SETTINGS_FILE
 from tidemill.app.wiring import Tidemill
 
 ROOT = Path(__file__).parents[2]
@@ -92,7 +92,7 @@ class House:
 @contextmanager
 def house(project: Path, browser: Browser, part: str = "all") -> Iterator[House]:
     """A house in which nothing is registered yet."""
-    (project / FILE).touch()
+    (project / SETTINGS_FILE).touch()
     shutil.copy(shop.__file__, project / "workflow.py")
     with process(project, part) as (server, said):
         yield House(project, f"http://127.0.0.1:{int(said)}", browser)

@@ -15,9 +15,9 @@ from pathlib import Path
 from playwright.sync_api import Browser, expect, sync_playwright
 from tests.ui import gallery
 
-from tidemill.app.settings import FILE
+from tidemill.app.settings import SETTINGS_FILE
 from tidemill.app.wiring import Tidemill
-from tidemill.model.run import TO_COME, UNDER_WAY
+from tidemill.model.run import ACTIVE_STATES, PENDING_STATES
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
@@ -42,7 +42,7 @@ def main() -> None:
 
 @contextmanager
 def _served(project: Path) -> Iterator[str]:
-    (project / FILE).write_text('[spark]\nmaster = "local[2]"\n')
+    (project / SETTINGS_FILE).write_text('[spark]\nmaster = "local[2]"\n')
     shutil.copy(gallery.__file__, project / "workflow.py")
     command = [sys.executable, "-m", "tests.ui.site", str(project), "spark"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
@@ -80,7 +80,7 @@ def _settle(mill: Tidemill) -> None:
     quiet = 0
     while quiet < 3:
         time.sleep(1)
-        active = [r for s in (*TO_COME, *UNDER_WAY) for r in mill.catalog.list_runs(state=s)]
+        active = [r for s in (*PENDING_STATES, *ACTIVE_STATES) for r in mill.catalog.list_runs(state=s)]
         busy = bool(active or mill.catalog.list_due_triggers())
         quiet = 0 if busy else quiet + 1
 

@@ -48,8 +48,8 @@ def _refuse_outside(workflow: str | None) -> None:
         raise Forbidden("this belongs to no workflow that is registered now; ask an admin")
 
 
-GUEST = Viewer("guest", acts=False, permit=_refuse)
-VIEWERS = {"guest": GUEST, "operator": Viewer("operator", permit=_refuse_outside)}
+GUEST = Viewer("guest", can_act_somewhere=False, check_permission=_refuse)
+VIEWERS = {"guest": GUEST, "operator": Viewer("operator", check_permission=_refuse_outside)}
 
 
 class Plain(PlainEngine):

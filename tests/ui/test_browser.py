@@ -212,11 +212,11 @@ def computed(mill: Tidemill) -> None:
     words = {"id": 1, "name": "words", "type": "spark-sql", "query": "SELECT 'a' AS word"}
     counts = {"id": 2, "name": "counts", "type": "spark-sql", "query": "SELECT 1", "parentActions": [{"id": 1}]}
     document = {"name": "counting", "startActionId": 1, "endActionId": 2, "actions": [words, counts]}
-    mill.workshop.submit_workflow(json.dumps(document), "ada")
+    mill.oneshot_service.submit_workflow(json.dumps(document), "ada")
     for seconds in (2.0, 1.0):
         (ready,) = mill.catalog.list_runnable_runs()
         claim = mill.catalog.claim_run(ready.id, ClaimRequest(), owner="test", lease=60.0)
-        mill.workshop.ledger.commit_dataset(claim, ActionResult(Schema(()), (), seconds))
+        mill.oneshot_service.dataset_catalog.commit_dataset(claim, ActionResult(Schema(()), (), seconds))
 
 
 def test_events_are_filtered_as_one_types(served: House) -> None:

@@ -69,9 +69,9 @@ def test_trouble_is_told_once_and_passes(driver: Driver, monkeypatch: pytest.Mon
         patched.setattr(driver.catalog, "list_events", _fails)
         feed.poll()
         feed.poll()
-        assert (feed.told, feed.trouble) == (2, "gone")
+        assert (feed.told, feed.problem) == (2, "gone")
     feed.poll()
-    assert (feed.told, feed.trouble) == (3, "")
+    assert (feed.told, feed.problem) == (3, "")
 
 
 def _fails(**_: object) -> None:

@@ -15,7 +15,7 @@ from tidemill.model.task import ReadMode
 from tidemill.model.trigger import IntervalTrigger
 from tidemill.ui.card import NodeCard, build_cards, find_waiting_edges
 from tidemill.ui.graph import build_graph
-from tidemill.ui.health import GRACE, HealthState, HealthVerdict, judge_health
+from tidemill.ui.health import GRACE_SECONDS, HealthState, HealthVerdict, judge_health
 from tidemill.ui.snapshot import take_snapshot
 
 LATER = BoundFlow(
@@ -38,7 +38,7 @@ def flow(driver: Driver, name: str = "copy") -> HealthVerdict:
 
 
 def channel(driver: Driver, name: str) -> HealthState:
-    return judge_health(take_snapshot(driver.catalog), driver.clock.now).channels[name].standing
+    return judge_health(take_snapshot(driver.catalog), driver.clock.now).channels[name].state
 
 
 def card(driver: Driver, key: str) -> NodeCard:
@@ -50,7 +50,7 @@ def card(driver: Driver, key: str) -> NodeCard:
 
 def fail(driver: Driver) -> None:
     claim = driver.open_flow()
-    driver.catalog.fail_run(claim.run.id, claim.run.fence, error="no such city\nand more")
+    driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="no such city\nand more")
 
 
 def test_before_anything_came_all_is_empty(driver: Driver) -> None:
@@ -83,7 +83,7 @@ def test_a_failed_run_is_told_with_its_reason_until_another_finishes(driver: Dri
     fail(driver)
     assert flow(driver) == HealthVerdict(HealthState.FAILED, "no such city")
     driver.run_flow()
-    assert flow(driver).standing is HealthState.FRESH
+    assert flow(driver).state is HealthState.FRESH
 
 
 def test_an_insert_under_way(driver: Driver) -> None:
@@ -97,18 +97,20 @@ def test_a_paused_workflow_is_paused_whatever_waits(driver: Driver) -> None:
     assert flow(driver) == HealthVerdict(HealthState.PAUSED, "workflow w is paused")
 
 
-@pytest.mark.parametrize(("late", "standing"), [(GRACE - 1, HealthState.EMPTY), (GRACE + 1, HealthState.LATE)])
+@pytest.mark.parametrize(
+    ("late", "standing"), [(GRACE_SECONDS - 1, HealthState.EMPTY), (GRACE_SECONDS + 1, HealthState.LATE)]
+)
 def test_a_trigger_that_nobody_handles_is_late(driver: Driver, late: float, standing: HealthState) -> None:
     driver.catalog.apply_workflow(replace(WORKFLOW, bindings=(replace(COPY, triggers=(IntervalTrigger(60.0),)),)))
     driver.clock.now += 60 + late
-    assert flow(driver).standing is standing
+    assert flow(driver).state is standing
 
 
 def test_a_run_that_finds_no_track_is_late(driver: Driver) -> None:
     driver.request(RunKind.FLOW, "copy")
     assert flow(driver) == HealthVerdict(HealthState.WAITING, "run 1 waits for a track")
-    driver.clock.now += GRACE + 1
-    assert flow(driver).standing is HealthState.LATE
+    driver.clock.now += GRACE_SECONDS + 1
+    assert flow(driver).state is HealthState.LATE
 
 
 def test_what_is_made_from_something_failed_waits_for_it(driver: Driver) -> None:
@@ -116,7 +118,7 @@ def test_what_is_made_from_something_failed_waits_for_it(driver: Driver) -> None
     driver.insert("a")
     driver.run_flow()
     driver.run_flow(LATER)
-    assert flow(driver, "later").standing is HealthState.FRESH
+    assert flow(driver, "later").state is HealthState.FRESH
     fail(driver)
     assert flow(driver, "later") == HealthVerdict(HealthState.WAITING, "d is failed")
     assert channel(driver, "e") is HealthState.WAITING
@@ -163,7 +165,7 @@ def test_a_card_says_rows_age_last_run_and_what_waits(driver: Driver) -> None:
     table = card(driver, "channel d")
     assert (table.name, table.href, table.eyebrow_href) == ("d", "/channels/d", "/flows/copy")
     assert table.facts[1] == "run 2 finished in 0.0 s"
-    assert table.judgement == HealthVerdict(HealthState.WAITING, "1 block on b")
+    assert table.verdict == HealthVerdict(HealthState.WAITING, "1 block on b")
     assert table.sources == "a, b"
     fed = card(driver, "channel a")
     assert fed.facts == ("2 rows · 3 min ago", "2 blocks, read by 1 task")

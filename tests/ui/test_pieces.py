@@ -23,7 +23,7 @@ from tidemill.runtime.runs.requests import request_flow_run
 from tidemill.ui import bars
 from tidemill.ui.bars import BarSeries
 from tidemill.ui.channel import ChannelBlocks
-from tidemill.ui.events import SHOWN, find_matching_events
+from tidemill.ui.events import MAX_EVENTS, find_matching_events
 from tidemill.ui.formatting import format_cell
 from tidemill.ui.freshness import build_chart_options
 from tidemill.ui.health import HealthState
@@ -64,7 +64,7 @@ def test_the_newest_events_with_every_word_are_shown() -> None:
     assert [e.id for e in find_matching_events(known, "")] == [3, 2, 1]
     assert [e.id for e in find_matching_events(known, "orders FAILED")] == [1]
     assert [e.id for e in find_matching_events(known, "run 7")] == [1]
-    assert len(find_matching_events([event(n, "x", "y") for n in range(500)], "x")) == SHOWN
+    assert len(find_matching_events([event(n, "x", "y") for n in range(500)], "x")) == MAX_EVENTS
 
 
 def test_a_click_asks_for_one_run_however_often(driver: Driver) -> None:
@@ -81,7 +81,7 @@ def test_a_flow_that_is_gone_cannot_be_run(driver: Driver) -> None:
 
 def test_a_cancelled_block_never_became_visible(driver: Driver) -> None:
     claim = driver.open_flow()
-    failed = driver.catalog.fail_run(claim.run.id, claim.run.fence, error="no")
+    failed = driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="no")
     (cancelled,) = driver.catalog.list_written_blocks(failed.id)
     assert ChannelBlocks((cancelled,), {failed.id: failed}).find_visible_time(cancelled) is None
 

@@ -15,7 +15,7 @@ from tidemill.algebra.expression import Expression, quote_name, to_expression
 from tidemill.algebra.operators import AggregateCall
 from tidemill.model.change import COUNT
 
-ROWS = "_rows"
+ROW_COUNT = "_rows"
 """The accumulator that every group has: its number of rows."""
 
 _INTEGRAL = ("TINYINT", "SMALLINT", "INT", "BIGINT")
@@ -27,35 +27,35 @@ _DECIMAL = re.compile(r"DECIMAL\((\d+), (\d+)\)")
 class Accumulator:
     """One column of an aggregate's state."""
 
-    fold: AggregateCall
-    weighted: AggregateCall | None  # the same over signed rows, each weighted by `_count`; None if that is undefined
-    combine: str | None
+    call: AggregateCall
+    signed_call: AggregateCall | None  # the same over signed rows, each weighted by `_count`; None if that is undefined
+    combine_template: str | None
     """The new value, as a template over {old}, {new} (of the added rows) and {was} (whether the group existed).
 
     None: it is recomputed.
     """
-    exact: bool = False
+    is_exact: bool = False
 
     @property
     def name(self) -> str:
-        return self.fold.name
+        return self.call.name
 
-    def combine_values(self, *, old: str, new: str, was: str) -> Expression:
-        assert self.combine is not None
-        return to_expression(self.combine.format(old=old, new=new, was=was))
+    def combine_values(self, *, old: str, new: str, existed: str) -> Expression:
+        assert self.combine_template is not None
+        return to_expression(self.combine_template.format(old=old, new=new, was=existed))
 
 
 @dataclass(frozen=True, slots=True)
 class IncrementalAggregate:
     """An aggregate as its accumulators, and its value as a template over their names in braces."""
 
-    fold: AggregateCall
+    call: AggregateCall
     accumulators: tuple[Accumulator, ...]
     template: str
 
     def build_value(self, prefix: str) -> Expression:
         names = {a.name: quote_name(prefix + a.name) for a in self.accumulators}
-        return to_expression(re.sub(r"\{(\w+)\}", lambda m: names[f"{self.fold.name}_{m[1]}"], self.template))
+        return to_expression(re.sub(r"\{(\w+)\}", lambda m: names[f"{self.call.name}_{m[1]}"], self.template))
 
 
 _ADD = "COALESCE({old}, 0) + COALESCE({new}, 0)"
@@ -64,18 +64,18 @@ _SCALE_KEPT = 6
 """Digits behind the point that Spark preserves when it makes a result fit into its 38 digits."""
 
 
-def build_row_count(name: str = ROWS) -> Accumulator:
+def build_row_count(name: str = ROW_COUNT) -> Accumulator:
     """The accumulator that counts rows."""
     return Accumulator(
-        AggregateCall(name, "count"), AggregateCall(name, "sum", (to_expression(COUNT),)), _ADD, exact=True
+        AggregateCall(name, "count"), AggregateCall(name, "sum", (to_expression(COUNT),)), _ADD, is_exact=True
     )
 
 
-def decompose_aggregate(fold: AggregateCall) -> IncrementalAggregate:
+def decompose_aggregate(call: AggregateCall) -> IncrementalAggregate:
     """The accumulators and the value template of an aggregate."""
-    rule = _RULES.get(fold.function)
-    aggregate = rule(fold) if rule is not None else None
-    return aggregate or _decompose_holistic(fold)
+    rule = _RULES.get(call.function)
+    aggregate = rule(call) if rule is not None else None
+    return aggregate or _decompose_holistic(call)
 
 
 def _decompose_holistic(call: AggregateCall) -> IncrementalAggregate:
@@ -88,7 +88,7 @@ def _build_sum(
 ) -> Accumulator:
     plain = AggregateCall(name, "sum", (to_expression(value),), cast=cast)
     signed = AggregateCall(name, "sum", (to_expression(weighted),), cast=cast)
-    return Accumulator(plain, signed, combine, exact=exact)
+    return Accumulator(plain, signed, combine, is_exact=exact)
 
 
 def _count_values(call: AggregateCall) -> Accumulator:

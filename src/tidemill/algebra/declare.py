@@ -16,9 +16,9 @@ from tidemill.algebra.sql.tables import find_table_names
 from tidemill.algebra.stages import Stage, find_stage_sql, resolve_stage, stage_to_sql
 from tidemill.algebra.stateful import add_state_channels
 from tidemill.errors import WorkflowError
-from tidemill.model.analysis import NOTHING_KNOWN, Analyser, Analysis, AnalysisRequest, QueryRefused, SchemaKnowledge
+from tidemill.model.analysis import NO_KNOWLEDGE, Analyser, Analysis, AnalysisRequest, QueryRefused, SchemaKnowledge
 from tidemill.model.block import BlockKind
-from tidemill.model.change import RESERVED, Append, Increment, Signed, Updates, Upsert
+from tidemill.model.change import RESERVED_COLUMNS, Append, Increment, Signed, Updates, Upsert
 from tidemill.model.channel import Channel, ChannelRole
 from tidemill.model.flow import BoundFlow
 from tidemill.model.schema import Field, Schema
@@ -39,7 +39,7 @@ class DeclaredTable:
 
 
 def compile_table(
-    task: Task, sources: Mapping[str, SourceTable], schema: Schema | None, analyser: Analyser = NOTHING_KNOWN.analyser
+    task: Task, sources: Mapping[str, SourceTable], schema: Schema | None, analyser: Analyser = NO_KNOWLEDGE.analyser
 ) -> DeclaredTable:
     """Compile a declared query; one that cannot be incremental keeps a single variant and the reason.
 
@@ -63,7 +63,7 @@ def compile_table(
             rename_columns(root, dict(zip(root.columns, types, strict=True))) if root.columns != tuple(types) else root
         )
     query = DeclaredQuery(task.writes[0].port, root)
-    source = SourceTable({c: types.get(c, "") for c in root.columns}, query.key or (), append=is_append_only(root))
+    source = SourceTable({c: types.get(c, "") for c in root.columns}, query.key or (), append_only=is_append_only(root))
     compiled = add_variants(task, query, schema)
     typed = replace(compiled, variants=tuple(_add_types(v, query, sources) for v in compiled.variants))
     return DeclaredTable(typed, list_state_channels(task, query), source)
@@ -132,7 +132,7 @@ def _to_batch_task(task: Task, reason: str) -> Task:
     """The task with a single variant, which runs the query's text unchanged."""
     code = task.variant.code
     text = code if isinstance(code, Sql) else Sql(stage_to_sql(_get_stage(code), reason))
-    return replace(task, variants=(replace(task.variant, code=text),), batch_because=reason)
+    return replace(task, variants=(replace(task.variant, code=text),), batch_reason=reason)
 
 
 def _get_stage(code: Code) -> Stage:
@@ -167,7 +167,7 @@ def list_state_channels(task: Task, query: DeclaredQuery) -> tuple[Channel, ...]
 
 
 def compile_workflow(
-    name: str, channels: Sequence[Channel], bindings: Sequence[BoundFlow], knowledge: SchemaKnowledge = NOTHING_KNOWN
+    name: str, channels: Sequence[Channel], bindings: Sequence[BoundFlow], knowledge: SchemaKnowledge = NO_KNOWLEDGE
 ) -> WorkflowSpec:
     """A workflow with its declared tables compiled in dependency order, and their state channels."""
     channels, bindings = add_state_channels(channels, bindings)
@@ -219,7 +219,7 @@ def _resolve_reads(task: Task, names: Collection[str]) -> Task:
         return task
     by_lower = {name.lower(): name for name in sorted(names)}
     reads = [r if r.port in names else replace(r, port=by_lower.get(r.port.lower(), r.port)) for r in task.reads]
-    if not find_table_names(code.query).certain:
+    if not find_table_names(code.query).is_certain:
         reads = [r for r in reads if r.port in names]
     return replace(task, variants=(replace(task.variant, reads=tuple(reads)),))
 
@@ -293,7 +293,7 @@ def _infer_outputs(
     if not unknown and not isinstance(task.variant.code, Sql):
         return {}
     inferred = _infer_schemas(task, channels, sources, knowledge.analyser) or {}
-    recorded = {name: k.schema for name, k in knowledge.learnt.items() if k.writer == task.compute_identity()}
+    recorded = {name: k.schema for name, k in knowledge.observed_schemas.items() if k.writer == task.compute_identity()}
     schemas = {w.port: inferred.get(w.argument) or recorded.get(w.port) for w in unknown}
     return {
         port: _build_source(channels.declared.get(port) or Channel(port, ChannelRole.DERIVED), schema)
@@ -316,7 +316,7 @@ def _infer_schemas(
     analysis = _call_analyser(task, AnalysisRequest(code.query, inputs), analyser)
     if analysis is None:
         return None
-    rows = Schema(tuple(f for f in analysis.schema if f.name not in RESERVED))
+    rows = Schema(tuple(f for f in analysis.schema if f.name not in RESERVED_COLUMNS))
     return {w.argument: rows for w in task.writes}
 
 

@@ -43,10 +43,10 @@ from tidemill.algebra.operators import (
 from tidemill.algebra.patches import ManyToOneJoin, to_patches, to_upserts
 from tidemill.algebra.pieces import (
     ADDED,
-    IS,
+    EXISTED_BEFORE,
+    EXISTS_NOW,
     NEW,
     OLD,
-    WAS,
     build_change_condition,
     compare_keys,
     is_scan_only,
@@ -73,11 +73,13 @@ _HIT = "_hit"
 class Derivation:
     """The change of one query, given which of its channels changed."""
 
-    def __init__(self, states: Mapping[Operator, State], changed: Collection[str], held: Collection[str] = ()) -> None:
-        """`held` channels are read as they were when last consumed; their newer content is ignored."""
+    def __init__(
+        self, states: Mapping[Operator, State], changed: Collection[str], pinned: Collection[str] = ()
+    ) -> None:
+        """`pinned` channels are read as they were when last consumed; their newer content is ignored."""
         self.states = states
-        self.changed = frozenset(changed) - frozenset(held)
-        self.held = frozenset(held)
+        self.changed = frozenset(changed) - frozenset(pinned)
+        self.pinned = frozenset(pinned)
         self.steps: dict[str, Operator] = {}
         self._changes: dict[Operator, Operator | None] = {}
         self._joins: dict[Operator, int] = {}
@@ -91,14 +93,14 @@ class Derivation:
         if state is not None:
             return self._finish_state(state, state.scan_state())
         if isinstance(op, Scan):
-            return replace(op, at=ScanMode.OLD) if op.channel in self.changed | self.held else op
+            return replace(op, mode=ScanMode.OLD) if op.channel in self.changed | self.pinned else op
         return map_children(op, self.derive_old)
 
     def derive_new(self, op: Operator) -> Operator:
         """The content now."""
         state = self.states.get(op)
         if isinstance(op, Scan):
-            return self.derive_old(op) if op.channel in self.held else op
+            return self.derive_old(op) if op.channel in self.pinned else op
         if state is None:
             return map_children(op, self.derive_new)
         if not self.can_change(op):
@@ -146,7 +148,7 @@ class Derivation:
             case Scan():
                 if op.channel not in self.changed:
                     return None
-                return replace(op, columns=(*op.columns, COUNT), at=ScanMode.CHANGE)
+                return replace(op, columns=(*op.columns, COUNT), mode=ScanMode.CHANGE)
             case SingleRow() | StepReference():
                 return None
             case Union():
@@ -225,7 +227,7 @@ class Derivation:
             compared = compare_keys(
                 changed_keys, restrict_rows(state.scan_state(), changed_keys, pair_columns(keys)), keys
             )
-            self.steps[name] = select_columns(Filter(compared, to_expression(f"{WAS} = 0")), keys)
+            self.steps[name] = select_columns(Filter(compared, to_expression(f"{EXISTED_BEFORE} = 0")), keys)
         return StepReference(name, state.group.keys)
 
     def _materialise_change(self, op: Operator) -> Operator:
@@ -248,12 +250,12 @@ class Derivation:
     def _add_accumulators(self, state: GroupState) -> Operator:
         """The accumulators of the change, added to the old accumulators."""
         change, keys = self._materialise_change(state.group.child), state.group.keys
-        calls = [a.weighted for a in state.accumulators if a.weighted is not None]
+        calls = [a.signed_call for a in state.accumulators if a.signed_call is not None]
         added = Projection(
             change, (*to_named_columns(keys), *(NamedExpression(ADDED + f.name, f.arguments[0]) for f in calls))
         )
         old_state = prefix_columns(
-            restrict_rows(state.scan_state(), select_columns(change, keys), pair_columns(keys)), OLD, but=keys
+            restrict_rows(state.scan_state(), select_columns(change, keys), pair_columns(keys)), OLD, exclude=keys
         )
         totals = [
             AggregateCall(ADDED + f.name, f.function, (build_column(ADDED + f.name),), cast=f.cast) for f in calls
@@ -265,7 +267,7 @@ class Derivation:
             NamedExpression(
                 NEW + a.name,
                 a.combine_values(
-                    old=quote_old_column(a.name), new=quote_name(ADDED + a.name), was=build_presence_condition(OLD)
+                    old=quote_old_column(a.name), new=quote_name(ADDED + a.name), existed=build_presence_condition(OLD)
                 ),
             )
             for a in state.accumulators
@@ -282,9 +284,11 @@ class Derivation:
         new_state = prefix_columns(
             state.build_state(restrict_rows(self.derive_new(state.group.child), touched_keys, pair_columns(keys))),
             NEW,
-            but=keys,
+            exclude=keys,
         )
-        old_state = prefix_columns(restrict_rows(state.scan_state(), touched_keys, pair_columns(keys)), OLD, but=keys)
+        old_state = prefix_columns(
+            restrict_rows(state.scan_state(), touched_keys, pair_columns(keys)), OLD, exclude=keys
+        )
         return Aggregation(
             union_by_name(new_state, old_state),
             keys,
@@ -337,7 +341,7 @@ class Derivation:
         if op.condition is None and op.keys:
             members = self._find_membership_changes(op)
             sign = build_literal(f"-{quote_name(COUNT)}") if op.kind is JoinKind.ANTI else build_column(COUNT)
-            matched = Join(self.derive_old(op.left), members, JoinKind.INNER, op.keys, safe=op.safe)
+            matched = Join(self.derive_old(op.left), members, JoinKind.INNER, op.keys, null_safe=op.null_safe)
             signed = NamedExpression(COUNT, Expression(sign.text, frozenset([COUNT])))
             return [*parts, Projection(matched, (*(NamedExpression(c, build_column(c)) for c in op.columns), signed))]
         return parts + self._compare_memberships(op, right)
@@ -352,7 +356,7 @@ class Derivation:
             old_keys = select_columns(restrict_rows(self.derive_old(op.right), changed_keys, pair_columns(keys)), keys)
             compared = add_columns(
                 compare_keys(new_keys, old_keys, keys),
-                NamedExpression(COUNT, to_expression(f"CAST({IS} - {WAS} AS BIGINT)")),
+                NamedExpression(COUNT, to_expression(f"CAST({EXISTS_NOW} - {EXISTED_BEFORE} AS BIGINT)")),
             )
             self.steps[name] = select_columns(Filter(compared, to_expression(f"{COUNT} <> 0")), (*keys, COUNT))
         return StepReference(name, (*op.right_keys, COUNT))
@@ -402,7 +406,7 @@ class Derivation:
             case Scan():
                 if not op.keys or op.channel not in self.changed:
                     return None
-                return replace(op, columns=(*op.columns, DELETED), at=ScanMode.TOUCHED)
+                return replace(op, columns=(*op.columns, DELETED), mode=ScanMode.TOUCHED)
             case Projection():
                 below = self.find_touched_rows(op.child) if find_keys(op) else None
                 return below and Projection(below, (*op.items, NamedExpression(DELETED, build_column(DELETED))))
@@ -463,7 +467,7 @@ class Derivation:
         right = self.derive_new(op.right)
         right_rows = restrict_rows(right, needed_keys, pair_columns(op.right_keys)) if op.keys else right
         marked = add_columns(right_rows, NamedExpression(_HIT, build_literal("TRUE")))
-        joined = Join(rows, marked, JoinKind.LEFT, op.keys, op.condition, op.safe)
+        joined = Join(rows, marked, JoinKind.LEFT, op.keys, op.condition, op.null_safe)
         deletion = DELETED if op.kind is JoinKind.LEFT else f"{DELETED} OR {_HIT} IS NULL"
         items = tuple(NamedExpression(c, build_column(c)) for c in op.columns)
         return Projection(joined, (*items, NamedExpression(DELETED, to_expression(deletion))))
@@ -490,7 +494,7 @@ class Derivation:
         changed_partners = self._add_step(
             f"partners of {self._label_join(op)}", self._mark_known_partners(op, partners)
         )
-        is_new = f"NOT {DELETED} AND {WAS} IS NULL"
+        is_new = f"NOT {DELETED} AND {EXISTED_BEFORE} IS NULL"
         new_partners = self._add_step(
             f"new partners of {self._label_join(op)}",
             select_columns(Filter(changed_partners, to_expression(is_new)), op.right_keys),
@@ -504,6 +508,6 @@ class Derivation:
         keys = op.right_keys
         changed = self._add_step(f"changed partners of {self._label_join(op)}", partners)
         before = select_columns(restrict_rows(self.derive_old(op.right), changed, pair_columns(keys)), keys)
-        marked = add_columns(before, NamedExpression(WAS, build_literal("TRUE")))
+        marked = add_columns(before, NamedExpression(EXISTED_BEFORE, build_literal("TRUE")))
         rows = union_by_name(changed, marked)
-        return Aggregation(rows, keys, take_any_values((*changed.columns, WAS), keys))
+        return Aggregation(rows, keys, take_any_values((*changed.columns, EXISTED_BEFORE), keys))

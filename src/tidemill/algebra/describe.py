@@ -37,8 +37,8 @@ def format_headline(op: Operator) -> str:
     """One operator in one line."""
     match op:
         case Scan():
-            key_text = f" key {', '.join(op.keys)}" if op.keys else (" append" if op.append else "")
-            return f"scan {op.channel} {op.at}{key_text}: {', '.join(op.columns)}"
+            key_text = f" key {', '.join(op.keys)}" if op.keys else (" append" if op.append_only else "")
+            return f"scan {op.channel} {op.mode}{key_text}: {', '.join(op.columns)}"
         case SingleRow():
             return "one row"
         case StepReference():
@@ -54,14 +54,14 @@ def format_headline(op: Operator) -> str:
         case Union():
             return "union"
         case Join():
-            on = ", ".join(f"{a} {'<=>' if op.safe else '='} {b}" for a, b in op.keys)
+            on = ", ".join(f"{a} {'<=>' if op.null_safe else '='} {b}" for a, b in op.keys)
             return f"{op.kind} join on {on or 'nothing'}" + (f" where {op.condition}" if op.condition else "")
         case Aggregation():
-            aggregates = ", ".join(map(_format_aggregate, op.folds))
+            aggregates = ", ".join(map(_format_aggregate, op.calls))
             return f"group by {', '.join(op.keys)}: {aggregates}" if aggregates else f"distinct {', '.join(op.keys)}"
         case WindowFunction():
             items = ", ".join(_format_item(i.name, i.value.text) for i in op.items)
-            condition = f" where {op.keep}" if op.keep else ""
+            condition = f" where {op.condition}" if op.condition else ""
             return f"window by {', '.join(op.partition) or 'nothing'}: {items}{condition}"
         case TopN():
             return f"top {op.limit}{f' after {op.skip}' if op.skip else ''} by {', '.join(o.text for o in op.order)}"

@@ -49,7 +49,7 @@ def evaluate_operator(op: Operator, sources: Sources, steps: Steps | None = None
     below = functools.partial(evaluate_operator, sources=sources, steps=steps)
     match op:
         case Scan():
-            return [{c: r[c] for c in op.columns} for r in sources[op.channel, op.at]]
+            return [{c: r[c] for c in op.columns} for r in sources[op.channel, op.mode]]
         case StepReference():
             return [{c: r[c] for c in op.columns} for r in (steps or {})[op.step]]
         case SingleRow():
@@ -68,7 +68,7 @@ def evaluate_operator(op: Operator, sources: Sources, steps: Steps | None = None
             return [_aggregate_group(op, rows) for rows in _group_rows(below(op.child), op.keys)]
         case WindowFunction():
             output = (row for rows in _group_rows(below(op.child), op.partition) for row in _compute_windows(op, rows))
-            return [row for row in output if op.keep is None or evaluate_expression(op.keep, row)]
+            return [row for row in output if op.condition is None or evaluate_expression(op.condition, row)]
         case TopN():
             return _sort_rows(below(op.child), op.order)[op.skip : op.skip + op.limit]
         case GroupedMap():
@@ -111,7 +111,7 @@ def _join_rows(op: Join, left: Rows, right: Rows) -> Rows:
 
 def _is_match(op: Join, a: Row, b: Row) -> bool:
     for left, right in op.keys:
-        if to_hashable(a[left]) != to_hashable(b[right]) or (a[left] is None and not op.safe):
+        if to_hashable(a[left]) != to_hashable(b[right]) or (a[left] is None and not op.null_safe):
             return False
     return op.condition is None or evaluate_expression(op.condition, a | b) is True
 
@@ -120,7 +120,7 @@ def _is_match(op: Join, a: Row, b: Row) -> bool:
 
 
 def _aggregate_group(op: Aggregation, rows: Rows) -> Row:
-    return {k: rows[0][k] for k in op.keys} | {f.name: _compute_aggregate(f, rows) for f in op.folds}
+    return {k: rows[0][k] for k in op.keys} | {f.name: _compute_aggregate(f, rows) for f in op.calls}
 
 
 def _compute_aggregate(call: AggregateCall, rows: Rows) -> Any:

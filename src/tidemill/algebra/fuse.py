@@ -27,13 +27,13 @@ from tidemill.algebra.operators import (
 from tidemill.algebra.program import Program, ProgramOutput
 
 
-def inline_steps(program: Program, at_hand: Callable[[Scan], bool]) -> Program:
-    """The program without the steps that only select from scans whose rows are local (`at_hand`)."""
+def inline_steps(program: Program, is_local: Callable[[Scan], bool]) -> Program:
+    """The program without the steps that only select from scans whose rows are local (`is_local`)."""
     known: dict[str, Operator] = {}
     steps: dict[str, Operator] = {}
     for name, op in program.steps.items():
         substituted = _substitute_steps(op, known)
-        (known if _is_selection(substituted, at_hand) else steps)[name] = substituted
+        (known if _is_selection(substituted, is_local) else steps)[name] = substituted
     outputs = (
         ProgramOutput(o.channel, o.rows and _substitute_steps(o.rows, known), o.updates) for o in program.outputs
     )
@@ -53,10 +53,10 @@ def _is_selection(op: Operator, is_local: Callable[[Scan], bool]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StepSlice:
-    """Some rows and columns of a step: the rows for which all columns of `keep` are true."""
+    """Some rows and columns of a step: the rows for which all columns of `conditions` are true."""
 
     step: str
-    keep: tuple[str, ...]
+    conditions: tuple[str, ...]
     columns: Mapping[str, str]  # to the step's columns
 
 
@@ -65,7 +65,7 @@ class FusedProgram:
     """A program in which slices of steps replace the operators that were computed along with them."""
 
     steps: Mapping[str, Operator]
-    parts: Mapping[str, StepSlice]  # by the names of the steps that need no separate computation
+    slices: Mapping[str, StepSlice]  # by the names of the steps that need no separate computation
     outputs: Mapping[str, tuple[StepSlice | Operator, ...]]  # the parts of each channel's rows
 
 
@@ -77,12 +77,12 @@ def fuse_steps(program: Program) -> FusedProgram:
         if part is None:
             fuser.steps[name] = op
         else:
-            fuser.parts[name] = part
+            fuser.slices[name] = part
     outputs = {
         o.channel: () if o.rows is None else tuple(fuser.find_slice(p) or p for p in _split_union(o.rows))
         for o in program.outputs
     }
-    return FusedProgram(fuser.steps, fuser.parts, outputs)
+    return FusedProgram(fuser.steps, fuser.slices, outputs)
 
 
 class _StepFuser:
@@ -90,25 +90,25 @@ class _StepFuser:
 
     def __init__(self) -> None:
         self.steps: dict[str, Operator] = {}
-        self.parts: dict[str, StepSlice] = {}
+        self.slices: dict[str, StepSlice] = {}
 
     def find_slice(self, op: Operator) -> StepSlice | None:
         """The operator as a slice of a step, if it only selects and computes from single rows of that step."""
         match op:
             case StepReference():
-                known = self.parts.get(op.step) or StepSlice(op.step, (), {c: c for c in op.columns})
-                return StepSlice(known.step, known.keep, {c: known.columns[c] for c in op.columns})
+                known = self.slices.get(op.step) or StepSlice(op.step, (), {c: c for c in op.columns})
+                return StepSlice(known.step, known.conditions, {c: known.columns[c] for c in op.columns})
             case Projection():
                 below = self.find_slice(op.child)
                 return below and StepSlice(
-                    below.step, below.keep, {i.name: self._resolve_column(below, i) for i in op.items}
+                    below.step, below.conditions, {i.name: self._resolve_column(below, i) for i in op.items}
                 )
             case Filter():
                 below = self.find_slice(op.child)
                 if below is None:
                     return None
                 condition_column = self._add_column(below, to_expression(f"COALESCE({op.condition}, FALSE)"))
-                return StepSlice(below.step, (*below.keep, condition_column), below.columns)
+                return StepSlice(below.step, (*below.conditions, condition_column), below.columns)
             case _:
                 return None
 
@@ -120,9 +120,11 @@ class _StepFuser:
         """Add a column to the step. It is not computed for rows outside the slice, because that might fail."""
         step = self.steps[part.step]
         expression = value.rename_columns(part.columns)
-        if part.keep:
-            guard = " AND ".join(map(quote_name, part.keep))
-            expression = Expression(f"CASE WHEN {guard} THEN {expression} END", expression.columns | set(part.keep))
+        if part.conditions:
+            guard = " AND ".join(map(quote_name, part.conditions))
+            expression = Expression(
+                f"CASE WHEN {guard} THEN {expression} END", expression.columns | set(part.conditions)
+            )
         name = f"_fused{len(step.columns)}"
         self.steps[part.step] = add_columns(step, NamedExpression(name, expression))
         return name

@@ -53,9 +53,9 @@ class Scan:
 
     channel: str
     columns: tuple[str, ...]
-    at: ScanMode = ScanMode.NEW
+    mode: ScanMode = ScanMode.NEW
     keys: tuple[str, ...] = field(default=(), compare=False)  # the key columns of a keyed channel
-    append: bool = field(default=False, compare=False)  # rows are only added, never removed
+    append_only: bool = field(default=False, compare=False)  # rows are only added, never removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +124,14 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Pairs of rows that are equal on the keys and satisfy the condition. `safe`: NULL equals NULL."""
+    """Pairs of rows that are equal on the keys and satisfy the condition. `null_safe`: NULL equals NULL."""
 
     left: Operator
     right: Operator
     kind: JoinKind
     keys: tuple[tuple[str, str], ...] = ()
     condition: Expression | None = None
-    safe: bool = False
+    null_safe: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -162,17 +162,17 @@ class AggregateCall:
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """One row for each distinct value of the keys, where NULL equals NULL; at least one key. No `folds`:
+    """One row for each distinct value of the keys, where NULL equals NULL; at least one key. No `calls`:
     distinct rows.
     """
 
     child: Operator
     keys: tuple[str, ...]
-    folds: tuple[AggregateCall, ...] = ()
+    calls: tuple[AggregateCall, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return (*self.keys, *(f.name for f in self.folds))
+        return (*self.keys, *(f.name for f in self.calls))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class WindowFunction:
     child: Operator
     partition: tuple[str, ...]
     items: tuple[NamedExpression, ...]  # Spark window expressions, with their OVER clause
-    keep: Expression | None = None  # only the rows for which this holds; the state contains no others
+    condition: Expression | None = None  # only the rows for which this holds; the state contains no others
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -247,17 +247,17 @@ def list_children(op: Operator) -> tuple[Operator, ...]:
             return (op.child,)
 
 
-def map_children(op: Operator, of: Callable[[Operator], Operator]) -> Operator:
-    """The same operator over its children transformed by `of`."""
+def map_children(op: Operator, transform: Callable[[Operator], Operator]) -> Operator:
+    """The same operator over its children transformed by `transform`."""
     match op:
         case Scan() | SingleRow() | StepReference():
             return op
         case Union():
-            return Union(tuple(of(c) for c in op.children))
+            return Union(tuple(transform(c) for c in op.children))
         case Join():
-            return replace(op, left=of(op.left), right=of(op.right))
+            return replace(op, left=transform(op.left), right=transform(op.right))
         case _:
-            return replace(op, child=of(op.child))
+            return replace(op, child=transform(op.child))
 
 
 def walk_operators(op: Operator) -> Iterator[Operator]:

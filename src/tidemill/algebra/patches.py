@@ -24,8 +24,10 @@ class ManyToOneJoin:
     join: Join
     items: tuple[NamedExpression, ...]  # the result's columns, over those of the join
     key: Key
-    by: Mapping[str, str]  # result column to the left key of the same value
-    columns: Mapping[str, Expression]  # result column to its value, over the partner's columns and the left keys
+    partner_keys: Mapping[str, str]  # result column to the left key of the same value
+    partner_columns: Mapping[
+        str, Expression
+    ]  # result column to its value, over the partner's columns and the left keys
 
     @property
     def is_inner(self) -> bool:
@@ -103,16 +105,16 @@ def to_patches(result: ManyToOneJoin, partners: Operator) -> Operator:
     """
     keys = result.join.keys
     not_null = " AND ".join(f"{quote_name(k)} IS NOT NULL" for _, k in keys)
-    known = partners if result.join.safe else Filter(partners, to_expression(not_null))
+    known = partners if result.join.null_safe else Filter(partners, to_expression(not_null))
     values = [
         (c, to_expression(f"CASE WHEN NOT {DELETED} THEN {quote_name(c)} END")) for c in result.join.right.columns
     ]
     inputs = [*((left, build_column(right)) for left, right in keys), *values, (DELETED, build_column(DELETED))]
     items: list[NamedExpression] = []
     for item in result.items:
-        if item.name in result.by:
-            items.append(NamedExpression(item.name, build_column(result.by[item.name])))
-        elif item.name in result.columns:
+        if item.name in result.partner_keys:
+            items.append(NamedExpression(item.name, build_column(result.partner_keys[item.name])))
+        elif item.name in result.partner_columns:
             items.append(item)
         else:
             items.append(NamedExpression(item.name, build_literal("NULL")))

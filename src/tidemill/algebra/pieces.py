@@ -29,7 +29,7 @@ from tidemill.model.change import COUNT, DELETED
 NEW, OLD, ADDED = "new.", "old.", "added."
 """Prefixes of columns: the new value, the old value, and the added amount."""
 
-IS, WAS = "_is", "_was"
+EXISTS_NOW, EXISTED_BEFORE = "_is", "_was"
 """Columns that mark whether a key exists now, and existed before."""
 
 
@@ -48,17 +48,25 @@ def pair_columns(names: Key) -> tuple[tuple[str, str], ...]:
     return tuple((n, n) for n in names)
 
 
-def prefix_columns(op: Operator, prefix: str, but: Key = ()) -> Projection:
-    return rename_columns(op, {c: c if c in but else prefix + c for c in op.columns})
+def prefix_columns(op: Operator, prefix: str, exclude: Key = ()) -> Projection:
+    return rename_columns(op, {c: c if c in exclude else prefix + c for c in op.columns})
 
 
-def compare_keys(now: Operator, was: Operator, keys: Key) -> Operator:
+def compare_keys(new: Operator, old: Operator, keys: Key) -> Operator:
     """The distinct keys of both sides, marked whether they exist now (`_is`) and existed before (`_was`), as 1 or 0."""
     sides = [
-        add_columns(rows, NamedExpression(IS, build_literal(f"{1 - i}")), NamedExpression(WAS, build_literal(f"{i}")))
-        for i, rows in enumerate((now, was))
+        add_columns(
+            rows,
+            NamedExpression(EXISTS_NOW, build_literal(f"{1 - i}")),
+            NamedExpression(EXISTED_BEFORE, build_literal(f"{i}")),
+        )
+        for i, rows in enumerate((new, old))
     ]
-    return Aggregation(Union(tuple(sides)), keys, tuple(AggregateCall(n, "max", (build_column(n),)) for n in (IS, WAS)))
+    return Aggregation(
+        Union(tuple(sides)),
+        keys,
+        tuple(AggregateCall(n, "max", (build_column(n),)) for n in (EXISTS_NOW, EXISTED_BEFORE)),
+    )
 
 
 def union_by_name(left: Operator, right: Operator) -> Operator:
@@ -101,14 +109,14 @@ def build_change_condition(state: GroupState) -> str:
     return "(" + " OR ".join([*pairs, f"({build_presence_condition(NEW)}) <> ({build_presence_condition(OLD)})"]) + ")"
 
 
-def pad_partner_columns(rows: Operator, lacking: Operator) -> Operator:
+def pad_partner_columns(rows: Operator, partner: Operator) -> Operator:
     """Rows without a partner: the other side's columns are NULL, with the types of the surrounding union."""
-    return add_columns(rows, *(NamedExpression(c, build_literal("NULL")) for c in lacking.columns))
+    return add_columns(rows, *(NamedExpression(c, build_literal("NULL")) for c in partner.columns))
 
 
 def mirror_anti_join(op: Join) -> Join:
     swapped = tuple((r, c) for c, r in op.keys)
-    return Join(op.right, op.left, JoinKind.ANTI, swapped, op.condition, op.safe)
+    return Join(op.right, op.left, JoinKind.ANTI, swapped, op.condition, op.null_safe)
 
 
 _LAST = "_last"

@@ -49,7 +49,7 @@ class RefreshMode(StrEnum):
     )
 
 
-COLLECTED = 6_000_000
+MAX_COLLECTED_ROWS = 6_000_000
 """Rows of a change up to which intermediate results are collected to the driver; beyond, every step runs on Spark
 (docs/benchmarks.md)."""
 
@@ -70,10 +70,10 @@ class Program:
     steps: Mapping[str, Operator]
     outputs: tuple[ProgramOutput, ...]
 
-    def map_operators(self, change: Callable[[Operator], Operator]) -> Program:
+    def map_operators(self, transform: Callable[[Operator], Operator]) -> Program:
         """The program with each operator replaced by `change(operator)`."""
-        outputs = (ProgramOutput(o.channel, o.rows and change(o.rows), o.updates) for o in self.outputs)
-        return Program({name: change(op) for name, op in self.steps.items()}, tuple(outputs))
+        outputs = (ProgramOutput(o.channel, o.rows and transform(o.rows), o.updates) for o in self.outputs)
+        return Program({name: transform(op) for name, op in self.steps.items()}, tuple(outputs))
 
     def select_outputs(self, channels: Collection[str]) -> Program:
         """The program restricted to these outputs."""
@@ -106,7 +106,7 @@ class DeclaredQuery:
         if is_append_only(self.root):
             return Append()
         if (joined := find_many_to_one(self.root)) is not None:
-            return Patch(joined.key, tuple(joined.by), tuple(joined.columns))
+            return Patch(joined.key, tuple(joined.partner_keys), tuple(joined.partner_columns))
         return Signed() if self.key is None else Upsert(self.key)
 
     def build_batch(self) -> Program:
@@ -126,10 +126,10 @@ class DeclaredQuery:
         """Recompute the result only."""
         return Program({}, (ProgramOutput(self.table, self.root, self.updates),))
 
-    def build_incremental(self, changed: Collection[str], held: Collection[str] = ()) -> Program:
-        """The program that writes the changes of the changed channels; `held` channels are read as last consumed."""
+    def build_incremental(self, changed: Collection[str], pinned: Collection[str] = ()) -> Program:
+        """The program that writes the changes of the changed channels; `pinned` channels are read as last consumed."""
         states = self.build_states()
-        derivation = Derivation(states, changed, held)
+        derivation = Derivation(states, changed, pinned)
         result = _derive_result(self, derivation)
         state_outputs = [
             ProgramOutput(s.channel, _derive_state(op, s, derivation), s.updates) for op, s in states.items()

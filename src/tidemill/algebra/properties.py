@@ -68,7 +68,7 @@ def is_append_only(op: Operator) -> bool:
     """Whether a row, once present, is never removed: true of append channels and of operators that only add rows."""
     match op:
         case Scan():
-            return op.append
+            return op.append_only
         case SingleRow():
             return True
         case Projection() | Filter() | Explode():
@@ -78,7 +78,7 @@ def is_append_only(op: Operator) -> bool:
         case Join(kind=JoinKind.INNER | JoinKind.SEMI):
             return is_append_only(op.left) and is_append_only(op.right)
         case Aggregation():
-            return not op.folds and is_append_only(op.child)
+            return not op.calls and is_append_only(op.child)
         case _:
             return False
 
@@ -104,7 +104,7 @@ def _list_used_columns(op: Operator) -> set[str]:
         case Join():
             return {*op.left_keys, *op.right_keys, *(op.condition.columns if op.condition else ())}
         case Aggregation():
-            return {*op.keys, *(c for call in op.folds for value in call.arguments for c in value.columns)}
+            return {*op.keys, *(c for call in op.calls for value in call.arguments for c in value.columns)}
         case WindowFunction():
             return {*op.partition, *(c for item in op.items for c in item.value.columns)}
         case TopN():

@@ -73,7 +73,7 @@ def _prune_columns(op: Operator, names: Collection[str]) -> Operator:
         case Join():
             return _prune_join(op, names)
         case Aggregation():
-            aggregates = tuple(f for f in op.folds if f.name in names)
+            aggregates = tuple(f for f in op.calls if f.name in names)
             calls = (to_expression(f.text) for f in aggregates if f.text)
             needed = {
                 *op.keys,
@@ -84,7 +84,7 @@ def _prune_columns(op: Operator, names: Collection[str]) -> Operator:
         case TopN():
             return replace(op, child=_prune_columns(op.child, {*names, *_list_columns_read(op.order)}))
         case WindowFunction():
-            values = [*(i.value for i in op.items), *([] if op.keep is None else [op.keep])]
+            values = [*(i.value for i in op.items), *([] if op.condition is None else [op.condition])]
             needed = {*names, *op.partition, *_list_columns_read(values)}
             return replace(op, child=_prune_columns(op.child, needed))
     return map_children(op, prune_operator)

@@ -13,7 +13,7 @@ from tidemill.model.change import (
     COUNT,
     DELETED,
     PATCH,
-    RESERVED,
+    RESERVED_COLUMNS,
     Append,
     Custom,
     Increment,
@@ -215,7 +215,7 @@ def _extract_key(key: Sequence[str], row: Row) -> Key:
 
 
 def _drop_reserved(row: Row) -> Row:
-    return {k: v for k, v in row.items() if k not in RESERVED}
+    return {k: v for k, v in row.items() if k not in RESERVED_COLUMNS}
 
 
 def to_hashable(value: Any) -> Hashable:

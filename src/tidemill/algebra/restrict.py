@@ -31,12 +31,12 @@ _PRESERVES_RIGHT = (JoinKind.INNER, JoinKind.RIGHT)
 def restrict_rows(op: Operator, keys: Operator, on: Pairs) -> Operator:
     """The rows of `op` that match a row of `keys`."""
     pushed = _push_down(op, keys, on) if on else None
-    return pushed if pushed is not None else Join(op, keys, JoinKind.SEMI, on, safe=True)
+    return pushed if pushed is not None else Join(op, keys, JoinKind.SEMI, on, null_safe=True)
 
 
 def exclude_rows(op: Operator, keys: Operator, on: Pairs) -> Operator:
     """The rows of `op` that match no row of `keys`."""
-    return Join(op, keys, JoinKind.ANTI, on, safe=True)
+    return Join(op, keys, JoinKind.ANTI, on, null_safe=True)
 
 
 def _push_down(op: Operator, keys: Operator, on: Pairs) -> Operator | None:

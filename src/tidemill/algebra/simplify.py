@@ -66,8 +66,8 @@ def _filter_window(op: Operator, condition: Expression) -> Operator | None:
     """The window restricted by the condition, also below a renaming; None if there is no window."""
     match op:
         case WindowFunction():
-            combined = condition if op.keep is None else to_expression(f"({op.keep}) AND ({condition})")
-            return replace(op, keep=combined)
+            combined = condition if op.condition is None else to_expression(f"({op.condition}) AND ({condition})")
+            return replace(op, condition=combined)
         case Projection():
             names = {i.name: i.value.column_name for i in op.items if i.value.column_name is not None}
             below = (

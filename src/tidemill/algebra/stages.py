@@ -85,9 +85,9 @@ def resolve_stage(stage: Stage, sources: Mapping[str, SourceTable]) -> Translate
     return _resolve_select(stage, below) if isinstance(stage, SelectStage) else _resolve_apply(stage, below[0])
 
 
-def stage_to_sql(stage: Stage, because: str) -> str:
+def stage_to_sql(stage: Stage, reason: str) -> str:
     """The stage as one Spark SQL query, to run in batch for the given reason; raises if it has a group function."""
-    return to_sql(_build_tree(stage, because))
+    return to_sql(_build_tree(stage, reason))
 
 
 def find_stage_sql(stage: Stage) -> str | None:
@@ -112,7 +112,7 @@ def _resolve_channel(channel: str, sources: Mapping[str, SourceTable]) -> Transl
     source = sources.get(channel)
     if source is None:
         raise NotIncremental(f"the columns of {channel} are not known before it is written; declare its schema")
-    scan = Scan(channel, tuple(source.columns), keys=source.keys, append=source.append)
+    scan = Scan(channel, tuple(source.columns), keys=source.keys, append_only=source.append_only)
     return TranslatedQuery(scan, source.columns)
 
 
@@ -188,11 +188,11 @@ def _check_column(name: str, candidates: Sequence[str], inputs: Inputs) -> Itera
         yield f"column {name!r} is on both sides; write {' or '.join(f'{n}.{name}' for n in owners)}"
 
 
-def describe_missing(name: str, among: Sequence[str], inputs: Inputs) -> str:
-    columns = [c for n in among for c in inputs[n].root.columns]
+def describe_missing(name: str, candidates: Sequence[str], inputs: Inputs) -> str:
+    columns = [c for n in candidates for c in inputs[n].root.columns]
     matches = get_close_matches(name, columns, n=1)
     hint = f"did you mean {matches[0]!r}? " if matches else ""
-    available = "; ".join(f"{n} has {', '.join(inputs[n].root.columns)}" for n in among)
+    available = "; ".join(f"{n} has {', '.join(inputs[n].root.columns)}" for n in candidates)
     return f"there is no column {name!r}; {hint}{available}"
 
 

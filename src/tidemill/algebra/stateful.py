@@ -38,7 +38,9 @@ def _resolve_columns(task: Task, known: Mapping[str, Channel]) -> Task:
     source = known.get(task.reads[0].port)
     if not isinstance(code, WindowTaskSpec | WaveStartSpec) or source is None or source.schema is None:
         return task
-    bound = code.bind_schema(source.updates.build_delta_schema(source.schema), fed=source.role is ChannelRole.INPUT)
+    bound = code.bind_schema(
+        source.updates.build_delta_schema(source.schema), is_input=source.role is ChannelRole.INPUT
+    )
     return replace(task, variants=(replace(task.variant, code=bound),))
 
 
@@ -51,4 +53,4 @@ def _list_implied_channels(task: Task) -> Iterator[Channel]:
         if state is not None:
             yield Channel(write.port, ChannelRole.STATE, state.schema, Upsert(state.key), task.location)
         else:
-            yield Channel(write.port, ChannelRole.DERIVED, code.shapes[write.argument], Append(), task.location)
+            yield Channel(write.port, ChannelRole.DERIVED, code.output_schemas[write.argument], Append(), task.location)

@@ -10,7 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tidemill.algebra.accumulators import ROWS, Accumulator, IncrementalAggregate, build_row_count, decompose_aggregate
+from tidemill.algebra.accumulators import (
+    ROW_COUNT,
+    Accumulator,
+    IncrementalAggregate,
+    build_row_count,
+    decompose_aggregate,
+)
 from tidemill.algebra.expression import build_column, quote_name, to_expression
 from tidemill.algebra.operators import (
     AggregateCall,
@@ -48,7 +54,7 @@ class GroupState:
 
     @cached_property
     def incremental_aggregates(self) -> tuple[IncrementalAggregate, ...]:
-        return tuple(decompose_aggregate(f) for f in self.group.folds)
+        return tuple(decompose_aggregate(f) for f in self.group.calls)
 
     @cached_property
     def accumulators(self) -> tuple[Accumulator, ...]:
@@ -61,17 +67,17 @@ class GroupState:
     @property
     def is_exact(self) -> bool:
         """Whether every accumulator supports retraction."""
-        return all(a.exact for a in self.accumulators)
+        return all(a.is_exact for a in self.accumulators)
 
     @property
     def is_combinable(self) -> bool:
         """Whether every accumulator can take in more rows."""
-        return all(a.combine is not None for a in self.accumulators)
+        return all(a.combine_template is not None for a in self.accumulators)
 
     @property
     def is_distinct_only(self) -> bool:
         """Whether the distinct rows themselves are the complete state."""
-        return not self.group.folds and is_append_only(self.group.child)
+        return not self.group.calls and is_append_only(self.group.child)
 
     @property
     def updates(self) -> Updates:
@@ -84,7 +90,7 @@ class GroupState:
     def build_state(self, child: Operator) -> Operator:
         """The state computed from these rows."""
         return Aggregation(
-            child, self.group.keys, () if self.is_distinct_only else tuple(a.fold for a in self.accumulators)
+            child, self.group.keys, () if self.is_distinct_only else tuple(a.call for a in self.accumulators)
         )
 
     def finish_rows(self, state: Operator, prefix: str = "") -> Operator:
@@ -93,7 +99,7 @@ class GroupState:
 
     def build_result_items(self, prefix: str = "") -> tuple[NamedExpression, ...]:
         keys = tuple(NamedExpression(k, build_column(k)) for k in self.group.keys)
-        return (*keys, *(NamedExpression(k.fold.name, k.build_value(prefix)) for k in self.incremental_aggregates))
+        return (*keys, *(NamedExpression(k.call.name, k.build_value(prefix)) for k in self.incremental_aggregates))
 
 
 @dataclass(frozen=True)
@@ -148,4 +154,4 @@ def cancel_signed_rows(signed: Operator) -> Operator:
 
 def build_presence_condition(prefix: str) -> str:
     """The condition that a row of state exists."""
-    return f"COALESCE({quote_name(prefix + ROWS)}, 0) > 0"
+    return f"COALESCE({quote_name(prefix + ROW_COUNT)}, 0) > 0"

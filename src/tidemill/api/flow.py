@@ -279,22 +279,22 @@ class Flow(Streaming):
         self,
         task: Task,
         triggers: tuple[Trigger, ...],
-        promise: FreshnessTarget,
+        target: FreshnessTarget,
         priority: float,
-        beside: Sequence[Task] = (),
+        companions: Sequence[Task] = (),
         together: str | None = None,
     ) -> None:
         """Add a task, with the tasks that are part of all its runs."""
         where = f"{task.location}: task {task.name!r} is part of flow {self.name!r}"
         if triggers:
             raise WorkflowError([f"{where}; give its triggers where the flow is bound"])
-        if promise:
+        if target:
             raise WorkflowError([f"{where}; set target_lag and consistency on the channel it writes, with table()"])
         if priority != 1.0:
             raise WorkflowError([f"{where}; give its priority where the flow is bound"])
         if together is not None:
             raise WorkflowError([f"{where}, which always runs as one; leave together= out"])
-        self._parts.extend([*beside, task])
+        self._parts.extend([*companions, task])
 
     def _is_written(self, channel: str) -> bool:
         """Tell whether an earlier declared task writes a channel."""

@@ -14,7 +14,7 @@ from tidemill.errors import WorkflowError
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Updates, Upsert
 from tidemill.model.flow import FlowSpec as FlowModel
-from tidemill.model.freshness_target import EVERY, DeliveryForm, FreshnessTarget
+from tidemill.model.freshness_target import ALL_PATHWAYS, DeliveryForm, FreshnessTarget
 from tidemill.model.location import SourceLocation
 from tidemill.model.schema import Schema
 from tidemill.model.task import ReadMode, RetryPolicy, TaskInput, TaskOutput
@@ -51,7 +51,7 @@ def build_triggers(every: Duration | None, triggers: Sequence[Trigger], where: S
 def build_target(
     lag: Lag | None, consistency: Duration | None, accepts: Sequence[str], where: SourceLocation
 ) -> FreshnessTarget:
-    lags_by_channel = lag if isinstance(lag, Mapping) else {} if lag is None else {EVERY: lag}
+    lags_by_channel = lag if isinstance(lag, Mapping) else {} if lag is None else {ALL_PATHWAYS: lag}
     unknown = [form for form in accepts if form not in list(DeliveryForm)]
     if unknown:
         raise WorkflowError([f"{where}: expected accepts to contain {', '.join(DeliveryForm)}, found {unknown[0]!r}"])

@@ -18,7 +18,7 @@ from tidemill.model.wave_steps import WaveBarrierSpec, WaveEndSpec, WaveStartSpe
 from tidemill.model.window import Between, Window
 
 Key = str | Sequence[str]
-Made = Callable[[str], bool]
+IsWritten = Callable[[str], bool]
 """Tells whether an earlier declared task writes this channel."""
 
 
@@ -97,7 +97,12 @@ def build_stateful_task(
 
 
 def build_window_task(
-    name: str, of: str, code: WindowTaskSpec, made: Made, where: SourceLocation, retry: RetryPolicy | None = None
+    name: str,
+    channel: str,
+    code: WindowTaskSpec,
+    is_written: IsWritten,
+    where: SourceLocation,
+    retry: RetryPolicy | None = None,
 ) -> Task:
     """Build the task that forms windows: they go to the channel `name`, other events to channels next to it."""
     writes = {
@@ -105,49 +110,49 @@ def build_window_task(
         WindowTaskSpec.EXPIRED: f"{name}_expired",
         WindowTaskSpec.LATE: f"{name}_late",
     }
-    ended_reads = _build_wave_end_reads(WindowTaskSpec.ENDED, of, made) if code.is_by_waves else []
+    ended_reads = _build_wave_end_reads(WindowTaskSpec.ENDED, channel, is_written) if code.is_by_waves else []
     task = build_stateful_task(
-        name, code, [TaskInput(WindowTaskSpec.ARGUMENT, of, ReadMode.NEW), *ended_reads], writes, where
+        name, code, [TaskInput(WindowTaskSpec.ARGUMENT, channel, ReadMode.NEW), *ended_reads], writes, where
     )
     return task if retry is None else replace(task, retry=retry)
 
 
-def build_input_windows(task: Task, annotations: Mapping[str, Any], made: Made) -> Iterator[Task]:
+def build_input_windows(task: Task, annotations: Mapping[str, Any], is_written: IsWritten) -> Iterator[Task]:
     """Build the tasks that form the windows on the arguments of a task."""
     for read in task.reads:
         for annotation in getattr(annotations.get(read.argument), "__metadata__", ()):
             if isinstance(annotation, InputWindow):
                 code = WindowTaskSpec(annotation.window)
                 yield build_window_task(
-                    _format_windows_name(task, read), read.port, code, made, task.location, task.retry
+                    _format_windows_name(task, read), read.port, code, is_written, task.location, task.retry
                 )
 
 
-def redirect_windowed_reads(task: Task, formed: Sequence[Task]) -> Task:
+def redirect_windowed_reads(task: Task, window_tasks: Sequence[Task]) -> Task:
     """Return the task with its windowed arguments read from the windows."""
-    names = {f.name for f in formed}
+    names = {f.name for f in window_tasks}
     read = {r.argument: name for r in task.reads if (name := _format_windows_name(task, r)) in names}
     reads = tuple(replace(r, port=read.get(r.argument, r.port)) for r in task.reads)
     return replace(task, variants=(replace(task.variant, reads=reads),))
 
 
-def build_wave_start_task(name: str, of: str, where: SourceLocation) -> Task:
+def build_wave_start_task(name: str, channel: str, where: SourceLocation) -> Task:
     """Build the task that starts waves: the events of a channel, each with the tag of its wave."""
     return build_stateful_task(
         name,
         WaveStartSpec(),
-        [TaskInput(WaveStartSpec.ARGUMENT, of, ReadMode.NEW)],
+        [TaskInput(WaveStartSpec.ARGUMENT, channel, ReadMode.NEW)],
         {WaveStartSpec.EVENTS: name},
         where,
     )
 
 
-def build_wave_end_tasks(task: Task, of: str, made: Made) -> list[Task]:
+def build_wave_end_tasks(task: Task, channel: str, is_written: IsWritten) -> list[Task]:
     """Build, for each output of a task, the task that passes on the events of a channel that ended in it."""
-    return [_build_wave_end_task(write.port, of, made, task.location) for write in task.writes]
+    return [_build_wave_end_task(write.port, channel, is_written, task.location) for write in task.writes]
 
 
-def _build_wave_end_task(output: str, channel: str, is_written: Made, where: SourceLocation) -> Task:
+def _build_wave_end_task(output: str, channel: str, is_written: IsWritten, where: SourceLocation) -> Task:
     reads = [
         TaskInput(WaveEndSpec.EVENTS, channel, ReadMode.NEW),
         TaskInput(WaveEndSpec.RESULTS, output, ReadMode.NEW),
@@ -158,15 +163,17 @@ def _build_wave_end_task(output: str, channel: str, is_written: Made, where: Sou
     )
 
 
-def build_barrier_task(name: str, branches: Sequence[str], made: Made, where: SourceLocation) -> Task:
+def build_barrier_task(name: str, branches: Sequence[str], is_written: IsWritten, where: SourceLocation) -> Task:
     """Build the task that emits the waves that are complete on all branches."""
-    ended_branches = {format_ended_channel(branch): branch for branch in branches if made(format_ended_channel(branch))}
+    ended_branches = {
+        format_ended_channel(branch): branch for branch in branches if is_written(format_ended_channel(branch))
+    }
     code = WaveBarrierSpec({branch: branch for branch in branches} | ended_branches)
     reads = [TaskInput(channel, channel, ReadMode.NEW) for channel in code.branches]
     return build_stateful_task(name, code, reads, {WaveBarrierSpec.WAVES: name}, where)
 
 
-def _build_wave_end_reads(argument: str, channel: str, is_written: Made) -> list[TaskInput]:
+def _build_wave_end_reads(argument: str, channel: str, is_written: IsWritten) -> list[TaskInput]:
     """Return the input with the events that ended on the way to a channel, if a task writes it."""
     return (
         [TaskInput(argument, format_ended_channel(channel), ReadMode.NEW)]

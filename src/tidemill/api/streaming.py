@@ -16,8 +16,7 @@ from tidemill.api.stateful import (
     build_wave_start_task,
     build_window_task,
 )
-from tidemill.model.freshness_target import NONE as NO_PROMISE
-from tidemill.model.freshness_target import FreshnessTarget
+from tidemill.model.freshness_target import NO_TARGET, FreshnessTarget
 from tidemill.model.location import SourceLocation, find_caller
 from tidemill.model.state_schema import StateSchema
 from tidemill.model.stateful import WindowTaskSpec
@@ -34,9 +33,9 @@ class Streaming(ABC):
         self,
         task: Task,
         triggers: tuple[Trigger, ...],
-        promise: FreshnessTarget,
+        target: FreshnessTarget,
         priority: float,
-        beside: Sequence[Task] = (),
+        companions: Sequence[Task] = (),
         together: str | None = None,
     ) -> None:
         """Add a task, with the tasks that are part of all its runs."""
@@ -79,7 +78,7 @@ class Streaming(ABC):
             retry, limit = parts.build_limits(attempts, backoff, time_limit, where)
             limits = {"retry": retry, "time_limit": limit, "parameters": dict(parameters or {})}
             task = build_stateful_task(name or fn.__name__, code, reads, ports, where, **limits)
-            self._add_task(task, parts.build_triggers(every, triggers, where), NO_PROMISE, priority)
+            self._add_task(task, parts.build_triggers(every, triggers, where), NO_TARGET, priority)
             return fn
 
         return declare_task
@@ -111,7 +110,7 @@ class Streaming(ABC):
         retry, limit = parts.build_limits(attempts, backoff, time_limit, where)
         limits = {"retry": retry, "time_limit": limit, "parameters": dict(parameters or {})}
         task = build_stateful_task(name, code, inputs, {w: w for w in writes}, where, **limits)
-        self._add_task(task, parts.build_triggers(every, triggers, where), NO_PROMISE, priority)
+        self._add_task(task, parts.build_triggers(every, triggers, where), NO_TARGET, priority)
         return name
 
     def window(
@@ -144,7 +143,7 @@ class Streaming(ABC):
         self._add_task(
             build_window_task(name, of, code, self._is_written, where),
             parts.build_triggers(every, triggers, where),
-            NO_PROMISE,
+            NO_TARGET,
             priority,
         )
         return name
@@ -161,7 +160,7 @@ class Streaming(ABC):
         """Declare the events of a channel, each as the start of a wave: its columns, and its tag in a column `wave`."""
         where = find_caller()
         self._add_task(
-            build_wave_start_task(name, of, where), parts.build_triggers(every, triggers, where), NO_PROMISE, priority
+            build_wave_start_task(name, of, where), parts.build_triggers(every, triggers, where), NO_TARGET, priority
         )
         return name
 
@@ -177,5 +176,5 @@ class Streaming(ABC):
         """Declare the waves that are complete on all of several channels with tags: one row per wave, its `wave`."""
         where = find_caller()
         task = build_barrier_task(name, branches, self._is_written, where)
-        self._add_task(task, parts.build_triggers(every, triggers, where), NO_PROMISE, priority)
+        self._add_task(task, parts.build_triggers(every, triggers, where), NO_TARGET, priority)
         return name

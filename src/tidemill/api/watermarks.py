@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-EDGE = "_edge"
+WATERMARK = "_edge"
 BEFORE = "_before"
 """Columns: the current watermark, and the previous one."""
 
@@ -32,16 +32,18 @@ def build_watermark_function(at: str, disorder: float, punctuation: str | None) 
         arrived = rows.crossJoin(edges)
         late = f"{at} IS NULL OR {at} <= {BEFORE}"
         waiting = arrived.where(f"NOT coalesce({late}, false)").unionByName(
-            held.where(f"{EDGE} IS NULL").drop(EDGE).crossJoin(edges)
+            held.where(f"{WATERMARK} IS NULL").drop(WATERMARK).crossJoin(edges)
         )
-        past = f"{at} <= {EDGE}"
+        past = f"{at} <= {WATERMARK}"
         still = waiting.where(f"NOT coalesce({past}, false)").selectExpr(
-            *rows.columns, f"CAST(NULL AS timestamp) {EDGE}"
+            *rows.columns, f"CAST(NULL AS timestamp) {WATERMARK}"
         )
         return {
             "settled": waiting.where(past).select(*rows.columns),
             "late": arrived.where(late).select(*rows.columns),
-            "held": still.unionByName(edges.where(f"{EDGE} IS NOT NULL").select(EDGE), allowMissingColumns=True),
+            "held": still.unionByName(
+                edges.where(f"{WATERMARK} IS NOT NULL").select(WATERMARK), allowMissingColumns=True
+            ),
         }
 
     return apply_watermark
@@ -49,6 +51,6 @@ def build_watermark_function(at: str, disorder: float, punctuation: str | None) 
 
 def _compute_watermarks(rows: Any, held_rows: Any, reached: str) -> Any:
     """Return one row: the previous watermark, and the current one; it never decreases."""
-    before = held_rows.selectExpr(f"max({EDGE}) AS {BEFORE}")
+    before = held_rows.selectExpr(f"max({WATERMARK}) AS {BEFORE}")
     now = rows.selectExpr(f"CAST({reached} AS timestamp) AS _reached")
-    return before.crossJoin(now).selectExpr(BEFORE, f"greatest({BEFORE}, _reached) AS {EDGE}")
+    return before.crossJoin(now).selectExpr(BEFORE, f"greatest({BEFORE}, _reached) AS {WATERMARK}")

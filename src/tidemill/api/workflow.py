@@ -9,9 +9,9 @@ from tidemill.algebra.declare import compile_workflow
 from tidemill.api import parts
 from tidemill.api.flow import Flow
 from tidemill.api.marks import Duration, Key, Lag
-from tidemill.api.watermarks import EDGE, build_watermark_function
+from tidemill.api.watermarks import WATERMARK, build_watermark_function
 from tidemill.errors import WorkflowError
-from tidemill.model.analysis import NOTHING_KNOWN, SchemaKnowledge
+from tidemill.model.analysis import NO_KNOWLEDGE, SchemaKnowledge
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Updates
 from tidemill.model.channel import Channel, ChannelRole
@@ -34,10 +34,10 @@ class Workflow(Flow):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._channels: dict[str, Channel] = {}
-        self._again: list[Channel] = []
+        self._duplicates: list[Channel] = []
         self._bindings: list[BoundFlow] = []
-        self._together: dict[str, list[BoundFlow]] = {}
-        self._promises: dict[str, tuple[FreshnessTarget, SourceLocation]] = {}
+        self._groups: dict[str, list[BoundFlow]] = {}
+        self._targets: dict[str, tuple[FreshnessTarget, SourceLocation]] = {}
 
     def input(self, name: str, schema: str, *, key: Key | None = None, updates: Updates | None = None) -> str:
         """Declare an input channel: with upserts if it has a key, else with appends."""
@@ -91,12 +91,12 @@ class Workflow(Flow):
         schema, held, late = str(source.schema), f"{name}.held", f"{name}.late"
         self._declare_channel(name, ChannelRole.DERIVED, schema, None, None)
         self._declare_channel(late, ChannelRole.DERIVED, schema, None, None)
-        self._declare_channel(held, ChannelRole.DERIVED, f"{schema}, {EDGE} timestamp", None, None)
+        self._declare_channel(held, ChannelRole.DERIVED, f"{schema}, {WATERMARK} timestamp", None, None)
         reads = (TaskInput("rows", channel, ReadMode.NEW), TaskInput("held", held, ReadMode.ALL))
         writes = (
             TaskOutput("settled", name, BlockKind.DELTA),
             TaskOutput("late", late, BlockKind.DELTA),
-            TaskOutput("held", held, BlockKind.BASE, edge=EDGE),
+            TaskOutput("held", held, BlockKind.BASE, watermark_column=WATERMARK),
         )
         code = Function(build_watermark_function(at, parse_duration(disorder), punctuation))
         task = Task(name, (Variant("programmed", reads, writes, code),), {}, location=where)
@@ -122,45 +122,45 @@ class Workflow(Flow):
         self._add_binding(name or flow.name, tasks, where, parts.build_triggers(every, triggers, where), priority)
         return name or flow.name
 
-    def declared(self, knowledge: SchemaKnowledge = NOTHING_KNOWN) -> WorkflowModel:
+    def declared(self, knowledge: SchemaKnowledge = NO_KNOWLEDGE) -> WorkflowModel:
         """Return the declarations as one validated value; raises `WorkflowError` with every problem found."""
-        channels = (*self._channels.values(), *self._again)
-        groups = (one_flow(name, parts) for name, parts in self._together.items())
+        channels = (*self._channels.values(), *self._duplicates)
+        groups = (one_flow(name, parts) for name, parts in self._groups.items())
         workflow = compile_workflow(self.name, channels, (*self._bindings, *groups), knowledge).validate_spec()
-        problems = [*find_misplaced_targets(workflow, self._promises), *find_unrelated_groups(self._together)]
+        problems = [*find_misplaced_targets(workflow, self._targets), *find_unrelated_groups(self._groups)]
         if problems:
             raise WorkflowError(problems)
-        resolved = add_freshness_targets(workflow, self._promises).fix_identities()
+        resolved = add_freshness_targets(workflow, self._targets).fix_identities()
         return replace(resolved, resolve=self.declared)
 
     def _add_task(
         self,
         task: Task,
         triggers: tuple[Trigger, ...],
-        promise: FreshnessTarget,
+        target: FreshnessTarget,
         priority: float,
-        beside: Sequence[Task] = (),
+        companions: Sequence[Task] = (),
         together: str | None = None,
     ) -> None:
-        if promise and len(task.writes) > 1:
+        if target and len(task.writes) > 1:
             where = f"{task.location}: task {task.name!r} writes several channels"
             raise WorkflowError([f"{where}; set target_lag and consistency on each with table()"])
-        self._record_target(task.writes[0].port if task.writes else task.name, promise, task.location)
-        self._add_binding(task.name, [*beside, task], task.location, triggers, priority)
+        self._record_target(task.writes[0].port if task.writes else task.name, target, task.location)
+        self._add_binding(task.name, [*companions, task], task.location, triggers, priority)
         if together is not None:
-            self._together.setdefault(together, []).append(self._bindings.pop())
+            self._groups.setdefault(together, []).append(self._bindings.pop())
 
     def _is_written(self, channel: str) -> bool:
-        bindings = [*self._bindings, *(b for group in self._together.values() for b in group)]
+        bindings = [*self._bindings, *(b for group in self._groups.values() for b in group)]
         return any(channel in binding.written_channels for binding in bindings)
 
     def _record_target(self, channel: str, target: FreshnessTarget, where: SourceLocation) -> None:
         if not target:
             return
-        if channel in self._promises:
-            first = self._promises[channel][1]
+        if channel in self._targets:
+            first = self._targets[channel][1]
             raise WorkflowError([f"{where}: {channel!r} has two freshness targets; the first is declared at {first}"])
-        self._promises[channel] = (target, where)
+        self._targets[channel] = (target, where)
 
     def _add_binding(
         self, name: str, tasks: Sequence[Task], where: SourceLocation, triggers: tuple[Trigger, ...], priority: float
@@ -178,7 +178,7 @@ class Workflow(Flow):
         parsed_schema = parts.parse_schema(name, schema, where)
         channel = Channel(name, role, parsed_schema, parts.choose_updates(name, key, updates, where), where)
         if name in self._channels:
-            self._again.append(channel)
+            self._duplicates.append(channel)
         else:
             self._channels[name] = channel
         return name

@@ -13,14 +13,14 @@ from tidemill.publish import BlockDelivery, BlockMail, BlockReceiver, BlockWebho
 from tidemill.runtime.inspect.change_feed import find_next_block
 from tidemill.runtime.runs.insert_batcher import InsertBatcher, SmallInsert
 
-Opens = Callable[[str], BinaryIO]
+FileOpener = Callable[[str], BinaryIO]
 
 
 def build_deliveries(
-    wanted: Mapping[str, DeliverySettings], catalog: CatalogWriter, open: Opens, inserts: InsertBatcher
+    deliveries: Mapping[str, DeliverySettings], catalog: CatalogWriter, open: FileOpener, inserts: InsertBatcher
 ) -> list[BlockDelivery]:
     """The deliveries of the settings; `open` opens a file of a block."""
-    return [_build_delivery(name, settings, catalog, open, inserts) for name, settings in wanted.items()]
+    return [_build_delivery(name, settings, catalog, open, inserts) for name, settings in deliveries.items()]
 
 
 def build_postbox(settings: MailSettings | MailDeliverySettings) -> SmtpMailer:
@@ -54,7 +54,7 @@ class BlockInsert:
 
 
 def _build_delivery(
-    name: str, settings: DeliverySettings, catalog: CatalogWriter, open: Opens, inserts: InsertBatcher
+    name: str, settings: DeliverySettings, catalog: CatalogWriter, open: FileOpener, inserts: InsertBatcher
 ) -> BlockDelivery:
     selection = RowSelection.from_texts(",".join(settings.columns), settings.where)
 

@@ -97,11 +97,11 @@ class _FunctionFinder:
         self._directory = directory.resolve()
         self._ship = ship
         self._stamps: dict[str, _Stamp] = {}  # of the modules' files when they were imported
-        self._importing = threading.Lock()
+        self._import_lock = threading.Lock()
 
     def __call__(self, name: str) -> Callable[..., Any]:
         module_name, _, attribute = name.partition(":")
-        with self._importing:
+        with self._import_lock:
             module = self._import_module(module_name)
         value = getattr(module, attribute, None)
         if not callable(value):

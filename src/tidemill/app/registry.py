@@ -18,15 +18,15 @@ from tidemill.algebra.sql.tables import find_table_names
 from tidemill.api import REFRESH, Workflow
 from tidemill.errors import BadInput, WorkflowError
 from tidemill.model import workflow as model
-from tidemill.model.analysis import NOTHING_KNOWN, SchemaKnowledge
+from tidemill.model.analysis import NO_KNOWLEDGE, SchemaKnowledge
 from tidemill.model.trigger import Trigger, from_json
 
-LONGEST = 100_000
+MAX_QUERY_LENGTH = 100_000
 """The greatest length of a query in characters."""
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
-FORBIDDEN = frozenset(
+FORBIDDEN_FUNCTIONS = frozenset(
     {
         *("reflect", "java_method", "try_reflect"),  # call into the server
         *("read_files", "read_kafka", "input_file_name", "input_file_block_start", "input_file_block_length"),
@@ -98,7 +98,7 @@ class TableDefinition(_DefinitionPart):
     """A table defined by a query over the document's other channels, and refreshed automatically."""
 
     name: str = Field(pattern=_NAME, max_length=200)
-    query: str = Field(max_length=LONGEST)
+    query: str = Field(max_length=MAX_QUERY_LENGTH)
     refresh: Literal["auto", "batch", "incremental", "incremental_strict"] = "auto"
     triggers: tuple[AnyTrigger, ...] = Field(default=(), max_length=20)
     priority: float = Field(default=1.0, gt=0, le=10**9, description="Weight of its staleness")
@@ -131,7 +131,7 @@ def parse_definition(data: Any) -> WorkflowDefinition:
         raise BadInput(f"{location}: {first['msg']}") from error
 
 
-def build_workflow(document: WorkflowDefinition, knowledge: SchemaKnowledge = NOTHING_KNOWN) -> model.WorkflowSpec:
+def build_workflow(document: WorkflowDefinition, knowledge: SchemaKnowledge = NO_KNOWLEDGE) -> model.WorkflowSpec:
     """The workflow that a document declares; raises `WorkflowError` with every problem."""
     names = {i.name for i in document.inputs} | {t.name for t in document.tables}
     problems = [f"table {t.name!r}: {problem}" for t in document.tables for problem in find_violations(t.query, names)]
@@ -196,7 +196,7 @@ def _find_unsafe_calls(tree: exp.Query) -> Iterator[str]:
         if isinstance(node, exp.QueryTransform | exp.Command | exp.Into):
             yield f"{type(node).__name__} is not allowed"
         name = _get_function_name(node)
-        if name is not None and name.lower() in FORBIDDEN:
+        if name is not None and name.lower() in FORBIDDEN_FUNCTIONS:
             yield f"the function {name} is not allowed"
 
 

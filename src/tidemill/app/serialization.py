@@ -49,7 +49,7 @@ def serialize_schema(value: Schema | None) -> list[Json] | None:
 
 
 def serialize_step(value: RegistrationChange) -> Json:
-    return {"action": str(value.action), "what": value.what, "name": value.name, "detail": value.detail}
+    return {"action": str(value.action), "what": value.noun, "name": value.name, "detail": value.detail}
 
 
 def serialize_block(value: Block) -> Json:
@@ -71,8 +71,8 @@ def serialize_block(value: Block) -> Json:
         "visible": format_iso(to_timestamp(value.version)),
         "source": value.source.to_json(),
         "target": value.target.to_json(),
-        "reached": value.reached.to_json(),
-        "edge": format_iso(to_timestamp(value.edge)),
+        "reached": value.channel_provenance.to_json(),
+        "edge": format_iso(to_timestamp(value.watermark)),
         "identity": value.identity,
         "updates": updates_to_json(value.updates),
         "schema": serialize_schema(value.schema),
@@ -151,24 +151,26 @@ def serialize_channel(value: ChannelStatus) -> Json:
         "rows_in_blocks": registered.rows,
         "bytes": registered.bytes,
         "reserved": registered.reserved,
-        "provenance": registered.head.reached.to_json(),
+        "provenance": registered.head.provenance.to_json(),
         "reflects": [serialize_reflected_versions(r) for r in value.reflects],
-        "edge": format_iso(to_timestamp(value.edge)),
-        "promise": None if value.kept is None else serialize_target(registered.channel.promise, value.kept),
+        "edge": format_iso(to_timestamp(value.watermark)),
+        "promise": None
+        if value.target_status is None
+        else serialize_target(registered.channel.freshness_target, value.target_status),
         "consumers": [serialize_consumer(c) for c in value.consumers],
     }
 
 
-def serialize_target(value: FreshnessTarget, found: TargetStatus) -> Json:
+def serialize_target(value: FreshnessTarget, status: TargetStatus) -> Json:
     """A channel's freshness target and its status."""
     return target_to_json(value) | {
         "pathways": [
-            {"pathway": list(p), "stale": round(stale, 3), "bound": found.bounds.get(p)}
-            for p, stale in sorted(found.stale.items())
+            {"pathway": list(p), "stale": round(stale, 3), "bound": status.bounds.get(p)}
+            for p, stale in sorted(status.staleness.items())
         ],
-        "apart": None if found.apart is None else round(max(0.0, found.apart), 3),
-        "late": found.is_late,
-        "inconsistent": found.is_inconsistent,
+        "apart": None if status.inconsistency is None else round(max(0.0, status.inconsistency), 3),
+        "late": status.is_late,
+        "inconsistent": status.is_inconsistent,
     }
 
 
@@ -188,7 +190,7 @@ def serialize_flow(value: FlowStatus) -> Json:
         "workflow": value.workflow,
         "tasks": [serialize_task(t) for t in value.tasks],
         "last_run": None if value.last is None else serialize_run(value.last),
-        "waiting": list(value.waiting),
+        "waiting": list(value.pending_channels),
     }
 
 
@@ -206,7 +208,7 @@ def serialize_source(value: TraceSource) -> Json:
         "since": value.since,
         "upto": value.upto,
         "blocks": [serialize_block(b) for b in value.blocks],
-        "forgotten": value.forgotten,
+        "forgotten": value.expired,
     }
 
 
@@ -214,7 +216,7 @@ def serialize_trace(value: BlockTrace) -> Json:
     return {
         "block": serialize_block(value.block),
         "sources": [serialize_source(s) for s in value.sources],
-        "made": [serialize_block(b) for b in value.made],
+        "made": [serialize_block(b) for b in value.derived],
     }
 
 
@@ -239,7 +241,7 @@ def serialize_server(value: Server) -> Json:
         "state": value.state,
         "tracks": value.tracks,
         "started": format_iso(value.started),
-        "seen": format_iso(value.seen),
+        "seen": format_iso(value.last_heartbeat),
     }
 
 
@@ -279,17 +281,17 @@ def serialize_workflow(value: RegisteredWorkflow) -> Json:
     }
 
 
-def serialize_staleness(found: StalenessHistory, measure: StalenessMeasure, since: float, now: float) -> Json:
+def serialize_staleness(history: StalenessHistory, measure: StalenessMeasure, since: float, now: float) -> Json:
     """The staleness of each table over time, and that of all tables together."""
-    curves = compute_curves(found, measure, since, now)
+    curves = compute_curves(history, measure, since, now)
     return {
         "measure": str(measure),
         "since": format_iso(since),
         "now": format_iso(now),
         "tables": [
-            _serialize_curve(curve) | {"now": measure_staleness(found, curve.table, measure, now)} for curve in curves
+            _serialize_curve(curve) | {"now": measure_staleness(history, curve.table, measure, now)} for curve in curves
         ],
-        "total": _serialize_curve(sum_curves(curves, found.weights)),
+        "total": _serialize_curve(sum_curves(curves, history.weights)),
     }
 
 
@@ -317,10 +319,10 @@ def serialize_submitted_action(value: SubmittedAction) -> Json:
         "identity": value.identity,
         "state": str(value.state),
         "verdict": value.verdict,
-        "why": value.why,
+        "why": value.reason,
         "saved": value.saved,
         "path": value.path,
-        "placed": format_iso(value.placed),
+        "placed": format_iso(value.copied_at),
         "bytes": value.bytes,
         "run": None if value.run is None else serialize_run(value.run),
     }
@@ -333,7 +335,7 @@ def serialize_usage_history(values: list[UsageFigures], by: TimeResolution, per:
 def _serialize_figures(value: UsageFigures) -> Json:
     return {
         "begin": format_iso(value.begin),
-        "of": value.of,
+        "of": value.group,
         "submissions": value.submissions,
         "actions": value.actions,
         "computed": value.computed,
@@ -351,10 +353,10 @@ def serialize_storage(value: StorageReport, *, evicted: bool) -> Json:
     """A storage report; `evicted`: the datasets listed as going have been deleted."""
     return _serialize_share(value.shares.store) | {
         "workflows": [{"workflow": share.workflow} | _serialize_share(share) for share in value.shares.workflows],
-        "kept": [serialize_dataset(retained.dataset) | {"why": retained.why} for retained in value.kept],
+        "kept": [serialize_dataset(retained.dataset) | {"why": retained.why} for retained in value.retained],
         "evicted": evicted,
         "going": [
-            serialize_dataset(going.dataset) | {"seconds_back": round(going.seconds, 3)} for going in value.going
+            serialize_dataset(going.dataset) | {"seconds_back": round(going.seconds, 3)} for going in value.evictions
         ],
         "freed": value.freed_bytes,
         "seconds_back": round(value.seconds, 3),
@@ -364,8 +366,12 @@ def serialize_storage(value: StorageReport, *, evicted: bool) -> Json:
 
 def _serialize_share(value: StorageShare) -> Json:
     budget = value.budget
-    limits = {"budget": None, "limit": None} if budget is None else {"budget": budget.bytes, "limit": budget.byte_limit}
-    return {"held": value.held} | limits
+    limits = (
+        {"budget": None, "limit": None}
+        if budget is None
+        else {"budget": budget.byte_budget, "limit": budget.byte_limit}
+    )
+    return {"held": value.used_bytes} | limits
 
 
 def serialize_dataset(value: StoredDataset) -> Json:
@@ -378,6 +384,6 @@ def serialize_dataset(value: StoredDataset) -> Json:
         "pinned": value.pinned,
         "bytes": value.bytes,
         "seconds": round(value.seconds, 3),
-        "made": format_iso(value.made),
-        "used": format_iso(value.used),
+        "made": format_iso(value.computed_at),
+        "used": format_iso(value.used_at),
     }

@@ -14,8 +14,8 @@ from tidemill.errors import ConfigError
 from tidemill.model.notice import NoticeKind
 from tidemill.model.units import parse_duration, parse_size
 
-FILE = "tidemill.toml"
-HOME = ".tidemill"
+SETTINGS_FILE = "tidemill.toml"
+STATE_DIRECTORY = ".tidemill"
 
 
 class _Section(BaseModel):
@@ -23,13 +23,13 @@ class _Section(BaseModel):
 
 
 class CatalogSettings(_Section):
-    url: str = f"sqlite:///{HOME}/catalog.db"  # or postgresql://user:password@host/database
+    url: str = f"sqlite:///{STATE_DIRECTORY}/catalog.db"  # or postgresql://user:password@host/database
 
 
 class StorageSettings(_Section):
-    url: str = f"{HOME}/blocks"  # a directory, or any URL that fsspec supports, such as s3://bucket/prefix
+    url: str = f"{STATE_DIRECTORY}/blocks"  # a directory, or any URL that fsspec supports, such as s3://bucket/prefix
     staged: bool | None = None  # remote URLs: use a local cache (default), or let Spark access them directly
-    cache: str = f"{HOME}/cache"
+    cache: str = f"{STATE_DIRECTORY}/cache"
     options: dict[str, Any] = Field(default_factory=dict)  # passed to fsspec
     budget: str | None = None  # for datasets of one-shot workflows, such as "50 GB"; none: unlimited
     budgets: dict[str, str] = Field(default_factory=dict)  # the same for single workflows, by their names
@@ -259,20 +259,20 @@ _ENVIRONMENT = {
 def find_project(start: Path) -> Path:
     """The nearest directory, from `start` upwards, that holds a `tidemill.toml`."""
     for directory in (start.resolve(), *start.resolve().parents):
-        if (directory / FILE).is_file():
+        if (directory / SETTINGS_FILE).is_file():
             return directory
-    raise ConfigError(f"no {FILE} in {start.resolve()} or above it; create a project with: tidemill init")
+    raise ConfigError(f"no {SETTINGS_FILE} in {start.resolve()} or above it; create a project with: tidemill init")
 
 
 def load_settings(project: Path, environment: Mapping[str, str] = os.environ) -> Settings:
     """The project's settings; the environment overrides the file."""
     try:
-        with (project / FILE).open("rb") as file:
+        with (project / SETTINGS_FILE).open("rb") as file:
             data = tomllib.load(file)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{project / FILE} is not TOML: {error}") from error
+        raise ConfigError(f"{project / SETTINGS_FILE} is not TOML: {error}") from error
     except OSError as error:
-        raise ConfigError(f"{project / FILE} cannot be read: {error.strerror}") from error
+        raise ConfigError(f"{project / SETTINGS_FILE} cannot be read: {error.strerror}") from error
     for name, (section, key) in _ENVIRONMENT.items():
         if name in environment:
             data.setdefault(section, {})[key] = environment[name]
@@ -281,7 +281,9 @@ def load_settings(project: Path, environment: Mapping[str, str] = os.environ) ->
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(map(str, first["loc"]))
-        raise ConfigError(f"{project / FILE}: {location}: {first['msg']} (found {first['input']!r})") from error
+        raise ConfigError(
+            f"{project / SETTINGS_FILE}: {location}: {first['msg']} (found {first['input']!r})"
+        ) from error
 
 
 def resolve_sqlite_url(url: str, project: Path) -> str:

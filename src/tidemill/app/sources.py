@@ -15,9 +15,9 @@ from tidemill.runtime.runs.insert_batcher import InsertBatcher, SmallInsert
 from tidemill.runtime.runs.sources import DataSource, Work
 
 
-def build_subscriptions(wanted: Mapping[str, SourceSettings]) -> dict[str, WebSubSource]:
+def build_subscriptions(settings: Mapping[str, SourceSettings]) -> dict[str, WebSubSource]:
     """The WebSub subscriptions by the callback path to which their hubs send."""
-    built = (_build_subscription(name, s) for name, s in wanted.items() if isinstance(s, WebSubSettings))
+    built = (_build_subscription(name, s) for name, s in settings.items() if isinstance(s, WebSubSettings))
     return {subscription.callback_path: subscription for subscription in built}
 
 
@@ -30,14 +30,14 @@ def format_lease_name(subscription: WebSubSource) -> str:
 class SourceFactory:
     """Creates the sources of a project. `stopping` is set when the server stops; `wake` is called when data arrive."""
 
-    gatherer: InsertBatcher
+    batcher: InsertBatcher
     directory: Path
-    cut: PushSettings
+    push_settings: PushSettings
     stopping: threading.Event
     wake: Callable[[], None]
 
-    def build_sources(self, wanted: Mapping[str, SourceSettings]) -> list[DataSource]:
-        return [DataSource(name, self._build_work(name, settings)) for name, settings in wanted.items()]
+    def build_sources(self, sources: Mapping[str, SourceSettings]) -> list[DataSource]:
+        return [DataSource(name, self._build_work(name, settings)) for name, settings in sources.items()]
 
     def _build_work(self, name: str, settings: SourceSettings) -> Work:
         match settings:
@@ -50,7 +50,7 @@ class SourceFactory:
 
     def _build_tcp_source(self, name: str, settings: TcpSettings) -> TcpSource:
         insert_lines = partial(self._insert_lines, settings.channel)
-        seconds, size = self.cut.seconds, self.cut.bytes
+        seconds, size = self.push_settings.seconds, self.push_settings.bytes
         return TcpSource(
             name, settings.host, settings.port, insert_lines, self._pause_source, seconds=seconds, size=size
         )
@@ -64,22 +64,22 @@ class SourceFactory:
             self._pause_source,
             time.time,
             pattern=settings.pattern,
-            settle=settings.settle,
+            settle_seconds=settings.settle,
         )
 
     def _insert_lines(self, channel: str, lines: bytes) -> None:
-        (result,) = self.gatherer.insert_all([SmallInsert(channel, lines, "jsonl")])
+        (result,) = self.batcher.insert_all([SmallInsert(channel, lines, "jsonl")])
         if isinstance(result, Exception):
             raise result
         self.wake()
 
     def _insert_file(self, channel: str, format: str | None, path: Path, digest: str) -> bool:
-        result = self.gatherer.inserter.insert_once(channel, path, digest, format=format)
+        result = self.batcher.inserter.insert_once(channel, path, digest, format=format)
         self.wake()
         return result is not None
 
     def _run_subscription(self, subscription: WebSubSource, is_active: Callable[[], bool]) -> None:
-        catalog = self.gatherer.inserter.executor.catalog
+        catalog = self.batcher.inserter.executor.catalog
 
         def compute_lease_left() -> float:
             return (catalog.read_lease_end(format_lease_name(subscription)) or 0.0) - catalog.read_time()

@@ -20,7 +20,7 @@ from tidemill.app import registry
 from tidemill.app.deliveries import build_deliveries, build_postbox
 from tidemill.app.project import Project, build_source_resolver, load_project, locate_program
 from tidemill.app.settings import (
-    HOME,
+    STATE_DIRECTORY,
     MailSettings,
     MaintenanceSettings,
     Settings,
@@ -38,7 +38,7 @@ from tidemill.catalog.dataset_catalog import SqlDatasetCatalog
 from tidemill.catalog.pagination import list_newest_events
 from tidemill.errors import BadInput, ConfigError, Conflict, NotFound, TidemillError, WorkflowError
 from tidemill.intake import insert_batch, is_table, load_file, load_table
-from tidemill.model.analysis import NOTHING_KNOWN, SchemaKnowledge
+from tidemill.model.analysis import NO_KNOWLEDGE, SchemaKnowledge
 from tidemill.model.block import Block, BlockKind, ChannelPosition, parse_block_kind
 from tidemill.model.change import Updates
 from tidemill.model.flow import BoundFlow
@@ -96,7 +96,7 @@ from tidemill.storage import LocalDatasetCopier, open_store
 
 log = logging.getLogger("tidemill.server")
 
-SAMPLE = 1000
+FILE_SAMPLE_SIZE = 1000
 """The number of referenced files that `doctor` looks up in the store, spread evenly over all."""
 
 
@@ -115,7 +115,7 @@ class Tidemill:
         self.settings = settings
         self._declared = project  # as declared in the files
         self._project: Project | None = None  # resolved with the knowledge of its queries
-        self._knowledge = NOTHING_KNOWN
+        self._knowledge = NO_KNOWLEDGE
         self.catalog, self.store = _open_catalog_and_store(directory, settings)
         try:
             check_store(self.catalog, self.store)
@@ -130,10 +130,12 @@ class Tidemill:
             self.engine,
             _build_owner_name(),
             lease=settings.runs.lease,
-            busy=settings.runs.busy,
+            busy_timeout=settings.runs.busy,
         )
-        self.upkeep = MaintenanceService(self.executor, self._list_updates, _build_maintenance_rules(settings.upkeep))
-        self.workshop = self._build_oneshot_service()
+        self.maintenance = MaintenanceService(
+            self.executor, self._list_updates, _build_maintenance_rules(settings.upkeep)
+        )
+        self.oneshot_service = self._build_oneshot_service()
         """Submits one-shot workflows, runs their actions and manages their datasets."""
 
     @property
@@ -173,7 +175,7 @@ class Tidemill:
 
     def close(self) -> None:
         """Wait for maintenance that runs have started, and release all resources."""
-        self.upkeep.finish()
+        self.maintenance.finish()
         self.engine.stop()
         try:
             advance_marker(self.catalog, self.store)
@@ -188,7 +190,7 @@ class Tidemill:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:  # after an interruption, wait only for the current step
-            self.upkeep.stopping.set()
+            self.maintenance.stopping.set()
         self.close()
 
     @property
@@ -308,13 +310,13 @@ class Tidemill:
         progress: Progress | None = None,
         *,
         variant: str | None = None,
-        tell: Callable[[Mapping[str, RefreshChoice]], None] | None = None,
+        on_choice: Callable[[Mapping[str, RefreshChoice]], None] | None = None,
     ) -> tuple[Run, list[Block]]:
         """Run a bound flow once, to its end; its declared tables by the cheapest variant, or by `variant`.
 
         With the variant "batch" programmed tasks, too, recompute everything: they read all input as new, and their
         output replaces the existing content.
-        `tell` is called before the run with the chosen variant and the reason for each declared table.
+        `on_choice` is called before the run with the chosen variant and the reason for each declared table.
         """
         updates = self.project.list_updates()
         applied = self._get_applied_binding(name)
@@ -327,8 +329,8 @@ class Tidemill:
             binding = self._reset_programmed_tasks(binding)
         elif variant is not None and not choices:
             raise ConfigError(f"flow {name!r} has no declared table, so there is no variant {variant!r} to choose")
-        if tell is not None:
-            tell(choices)
+        if on_choice is not None:
+            on_choice(choices)
         result = self.executor.run_flow(binding, updates, progress)
         self._finish_run(result[1])
         return result
@@ -337,7 +339,7 @@ class Tidemill:
         """Apply schemas that the run's blocks have shown, so that tables can be incremental, and start maintenance."""
         blocks = list(new_blocks)
         self._apply_learned_schemas(blocks)
-        self.upkeep.begin_maintenance(blocks)
+        self.maintenance.begin_maintenance(blocks)
 
     def _apply_learned_schemas(self, blocks: Sequence[Block]) -> None:
         """Resolve and apply the workflows again if the run has shown columns that a declared table needs."""
@@ -365,10 +367,10 @@ class Tidemill:
     def _list_declared_bindings(self) -> Iterator[BoundFlow]:
         return (b for w in (*self.project.workflows, *self._build_registered_workflows()) for b in w.bindings)
 
-    def execute(self, run: Run, portion: CatchUpLimit | None = None) -> None:
+    def execute(self, run: Run, limit: CatchUpLimit | None = None) -> None:
         """Attempt a requested run, if its flow is declared here as it is registered.
 
-        `portion` limits the data that it loads, unless freshness targets decide how far it reads.
+        `limit` limits the data that it loads, unless freshness targets decide how far it reads.
         """
         if run.kind is RunKind.ACTION:
             self._execute_action(run)
@@ -385,7 +387,7 @@ class Tidemill:
             else:
                 variant = program.RefreshMode.BATCH if run.backfill else None
                 binding, _ = choose_variants(self.catalog, applied, updates, variant=variant)
-                new_blocks = attempt_run(self.executor, run, binding, updates, portion)
+                new_blocks = attempt_run(self.executor, run, binding, updates, limit)
         except TidemillError as error:
             log.error("run %d of %s: %s", run.id, run.subject, error)
             return
@@ -397,7 +399,7 @@ class Tidemill:
 
     def _execute_action(self, run: Run) -> None:
         try:
-            if self.workshop.attempt_run(run):
+            if self.oneshot_service.attempt_run(run):
                 log.info("run %d of %s: finished", run.id, run.subject)
         except TidemillError as error:
             log.error("run %d of %s: %s", run.id, run.subject, error)
@@ -406,7 +408,7 @@ class Tidemill:
         """The controller for a flow that writes channels with freshness targets; None for other flows."""
         declared = (*self.project.workflows, *self._build_registered_workflows())
         workflow = next(w for w in declared if any(b.name == binding.name for b in w.bindings))
-        has_targets = any(c.promise for c in workflow.channels if c.name in binding.written_channels)
+        has_targets = any(c.freshness_target for c in workflow.channels if c.name in binding.written_channels)
         planner = self.settings.planner
         controller = FreshnessController(
             self.executor, self.project.list_updates(), workflow, planner.asynchronous, planner.incremental
@@ -422,25 +424,25 @@ class Tidemill:
     def loop(self, role: str, tracks: int | None = None) -> ServerLoop:
         """The main loop of a server of this project."""
         settings = self.settings.server
-        self.upkeep = replace(self.upkeep, stopping=threading.Event())
+        self.maintenance = replace(self.maintenance, stopping=threading.Event())
         server = Server(self.executor.owner, role, tracks or settings.tracks)
         dispatch = replace(self.way, tracks=server.tracks)
         notifier = Notifier(
             self.catalog,
             build_receivers(_build_receiver(name, receiver) for name, receiver in self.settings.notify.items()),
         )
-        evictor = self.workshop.build_evictor()
+        evictor = self.oneshot_service.build_evictor()
         tasks = [
             PeriodicTask("sending notices", settings.tick, notifier),
             PeriodicTask("maintenance", settings.chores, self._run_maintenance),
             PeriodicTask("evicting datasets", settings.chores, partial(self._evict_datasets, evictor)),
-            PeriodicTask("copying datasets", settings.chores, self.workshop.place_copies),
+            PeriodicTask("copying datasets", settings.chores, self.oneshot_service.place_copies),
         ]
         deliveries = build_deliveries(self.settings.deliver, self.catalog, self.store.open_file, self.gatherer)
         tasks += [PeriodicTask(f"delivering to {delivery.name}", settings.tick, delivery) for delivery in deliveries]
-        intervals = ServerIntervals(tick=settings.tick, lead=settings.lead)
+        intervals = ServerIntervals(tick=settings.tick, leader_lease=settings.lead)
         return ServerLoop(
-            self.catalog, server, self.execute, tasks, intervals, dispatch, self.upkeep.stopping, self.executor
+            self.catalog, server, self.execute, tasks, intervals, dispatch, self.maintenance.stopping, self.executor
         )
 
     def sources(self, wake: Callable[[], None]) -> SourceRunner:
@@ -451,19 +453,19 @@ class Tidemill:
         return runner.start_sources(factory.build_sources(self.settings.sources))
 
     def _run_maintenance(self) -> None:
-        self.upkeep.run_maintenance()
+        self.maintenance.run_maintenance()
         AccountCatalog(self.catalog).expire_audit(parse_duration(self.settings.upkeep.audit))
         if self.settings.push.forget is not None:
             self.catalog.expire_producers(parse_duration(self.settings.push.forget))
-        self.workshop.ledger.expire_submissions(parse_duration(self.settings.upkeep.past))
+        self.oneshot_service.dataset_catalog.expire_submissions(parse_duration(self.settings.upkeep.past))
 
     def _evict_datasets(self, evictor: DatasetEvictor) -> None:
         """Evict datasets that exceed their budgets."""
         report = evictor.enforce_budgets()
         for problem in () if report is None else report.problems:
             log.warning("datasets exceed their budget: %s", problem)
-        if report is not None and report.going:
-            log.info("evicted %d datasets with %d bytes", len(report.going), report.freed_bytes)
+        if report is not None and report.evictions:
+            log.info("evicted %d datasets with %d bytes", len(report.evictions), report.freed_bytes)
 
     def explain(self, table: str) -> TableExplanation:
         """How a table is refreshed, its variants, and the variant that a run would choose now, with the reason."""
@@ -504,9 +506,9 @@ class Tidemill:
 
         return trace_lineage(self.catalog, find_rows, channel, tag)
 
-    def tap(self, channel: str, *, all_there_is: bool = False) -> ChangeFeed:
+    def tap(self, channel: str, *, from_start: bool = False) -> ChangeFeed:
         """A change feed of a channel from now on, or from its beginning; it is not part of a workflow."""
-        since = 0 if all_there_is else self.catalog.read_channel(channel).head.seq
+        since = 0 if from_start else self.catalog.read_channel(channel).head.seq
         return ChangeFeed(self.catalog, self.engine, self._list_updates(), channel, since)
 
     def trace(self, block: int) -> BlockTrace:
@@ -514,7 +516,7 @@ class Tidemill:
 
     def compact(self, channel: str) -> Block | None:
         """Merge a channel's deltas into a base, so that reads become cheap; None if there is nothing to merge."""
-        return self.upkeep.compactor.compact_major(channel)
+        return self.maintenance.compactor.compact_major(channel)
 
     def compaction(self, channel: str) -> str | None:
         """Whether a compaction is due on a channel, with the reason; None if nothing was written to it yet."""
@@ -534,7 +536,7 @@ class Tidemill:
         """List the whole store, and mark unreferenced files of this catalog's runs for removal."""
         return VacuumService(self.executor).scan_store()
 
-    def find_missing_files(self, sample: int = SAMPLE) -> tuple[int, int, list[str]]:
+    def find_missing_files(self, sample: int = FILE_SAMPLE_SIZE) -> tuple[int, int, list[str]]:
         """The number of referenced files, the number of them looked up in the store, and the missing ones."""
         referenced = sorted(self.catalog.list_referenced_files())
         checked = referenced[:: max(1, -(-len(referenced) // sample))]
@@ -544,7 +546,7 @@ class Tidemill:
 
     def _parse_grace(self, grace: str | None) -> GracePeriods:
         if grace is None:
-            return self.upkeep.rules.grace
+            return self.maintenance.rules.grace
         try:
             return GracePeriods(parse_duration(grace), parse_duration(grace))
         except ValueError as error:
@@ -555,7 +557,7 @@ class Tidemill:
 
         It costs a few queries per channel if nothing is due, and does not fail if a compaction does.
         """
-        return self.upkeep.maintain_channels(channels)
+        return self.maintenance.maintain_channels(channels)
 
     def _compute_difference(self, workflow: WorkflowSpec) -> tuple[RegistrationChange, ...]:
         channels = [c.channel for c in self.catalog.list_channels() if c.workflow == workflow.name]
@@ -589,7 +591,7 @@ class Tidemill:
     def _build_registered_workflows(self) -> Iterator[WorkflowSpec]:
         """The workflows that documents declare."""
         documents = [w.document for w in self.catalog.list_workflows() if w.document is not None]
-        knowledge = read_knowledge(self.catalog) if documents else NOTHING_KNOWN
+        knowledge = read_knowledge(self.catalog) if documents else NO_KNOWLEDGE
         for document in documents:
             yield registry.build_workflow(registry.load_definition(document), knowledge)
 
@@ -653,10 +655,12 @@ def _build_budgets(storage: StorageSettings) -> StorageBudgets:
 
 def _check_targets(workflow: WorkflowSpec) -> None:
     """Reject freshness targets that contradict each other."""
-    if any(c.promise for c in workflow.channels):
+    if any(c.freshness_target for c in workflow.channels):
         problems = find_target_problems(build_graph(workflow))
         if problems:
-            raise WorkflowError([f"workflow {workflow.name!r}, {problem.where}: {problem.why}" for problem in problems])
+            raise WorkflowError(
+                [f"workflow {workflow.name!r}, {problem.subject}: {problem.reason}" for problem in problems]
+            )
 
 
 def _build_receiver(name: str, settings: WebhookSettings | MailSettings) -> WebhookReceiver | MailReceiver:
@@ -676,10 +680,10 @@ def _parse_since(keep: str | None, now: float) -> int | None:
 
 def _create_home(project: Path) -> None:
     try:
-        (project / HOME).mkdir(exist_ok=True)
+        (project / STATE_DIRECTORY).mkdir(exist_ok=True)
     except OSError as error:
         raise ConfigError(
-            f"{project / HOME} cannot be created: {error.strerror}; choose a writable directory"
+            f"{project / STATE_DIRECTORY} cannot be created: {error.strerror}; choose a writable directory"
         ) from error
 
 

@@ -89,9 +89,9 @@ class AccountCatalog:
             rows = connection.execute(query if user is None else query.where(tokens.c.user == user))
             return [_to_token(row) for row in rows]
 
-    def issue_token(self, user: str, *, label: str = "", lasts: float | None = None) -> IssuedToken:
-        """A new token, valid for `lasts` seconds or until it is revoked."""
-        return self._catalog.run_transaction(lambda tx: _issue_token(tx, user, label, lasts))
+    def issue_token(self, user: str, *, label: str = "", seconds: float | None = None) -> IssuedToken:
+        """A new token, valid for `seconds` seconds or until it is revoked."""
+        return self._catalog.run_transaction(lambda tx: _issue_token(tx, user, label, seconds))
 
     def revoke_token(self, token: str) -> Token:
         """Revoke a token. Revoking it again changes nothing."""

@@ -16,7 +16,7 @@ from tidemill.catalog import triggers
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.queries import BLOCKS, check_known
 from tidemill.catalog.rows import AnyRow, to_block, to_head, to_head_values
-from tidemill.catalog.tables import IS_RESERVED, RESERVED, blocks, channels
+from tidemill.catalog.tables import IS_RESERVED, RESERVED_STATE, blocks, channels
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.block import Block, BlockKind, BlockState, ChannelPosition, assign_version, link_block
 from tidemill.model.channel import ChannelRole
@@ -29,7 +29,7 @@ _UPDATE_BLOCK = update(blocks).where(blocks.c.id == bindparam("placed"), blocks.
 _reserved_blocks = blocks.alias()
 _FIRST_RESERVED = (  # the first open reservation of a channel
     select(func.min(_reserved_blocks.c.seq)).where(
-        _reserved_blocks.c.channel_id == channels.c.id, _reserved_blocks.c.state == RESERVED
+        _reserved_blocks.c.channel_id == channels.c.id, _reserved_blocks.c.state == RESERVED_STATE
     )
 ).scalar_subquery()
 _NEWLY_VISIBLE = BLOCKS.where(
@@ -40,9 +40,9 @@ _NEWLY_VISIBLE = BLOCKS.where(
 ).order_by(blocks.c.seq)
 
 
-def lock_channels(tx: Transaction, which: ColumnElement[bool]) -> list[AnyRow]:
+def lock_channels(tx: Transaction, condition: ColumnElement[bool]) -> list[AnyRow]:
     """Lock channels in the order of their ids, so that transactions cannot deadlock; returns their rows."""
-    return list(tx.connection.execute(select(channels).where(which).order_by(channels.c.id).with_for_update()))
+    return list(tx.connection.execute(select(channels).where(condition).order_by(channels.c.id).with_for_update()))
 
 
 def lock_named_channels(tx: Transaction, names: Collection[str]) -> dict[str, AnyRow]:
@@ -56,12 +56,12 @@ def lock_reserved_channels(tx: Transaction, run: int) -> list[AnyRow]:
     return lock_channels(tx, channels.c.id.in_(select(blocks.c.channel_id).where(blocks.c.run_id == run, IS_RESERVED)))
 
 
-def advance_heads(tx: Transaction, held: Iterable[AnyRow], run: int | None = None) -> None:
+def advance_heads(tx: Transaction, locked: Iterable[AnyRow], run: int | None = None) -> None:
     """Move the heads of locked channels as far as possible, and date and link every block that becomes visible.
 
     `run` is the run that filled or cancelled reservations.
     """
-    by_id = {channel.id: channel for channel in held}
+    by_id = {channel.id: channel for channel in locked}
     newly_visible = defaultdict(list)
     for row in tx.connection.execute(_NEWLY_VISIBLE, {"ids": list(by_id)}) if by_id else ():
         newly_visible[row.channel_id].append(row)
@@ -78,7 +78,7 @@ def _advance_head(tx: Transaction, channel: AnyRow, rows: list[AnyRow], run: int
         block = link_block(
             position, assign_version(position, block, version) if channel.role == ChannelRole.INPUT else block
         )
-        position = ChannelPosition(block.seq, block.reached, block.content)
+        position = ChannelPosition(block.seq, block.channel_provenance, block.content_identity)
         updates.append(_build_placement(block, version))
     tx.connection.execute(_UPDATE_BLOCK, updates)
     schema = _choose_schema(channel, rows[-1].schema)
@@ -98,7 +98,7 @@ def _choose_schema(channel: AnyRow, newest: Schema | None) -> Schema | None:
     if newest is None:
         current: Schema | None = channel.schema
         return current
-    declared: Schema | None = channel.declared
+    declared: Schema | None = channel.declared_schema
     return declared if declared is not None and can_read(newest, declared, channel.updates.key) else newest
 
 
@@ -109,6 +109,6 @@ def _build_placement(block: Block, visible: int) -> dict[str, Any]:
         "since": block.since,
         "source": block.source,
         "target": block.target,
-        "reached": block.reached,
-        "content": block.content,
+        "provenance": block.channel_provenance,
+        "content": block.content_identity,
     }

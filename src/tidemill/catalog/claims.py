@@ -14,16 +14,16 @@ from tidemill.catalog.events import EventKind
 from tidemill.catalog.queries import lock_binding, read_binding_id, read_run
 from tidemill.catalog.rows import AnyRow, to_head, to_position, to_run, to_task_versions
 from tidemill.catalog.runs import lock_owned_run, request_run, update_run
-from tidemill.catalog.tables import IS_FLOW_UNDER_WAY, IS_RESERVED, blocks, channels, cursors, insert_keys, runs
+from tidemill.catalog.tables import IS_ACTIVE_FLOW, IS_RESERVED, blocks, channels, cursors, insert_keys, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import ChannelBusy, Conflict, InsertUnderWay, KeyUsed
-from tidemill.model.block import BEGINNING, BlockOrigin, BlockState, ChannelPosition
+from tidemill.model.block import INITIAL_POSITION, BlockOrigin, BlockState, ChannelPosition
 from tidemill.model.channel import Channel
 from tidemill.model.codec import Json, updates_to_json
 from tidemill.model.evolution import can_read
 from tidemill.model.identity import Identity
 from tidemill.model.run import (
-    TO_COME,
+    PENDING_STATES,
     ClaimRequest,
     ReadRequest,
     ReadSpan,
@@ -49,21 +49,23 @@ def acquire_run(tx: Transaction, run: int, *, owner: str, lease: float) -> Run:
 
 
 def claim_run(
-    tx: Transaction, run: int, demand: ClaimRequest, *, owner: str, lease: float, fence: int | None = None
+    tx: Transaction, run: int, request: ClaimRequest, *, owner: str, lease: float, fencing_token: int | None = None
 ) -> RunClaim:
-    """Claim a ready run, or one acquired under the fencing token `fence`: reserve its outputs, so that it can start."""
-    ready = _lock_ready_run(tx, run) if fence is None else lock_owned_run(tx, run, fence)
-    locked = lock_named_channels(tx, _list_channel_names(demand))
-    _check_versions(tx, ready, demand.versions)
-    _check_no_reservation(tx, [locked[name] for name in sorted(demand.through)])
-    spans = _compute_spans(tx, ready, demand.reads, locked)
-    slots = _reserve_slots(tx, ready, demand.slots, locked)
-    attempt = ready.attempt + (fence is None)
+    """Claim a ready run, or one acquired under the fencing token `fencing_token`: reserve its outputs, so that it can
+    start.
+    """
+    ready = _lock_ready_run(tx, run) if fencing_token is None else lock_owned_run(tx, run, fencing_token)
+    locked = lock_named_channels(tx, _list_channel_names(request))
+    _check_versions(tx, ready, request.task_identities)
+    _check_no_reservation(tx, [locked[name] for name in sorted(request.intermediate_channels)])
+    spans = _compute_spans(tx, ready, request.reads, locked)
+    slots = _reserve_slots(tx, ready, request.reservations, locked)
+    attempt = ready.attempt + (fencing_token is None)
     started = _start_attempt(tx, ready, RunState.SUBMITTED, owner, lease, attempt=attempt)
     triggers.record_run_state(tx, started, RunMilestone.LAUNCHED)
     seqs = [[slot.channel, slot.seq] for slot in slots.values()]
     tx.record_event(EventKind.RUN_CLAIMED, ready.subject, run, owner=owner, attempt=started.attempt, slots=seqs)
-    return RunClaim(to_run(started), started.directory, slots, spans, demand.versions)
+    return RunClaim(to_run(started), started.directory, slots, spans, request.task_identities)
 
 
 def _check_versions(tx: Transaction, run: AnyRow, versions: Mapping[str, Identity]) -> None:
@@ -77,20 +79,20 @@ def _check_versions(tx: Transaction, run: AnyRow, versions: Mapping[str, Identit
 
 
 def claim_new_run(
-    tx: Transaction, kind: RunKind, subject: str, demand: ClaimRequest, *, owner: str, lease: float
+    tx: Transaction, kind: RunKind, subject: str, request: ClaimRequest, *, owner: str, lease: float
 ) -> RunClaim:
     """Create a run and claim it in one transaction, so that no unclaimed run is left behind."""
     run = request_run(tx, kind, subject, attempts=1, backfill=False)
-    return claim_run(tx, run.id, demand, owner=owner, lease=lease)
+    return claim_run(tx, run.id, request, owner=owner, lease=lease)
 
 
 def _list_channel_names(demand: ClaimRequest) -> set[str]:
-    return {s.channel for s in demand.slots} | {r.channel for r in demand.reads} | demand.through
+    return {s.channel for s in demand.reservations} | {r.channel for r in demand.reads} | demand.intermediate_channels
 
 
 def _lock_ready_run(tx: Transaction, run: int) -> AnyRow:
     row = read_run(tx.connection, run, lock=True)
-    if row.state not in TO_COME:
+    if row.state not in PENDING_STATES:
         raise Conflict(f"run {run} is {row.state}, not ready; only a ready run can be claimed")
     if row.not_before is not None and row.not_before > tx.now:
         seconds = row.not_before - tx.now
@@ -103,7 +105,7 @@ def _lock_ready_run(tx: Transaction, run: int) -> AnyRow:
 
 
 def _check_no_other_run(tx: Transaction, run: AnyRow) -> None:
-    same_flow = select(runs.c.id).where(IS_FLOW_UNDER_WAY, runs.c.subject == run.subject)
+    same_flow = select(runs.c.id).where(IS_ACTIVE_FLOW, runs.c.subject == run.subject)
     other_run = tx.connection.execute(same_flow).scalar()
     if other_run is not None:
         raise Conflict(
@@ -135,8 +137,8 @@ def _compute_spans(
 def _compute_span(
     tx: Transaction, request: ReadRequest, channel: AnyRow, consumed: Mapping[tuple[str, int], ChannelPosition]
 ) -> ReadSpan:
-    upto, since = to_head(channel), consumed.get((request.task, channel.id), BEGINNING)
-    if request.goes_on and (request.task, channel.id) not in consumed:
+    upto, since = to_head(channel), consumed.get((request.task, channel.id), INITIAL_POSITION)
+    if request.requires_cursor and (request.task, channel.id) not in consumed:
         raise Conflict(
             f"task {request.task!r} has no cursor on channel {channel.name!r}: its query was changed meanwhile and "
             "starts from scratch; plan again"
@@ -175,7 +177,7 @@ def _reserve_slots(
         return {}
     for request in requests:
         _check_insert_keys(tx, locked[request.channel], request.keys)
-        _check_channel_unchanged(locked[request.channel], request.made_for)
+        _check_channel_unchanged(locked[request.channel], request.expected_channel)
     seqs = {
         name: count(_allocate_seqs(tx, locked[name], n))
         for name, n in Counter(request.channel for request in requests).items()
@@ -252,17 +254,17 @@ def _build_slot(run: AnyRow, request: ReservationRequest, channel: AnyRow, seq: 
 
 
 def _start_attempt(tx: Transaction, run: AnyRow, state: RunState, owner: str, lease: float, *, attempt: int) -> AnyRow:
-    fence = tx.tick_clock()
+    fencing_token = tx.tick_clock()
     return update_run(
         tx,
         run,
         state=state,
         attempt=attempt,
-        fence=fence,
+        fencing_token=fencing_token,
         owner=owner,
         lease_until=tx.now + lease,
         not_before=None,
         started=tx.now,
         error=None,
-        directory=format_attempt_directory(run.id, fence),
+        directory=format_attempt_directory(run.id, fencing_token),
     )

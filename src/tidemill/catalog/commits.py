@@ -29,44 +29,44 @@ _FILL_BLOCK = update(blocks).where(blocks.c.id == bindparam("slot"), IS_RESERVED
 def commit_run(tx: Transaction, claim: RunClaim, outcome: RunOutcome) -> list[Block]:
     run = finish_run(tx, claim, outcome.stats, outcome.log)
     locked = lock_reserved_channels(tx, run.id)
-    _fill_slots(tx, run, outcome.filled)
-    _record_consumption(tx, run, outcome.consumed, claim.versions)
+    _fill_slots(tx, run, outcome.blocks)
+    _record_consumption(tx, run, outcome.consumptions, claim.task_identities)
     _record_costs(tx, run, outcome.costs)
-    merge_costs.record_merge_costs(tx, outcome.merged, asked=False)
-    merge_costs.reset_merge_costs(tx, _list_rebased_channels(locked, outcome.filled))
-    producers.advance_producers(tx, outcome.advanced)
+    merge_costs.record_merge_costs(tx, outcome.merge_seconds, is_interactive=False)
+    merge_costs.reset_merge_costs(tx, _list_rebased_channels(locked, outcome.blocks))
+    producers.advance_producers(tx, outcome.producer_advances)
     advance_heads(tx, locked, run.id)
-    if outcome.rest is not None:
-        triggers.ensure_pending_run(tx, run.subject, due=outcome.rest)
+    if outcome.backlog_since is not None:
+        triggers.ensure_pending_run(tx, run.subject, due=outcome.backlog_since)
     return read_run_blocks(tx.connection, run.id, blocks.c.state == BlockState.FILLED)
 
 
 def _list_rebased_channels(locked: Iterable[AnyRow], blocks_written: Sequence[WrittenBlock]) -> list[int]:
-    rebased = {block.slot.channel for block in blocks_written if block.slot.kind is BlockKind.BASE}
+    rebased = {block.reservation.channel for block in blocks_written if block.reservation.kind is BlockKind.BASE}
     return [channel.id for channel in locked if channel.name in rebased]
 
 
-def commit_compaction(tx: Transaction, claim: RunClaim, made: Block, log: str, rewriting: Json | None) -> Block:
+def commit_compaction(tx: Transaction, claim: RunClaim, compacted: Block, log: str, rewrite_cost: Json | None) -> Block:
     run = finish_run(tx, claim, {}, log)
-    channel = lock_named_channels(tx, [made.channel])[made.channel]
+    channel = lock_named_channels(tx, [compacted.channel])[compacted.channel]
     _fill_slots(tx, run, ())
-    _check_files_referenced(tx, claim.directory, made.files)
-    delta = _find_compactable_delta(tx, channel, made)
-    values = _build_compacted_block(run, made, delta) | (
-        _build_base_values(delta) if made.kind is BlockKind.BASE else _build_delta_values(made)
+    _check_files_referenced(tx, claim.directory, compacted.files)
+    delta = _find_compactable_delta(tx, channel, compacted)
+    values = _build_compacted_block(run, compacted, delta) | (
+        _build_base_values(delta) if compacted.kind is BlockKind.BASE else _build_delta_values(compacted)
     )
     block = tx.connection.execute(insert(blocks).values(values).returning(blocks.c.id)).scalar_one()
-    _add_files(tx, run, Reservation(block, made.channel, made.seq, made.kind), made.files)
-    if made.kind is BlockKind.BASE:
+    _add_files(tx, run, Reservation(block, compacted.channel, compacted.seq, compacted.kind), compacted.files)
+    if compacted.kind is BlockKind.BASE:
         merge_costs.reset_merge_costs(tx, [channel.id])
-    if rewriting is not None:
-        merge_costs.record_rewrite_cost(tx, channel.id, rewriting)
+    if rewrite_cost is not None:
+        merge_costs.record_rewrite_cost(tx, channel.id, rewrite_cost)
     return read_block(tx.connection, block)
 
 
 def finish_run(tx: Transaction, claim: RunClaim, stats: Mapping[str, Any], log: str) -> AnyRow:
     """Finish a run whose lease the caller still holds."""
-    run = lock_owned_run(tx, claim.run.id, claim.run.fence)
+    run = lock_owned_run(tx, claim.run.id, claim.run.fencing_token)
     if run.lease_until <= tx.now:
         seconds_late = tx.now - run.lease_until
         raise LeaseLost(
@@ -82,7 +82,7 @@ def _fill_slots(tx: Transaction, run: AnyRow, filled: Sequence[WrittenBlock]) ->
     """Fill all reservations of the run, and no others."""
     query = select(blocks.c.id).where(blocks.c.run_id == run.id, IS_RESERVED)
     reserved = sorted(tx.connection.execute(query).scalars())
-    written = sorted(block.slot.block for block in filled)
+    written = sorted(block.reservation.block for block in filled)
     if reserved != written:
         raise Conflict(
             f"run {run.id} reserved the blocks {reserved}, but wrote {written}; write exactly the reserved blocks"
@@ -90,18 +90,18 @@ def _fill_slots(tx: Transaction, run: AnyRow, filled: Sequence[WrittenBlock]) ->
     if filled:
         tx.connection.execute(_FILL_BLOCK, [_build_filled_values(block) for block in filled])
     for block in filled:
-        _add_files(tx, run, block.slot, block.files)
+        _add_files(tx, run, block.reservation, block.files)
 
 
 def _build_filled_values(filled: WrittenBlock) -> Json:
     return {
-        "slot": filled.slot.block,
+        "slot": filled.reservation.block,
         "state": BlockState.FILLED,
         "schema": filled.schema,
         "identity": filled.identity,
         "source": filled.source,
         "target": filled.target,
-        "edge": filled.edge,
+        "watermark": filled.watermark,
         **_sum_sizes(filled.files),
     }
 
@@ -168,8 +168,8 @@ def _record_costs(tx: Transaction, run: AnyRow, estimates: Mapping[tuple[str, st
     for (task, variant), estimate in estimates.items():
         key = {"binding_id": binding, "task": task, "variant": variant}
         conditions = [costs.c[name] == value for name, value in key.items()]
-        if not tx.connection.execute(update(costs).where(*conditions).values(learnt=estimate)).rowcount:
-            tx.connection.execute(insert(costs).values(key | {"learnt": estimate}))
+        if not tx.connection.execute(update(costs).where(*conditions).values(model=estimate)).rowcount:
+            tx.connection.execute(insert(costs).values(key | {"model": estimate}))
 
 
 def _move_cursor(tx: Transaction, binding: int, channel: int, move: Consumption, since: int) -> None:
@@ -226,11 +226,11 @@ def _build_compacted_block(run: AnyRow, compacted: Block, delta: AnyRow) -> Json
         "origin": BlockOrigin.COMPACTION,
         "schema": compacted.schema,
         "updates": delta.updates,
-        "target": delta.reached,
-        "reached": delta.reached,
+        "target": delta.channel_provenance,
+        "provenance": delta.channel_provenance,
         "content": delta.content,
         "visible": delta.visible,
-        "edge": delta.edge,
+        "watermark": delta.watermark,
         "run_id": run.id,
         **_sum_sizes(compacted.files),
     }

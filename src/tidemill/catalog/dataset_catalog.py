@@ -21,7 +21,7 @@ from tidemill.errors import NotFound
 from tidemill.model.codec import Json
 from tidemill.model.identity import Identity
 from tidemill.model.run import RunClaim
-from tidemill.model.states import HOLDS_FILES, READABLE
+from tidemill.model.states import READABLE_STATES, STATES_WITH_FILES
 from tidemill.model.submission import (
     ActionResult,
     ActionSpec,
@@ -63,13 +63,13 @@ class SqlDatasetCatalog:
 
     def read_generations(self) -> dict[Identity, int]:
         """The newest generation of each plain identity that was ever forced."""
-        newest = select(datasets.c.plain, func.max(datasets.c.generation).label("newest"))
+        newest = select(datasets.c.unforced_identity, func.max(datasets.c.generation).label("newest"))
         with self._catalog._open_connection() as connection:
-            rows = connection.execute(newest.where(datasets.c.generation > 0).group_by(datasets.c.plain))
-            return {row.plain: row.newest for row in rows}
+            rows = connection.execute(newest.where(datasets.c.generation > 0).group_by(datasets.c.unforced_identity))
+            return {row.unforced_identity: row.newest for row in rows}
 
-    def submit_workflow(self, handed: SubmissionRequest) -> int:
-        return self._catalog.run_transaction(lambda tx: submitting.submit_workflow(tx, handed))
+    def submit_workflow(self, request: SubmissionRequest) -> int:
+        return self._catalog.run_transaction(lambda tx: submitting.submit_workflow(tx, request))
 
     def read_submission(self, number: int) -> Submission:
         with self._catalog._open_connection() as connection:
@@ -88,15 +88,15 @@ class SqlDatasetCatalog:
             rows = connection.execute(query if before is None else query.where(submissions.c.id < before)).all()
             return _read_submissions(connection, rows)
 
-    def read_usage(self, wanted: UsagePeriod) -> list[UsageRecord]:
+    def read_usage(self, period: UsagePeriod) -> list[UsageRecord]:
         """All actions submitted and all tasks refreshed within a period."""
         with self._catalog._open_connection() as connection:
-            return read_usage(connection, wanted)
+            return read_usage(connection, period)
 
-    def read_tallies(self, wanted: UsagePeriod) -> list[UsageTally]:
+    def read_tallies(self, period: UsagePeriod) -> list[UsageTally]:
         """The hourly totals of expired history."""
         with self._catalog._open_connection() as connection:
-            return hourly_totals.read_tallies(connection, wanted)
+            return hourly_totals.read_tallies(connection, period)
 
     def list_submitted_actions(self, after: int) -> list[tuple[int, str, Identity]]:
         """Number, workflow and identity of every action of later submissions, parents before their children."""
@@ -128,8 +128,8 @@ class SqlDatasetCatalog:
             action.submission_id, action.document, action.key, row.description, to_stored_dataset(row), inputs
         )
 
-    def commit_dataset(self, claim: RunClaim, product: ActionResult) -> None:
-        self._catalog.run_transaction(lambda tx: making.commit_dataset(tx, claim, product))
+    def commit_dataset(self, claim: RunClaim, result: ActionResult) -> None:
+        self._catalog.run_transaction(lambda tx: making.commit_dataset(tx, claim, result))
 
     def mark_lost(self, identity: Identity) -> None:
         self._catalog.run_transaction(lambda tx: eviction.mark_lost(tx, identity))
@@ -138,7 +138,7 @@ class SqlDatasetCatalog:
 
     def list_pending_copies(self, submission: int | None = None) -> list[DatasetPlacement]:
         """Requested copies of readable datasets that have not been made."""
-        pending = (actions.c.path.is_not(None), actions.c.placed.is_(None), datasets.c.state.in_(READABLE))
+        pending = (actions.c.path.is_not(None), actions.c.copied_at.is_(None), datasets.c.state.in_(READABLE_STATES))
         query = select(actions.c.submission_id, actions.c.key, actions.c.path, datasets).join_from(actions, datasets)
         query = query.where(*pending).order_by(actions.c.submission_id, actions.c.ordinal)
         with self._catalog._open_connection() as connection:
@@ -160,12 +160,12 @@ class SqlDatasetCatalog:
     def read_held_bytes(self) -> dict[str, int]:
         """Bytes that datasets occupy, by workflow; space is free only after the files are deleted."""
         size = func.sum(datasets.c.bytes).label("size")
-        query = select(datasets.c.workflow, size).where(datasets.c.state.in_(HOLDS_FILES))
+        query = select(datasets.c.workflow, size).where(datasets.c.state.in_(STATES_WITH_FILES))
         with self._catalog._open_connection() as connection:
             return {row.workflow: int(row.size) for row in connection.execute(query.group_by(datasets.c.workflow))}
 
-    def evict_datasets(self, chosen: Iterable[Identity]) -> list[Identity]:
-        identities = list(chosen)
+    def evict_datasets(self, dataset_ids: Iterable[Identity]) -> list[Identity]:
+        identities = list(dataset_ids)
         return self._catalog.run_transaction(lambda tx: eviction.evict_datasets(tx, identities))
 
     def drop_dataset(self, identity: Identity) -> None:
@@ -194,8 +194,8 @@ def _match_submission(submission: int) -> ColumnElement[bool]:
 
 
 def _record_copy(tx: Transaction, placement: DatasetPlacement) -> None:
-    conditions = (_match_submission(placement.submission), actions.c.key == placement.key, actions.c.placed.is_(None))
-    if tx.connection.execute(update(actions).where(*conditions).values(placed=tx.now)).rowcount:
+    conditions = (_match_submission(placement.submission), actions.c.key == placement.key, actions.c.copied_at.is_(None))
+    if tx.connection.execute(update(actions).where(*conditions).values(copied_at=tx.now)).rowcount:
         dataset = placement.dataset
         details = {"identity": dataset.identity, "path": placement.path, "submission": placement.submission}
         tx.record_event(EventKind.DATASET_PLACED, f"{dataset.workflow}/{dataset.name}", dataset.run, **details)
@@ -209,7 +209,7 @@ def _read_submissions(connection: Connection, rows: Iterable[AnyRow]) -> list[Su
     actions_by_submission: dict[int, list[SubmittedAction]] = {number: [] for number in by_id}
     for row in action_rows:
         run = None if row.run_id is None else runs_by_id[row.run_id]
-        values = (row.key, row.name, row.kind, row.identity, row.verdict, row.why, row.saved, row.path, row.placed)
+        values = (row.key, row.name, row.kind, row.identity, row.verdict, row.reason, row.saved_seconds, row.path, row.copied_at)
         actions_by_submission[row.submission_id].append(SubmittedAction(*values, run, row.bytes))
     return [Submission(n, row.workflow, row.user, row.at, tuple(actions_by_submission[n])) for n, row in by_id.items()]
 

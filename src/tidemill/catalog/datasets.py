@@ -14,13 +14,13 @@ from sqlalchemy import delete, select, update
 
 from tidemill.catalog.engine import acquire_lock
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.oneshot_tables import datasets, needs
+from tidemill.catalog.oneshot_tables import datasets, run_inputs
 from tidemill.catalog.rows import AnyRow
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict, NotFound
 from tidemill.model.block import DataFile
 from tidemill.model.identity import Identity
-from tidemill.model.states import PRODUCED, Dataset, DatasetState
+from tidemill.model.states import PRODUCING_STATES, Dataset, DatasetState
 from tidemill.model.submission import StoredDataset
 
 _LOCK = 0x71DE0003
@@ -57,14 +57,19 @@ def to_dataset(row: AnyRow) -> Dataset:
     return Dataset(DatasetState(row.state), row.version, row.claims, row.pinned)
 
 
-def save_dataset(tx: Transaction, row: AnyRow, after: Dataset, **values: Any) -> None:
+def save_dataset(tx: Transaction, row: AnyRow, dataset: Dataset, **values: Any) -> None:
     """Write a dataset's new state, provided that it has not changed since it was read."""
     unchanged = (datasets.c.identity == row.identity, datasets.c.state == row.state, datasets.c.version == row.version)
-    state_values = {"state": after.state, "version": after.version, "claims": after.claims, "pinned": after.pinned}
+    state_values = {
+        "state": dataset.state,
+        "version": dataset.version,
+        "claims": dataset.claims,
+        "pinned": dataset.pinned,
+    }
     if not tx.connection.execute(update(datasets).where(*unchanged).values(state_values | values)).rowcount:
         raise Conflict(f"dataset {row.name} is no longer {row.state} as of version {row.version}; read it again")
-    if after.state != row.state:
-        details = {"identity": row.identity, "before": row.state, "after": after.state}
+    if dataset.state != row.state:
+        details = {"identity": row.identity, "before": row.state, "after": dataset.state}
         tx.record_event(
             EventKind.DATASET_MOVED, f"{row.workflow}/{row.name}", values.get("run_id", row.run_id), **details
         )
@@ -72,10 +77,10 @@ def save_dataset(tx: Transaction, row: AnyRow, after: Dataset, **values: Any) ->
 
 def release_claims(tx: Transaction, run: int) -> None:
     """Release the claims of an ended run. The last release of a dataset chosen for deletion starts its deletion."""
-    claimed = select(needs.c.identity).where(needs.c.run_id == run, needs.c.claimed)
+    claimed = select(run_inputs.c.identity).where(run_inputs.c.run_id == run, run_inputs.c.claimed)
     for row in find_datasets(tx, tx.connection.execute(claimed).scalars()).values():
-        save_dataset(tx, row, to_dataset(row).release_claim(), used=tx.now)
-    tx.connection.execute(delete(needs).where(needs.c.run_id == run))
+        save_dataset(tx, row, to_dataset(row).release_claim(), used_at=tx.now)
+    tx.connection.execute(delete(run_inputs).where(run_inputs.c.run_id == run))
 
 
 def abandon_dataset(tx: Transaction, run: int) -> list[int]:
@@ -83,11 +88,13 @@ def abandon_dataset(tx: Transaction, run: int) -> list[int]:
     lock_datasets(tx)
     row = tx.connection.execute(select(datasets).where(datasets.c.run_id == run)).one_or_none()
     waiting_runs: list[int] = []
-    if row is not None and row.state in PRODUCED:
+    if row is not None and row.state in PRODUCING_STATES:
         save_dataset(tx, row, to_dataset(row).transition_to(DatasetState.DELETED))
-    if row is not None and row.state in (*PRODUCED, DatasetState.DELETING):
-        query = select(needs.c.run_id).where(needs.c.identity == row.identity, needs.c.claimed.is_(False))
-        waiting_runs = list(tx.connection.execute(query.order_by(needs.c.run_id)).scalars())
+    if row is not None and row.state in (*PRODUCING_STATES, DatasetState.DELETING):
+        query = select(run_inputs.c.run_id).where(
+            run_inputs.c.identity == row.identity, run_inputs.c.claimed.is_(False)
+        )
+        waiting_runs = list(tx.connection.execute(query.order_by(run_inputs.c.run_id)).scalars())
     if row is not None and row.state == DatasetState.DELETING:  # no run waits any longer to recompute it
         tx.connection.execute(update(datasets).where(datasets.c.identity == row.identity).values(run_id=None))
     release_claims(tx, run)
@@ -108,7 +115,7 @@ def to_stored_dataset(row: AnyRow) -> StoredDataset:
         files=tuple(DataFile(*file) for file in row.files),
         bytes=row.bytes,
         seconds=row.seconds,
-        made=row.made,
-        used=row.used,
+        computed_at=row.computed_at,
+        used_at=row.used_at,
         pinned=row.pinned,
     )

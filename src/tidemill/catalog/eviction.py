@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, select
 from tidemill.catalog import datasets as store
 from tidemill.catalog.dataset_creation import wake_run
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.oneshot_tables import datasets, needs
+from tidemill.catalog.oneshot_tables import datasets, run_inputs
 from tidemill.catalog.removals import mark_files
 from tidemill.catalog.rows import AnyRow
 from tidemill.catalog.transaction import Transaction
@@ -22,10 +22,10 @@ from tidemill.model.identity import Identity
 from tidemill.model.states import DatasetState
 
 
-def evict_datasets(tx: Transaction, chosen: Iterable[Identity]) -> list[Identity]:
+def evict_datasets(tx: Transaction, dataset_ids: Iterable[Identity]) -> list[Identity]:
     """Choose datasets for deletion; returns them. Those that are no longer stored, or are claimed or pinned, stay."""
     store.lock_datasets(tx)
-    rows = [r for r in store.find_datasets(tx, chosen).values() if _is_evictable(r)]
+    rows = [r for r in store.find_datasets(tx, dataset_ids).values() if _is_evictable(r)]
     for row in rows:
         store.save_dataset(tx, row, store.to_dataset(row).mark_for_eviction())
     return [row.identity for row in rows]
@@ -67,7 +67,7 @@ def mark_lost(tx: Transaction, identity: Identity) -> None:
     store.lock_datasets(tx)
     row = store.read_dataset(tx, identity)
     if row.state in (DatasetState.STORED, DatasetState.LEAF, DatasetState.STORED_TO_DELETE, DatasetState.PROCESSING):
-        tx.connection.execute(delete(needs).where(needs.c.identity == identity, needs.c.claimed))
+        tx.connection.execute(delete(run_inputs).where(run_inputs.c.identity == identity, run_inputs.c.claimed))
         mark_files(tx, {path: row.run_id for path, _, _ in row.files})
         store.save_dataset(tx, row, store.to_dataset(row).transition_to(DatasetState.DELETED), files=[])
 
@@ -100,6 +100,6 @@ def finish_deletion(tx: Transaction, identity: Identity) -> None:
     store.save_dataset(tx, row, store.to_dataset(row).transition_to(DatasetState.DELETED), files=[])
     if row.run_id is not None:
         deleted = store.read_dataset(tx, identity)
-        next_state = DatasetState.TO_LEAF if row.keep else DatasetState.TO_STORE
+        next_state = DatasetState.TO_LEAF if row.is_leaf else DatasetState.TO_STORE
         store.save_dataset(tx, deleted, store.to_dataset(deleted).transition_to(next_state))
         wake_run(tx, row.run_id)

@@ -13,13 +13,13 @@ from sqlalchemy import Connection, Select, delete, func, insert, select
 
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.rows import AnyRow
-from tidemill.catalog.tables import bindings, costs, events, firings, runs, wishes, workflows
+from tidemill.catalog.tables import bindings, costs, events, firings, runs, setting_overrides, workflows
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.codec import Json
 from tidemill.model.run import RunKind, RunState
 from tidemill.ports.records import FlowStatistics, WatermarkProgress
 
-LATELY, MOST = 20, 10_000
+HISTORY_LENGTH, MAX_RUNS_READ = 20, 10_000
 """Newest runs of a flow, and of all flows on the first read, from which duration and period are estimated."""
 
 _RUN_COLUMNS = (runs.c.subject, runs.c.created, runs.c.started, runs.c.finished, runs.c.stats)
@@ -38,7 +38,7 @@ _RUN_EVENTS = (
 
 
 def _build_history() -> deque[float]:
-    return deque(maxlen=LATELY)
+    return deque(maxlen=HISTORY_LENGTH)
 
 
 @dataclass(slots=True)
@@ -46,32 +46,34 @@ class _FlowHistory:
     """The observations of a flow, the newest last."""
 
     priority: float
-    urgency: int
+    workflow_priority: int
     parents: tuple[str, ...]
-    learnt: float | None  # seconds of a run, as the cost model estimates it
-    began: float | None
-    took: deque[float] = field(default_factory=_build_history)
-    besides: deque[float] = field(default_factory=_build_history)  # overhead: seconds of a run outside its tasks
-    made: deque[float] = field(default_factory=_build_history)  # rows written per row read
-    fired: deque[float] = field(default_factory=_build_history)
-    asked: deque[float] = field(default_factory=_build_history)
-    settled: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=LATELY))  # time and watermark
+    estimated_seconds: float | None  # seconds of a run, as the cost model estimates it
+    last_start: float | None
+    durations: deque[float] = field(default_factory=_build_history)
+    overheads: deque[float] = field(default_factory=_build_history)  # overhead: seconds of a run outside its tasks
+    selectivities: deque[float] = field(default_factory=_build_history)  # rows written per row read
+    firing_times: deque[float] = field(default_factory=_build_history)
+    request_times: deque[float] = field(default_factory=_build_history)
+    watermarks: deque[tuple[float, float]] = field(
+        default_factory=lambda: deque(maxlen=HISTORY_LENGTH)
+    )  # time and watermark
 
     def record_finish(self, run: AnyRow) -> None:
         tasks = run.stats.get("tasks")
         if tasks:  # else the run had nothing to do
-            self.took.append(run.finished - run.started)
-            self.besides.append(self.took[-1] - sum(task.get("seconds", 0.0) for task in tasks.values()))
-            self.made.extend(_compute_selectivity(tasks.values()))
-            self.settled.extend((run.started, task["edge"]) for task in tasks.values() if "edge" in task)
+            self.durations.append(run.finished - run.started)
+            self.overheads.append(self.durations[-1] - sum(task.get("seconds", 0.0) for task in tasks.values()))
+            self.selectivities.extend(_compute_selectivity(tasks.values()))
+            self.watermarks.extend((run.started, task["edge"]) for task in tasks.values() if "edge" in task)
 
     def record_run(self, run: AnyRow) -> None:
         if run.kind == EventKind.RUN_FINISHED:
-            self.began = max(self.began or run.started, run.started)
+            self.last_start = max(self.last_start or run.started, run.started)
         if run.kind == EventKind.RUN_FINISHED and not run.backfill:
             self.record_finish(run)
         elif not run.backfill:
-            self.asked.append(run.created)
+            self.request_times.append(run.created)
 
     def compute_statistics(self, name: str) -> FlowStatistics:
         """The statistics of the flow. Seconds are the median, so that a cold start or an outlier does not count.
@@ -79,13 +81,13 @@ class _FlowHistory:
         A firing counts even if the run of the previous one is still pending: otherwise flows would seem to be due less
         often the higher the load is. The period of a flow without firings follows from the requests of its runs.
         """
-        seconds = median(self.took) if self.took else self.learnt
-        due_times = self.fired if len(self.fired) > 1 else self.asked
+        seconds = median(self.durations) if self.durations else self.estimated_seconds
+        due_times = self.firing_times if len(self.firing_times) > 1 else self.request_times
         period = (max(due_times) - min(due_times)) / (len(due_times) - 1) if len(due_times) > 1 else None
-        selectivity = median(self.made) if self.made else None
-        fields = (self.priority, self.urgency, self.parents, seconds, self.began, period, selectivity)
+        selectivity = median(self.selectivities) if self.selectivities else None
+        fields = (self.priority, self.workflow_priority, self.parents, seconds, self.last_start, period, selectivity)
         return FlowStatistics(
-            name, *fields, _compute_progress(self.settled), median(self.besides) if self.besides else None
+            name, *fields, _compute_progress(self.watermarks), median(self.overheads) if self.overheads else None
         )
 
 
@@ -111,9 +113,9 @@ class FlowStatisticsCache:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._upto: int | None = None  # the newest event at the last read
+        self._last_event: int | None = None  # the newest event at the last read
         self._flows: dict[str, _FlowHistory] = {}
-        self._facts: dict[str, FlowStatistics] = {}
+        self._statistics: dict[str, FlowStatistics] = {}
 
     def read_statistics(self, connection: Connection) -> dict[str, FlowStatistics]:
         """The statistics by flow; unchanged ones are the same objects as before.
@@ -122,34 +124,34 @@ class FlowStatisticsCache:
         """
         with self._lock:
             upto = connection.execute(select(func.max(events.c.id))).scalar() or 0
-            if self._upto is None or self._read_since(connection, _DECLARATION_EVENTS):
+            if self._last_event is None or self._read_since(connection, _DECLARATION_EVENTS):
                 self._flows = _read_all_flows(connection)
-                self._facts = {name: flow.compute_statistics(name) for name, flow in self._flows.items()}
+                self._statistics = {name: flow.compute_statistics(name) for name, flow in self._flows.items()}
             else:
-                self._facts |= {
+                self._statistics |= {
                     name: self._flows[name].compute_statistics(name) for name in self._record_new_events(connection)
                 }
-            self._upto = upto
-            return self._facts.copy()
+            self._last_event = upto
+            return self._statistics.copy()
 
     def _record_new_events(self, connection: Connection) -> set[str]:
         """Record the events since the last read; returns the names of the flows concerned."""
         firing_rows = [f for f in self._read_since(connection, _FIRING_EVENTS) if f.subject in self._flows]
         run_rows = [r for r in self._read_since(connection, _RUN_EVENTS) if r.subject in self._flows]
         for firing in firing_rows:
-            self._flows[firing.subject].fired.append(firing.at)
+            self._flows[firing.subject].firing_times.append(firing.at)
         for run in run_rows:
             self._flows[run.subject].record_run(run)
         return {row.subject for row in (*firing_rows, *run_rows)}
 
     def _read_since(self, connection: Connection, query: Select[Any]) -> Sequence[AnyRow]:
-        return connection.execute(query.where(events.c.id > self._upto).order_by(events.c.id)).all()
+        return connection.execute(query.where(events.c.id > self._last_event).order_by(events.c.id)).all()
 
 
 def _read_all_flows(connection: Connection) -> dict[str, _FlowHistory]:
     """The histories of all active flows, in six queries for any number of flows."""
     flows = _read_declared_flows(connection)
-    limit = min(MOST, LATELY * len(flows))
+    limit = min(MAX_RUNS_READ, HISTORY_LENGTH * len(flows))
     finished_query = select(*_RUN_COLUMNS).where(*_FINISHED, _LIVE).order_by(runs.c.id.desc())
     requested_query = (
         select(runs.c.subject, runs.c.created).where(runs.c.kind == RunKind.FLOW, _LIVE).order_by(runs.c.id.desc())
@@ -160,10 +162,10 @@ def _read_all_flows(connection: Connection) -> dict[str, _FlowHistory]:
             flows[run.subject].record_finish(run)
     for name, time in reversed(connection.execute(requested_query.limit(limit)).all()):
         if name in flows:
-            flows[name].asked.append(time)
+            flows[name].request_times.append(time)
     for name, time in reversed(connection.execute(fired_query.limit(limit)).all()):
         if name in flows:
-            flows[name].fired.append(time)
+            flows[name].firing_times.append(time)
     return flows
 
 
@@ -178,7 +180,7 @@ def _read_declared_flows(connection: Connection) -> dict[str, _FlowHistory]:
     return {
         row.name: _FlowHistory(
             row.spec.get("priority", 1.0),
-            row.urgency,
+            row.workflow_priority,
             tuple(sorted({writer for c in _list_read_channels(row.spec) for writer in writers[c]} - {row.name})),
             estimates.get(row.name),
             starts.get(row.name),
@@ -190,9 +192,9 @@ def _read_declared_flows(connection: Connection) -> dict[str, _FlowHistory]:
 def _read_cost_estimates(connection: Connection) -> dict[str, float]:
     """The estimated seconds of a run, by flow: the sum of each task's fastest variant."""
     fastest: dict[tuple[str, str], float] = {}
-    for row in connection.execute(select(bindings.c.name, costs.c.task, costs.c.learnt).join_from(costs, bindings)):
+    for row in connection.execute(select(bindings.c.name, costs.c.task, costs.c.model).join_from(costs, bindings)):
         key = (row.name, row.task)
-        fastest[key] = min(row.learnt["usual"], fastest.get(key, row.learnt["usual"]))
+        fastest[key] = min(row.model["usual"], fastest.get(key, row.model["usual"]))
     totals: dict[str, float] = defaultdict(float)
     for (flow, _), seconds in fastest.items():
         totals[flow] += seconds
@@ -214,12 +216,12 @@ def _list_read_channels(spec: Json) -> set[str]:
 
 
 def read_setting_overrides(connection: Connection) -> dict[str, Any]:
-    return {row.name: row.value for row in connection.execute(select(wishes))}
+    return {row.name: row.value for row in connection.execute(select(setting_overrides))}
 
 
-def override_settings(tx: Transaction, wanted: Mapping[str, Any]) -> None:
+def override_settings(tx: Transaction, overrides: Mapping[str, Any]) -> None:
     """Set overrides of settings; None removes an override."""
-    for name, value in wanted.items():
-        tx.connection.execute(delete(wishes).where(wishes.c.name == name))
+    for name, value in overrides.items():
+        tx.connection.execute(delete(setting_overrides).where(setting_overrides.c.name == name))
         if value is not None:
-            tx.connection.execute(insert(wishes).values(name=name, value=value))
+            tx.connection.execute(insert(setting_overrides).values(name=name, value=value))

@@ -18,18 +18,18 @@ from tidemill.catalog.events import EventKind
 from tidemill.catalog.queries import read_block
 from tidemill.catalog.removals import mark_files
 from tidemill.catalog.rows import AnyRow
-from tidemill.catalog.tables import IS_TO_PURGE, blocks, channels, files, holds, runs
+from tidemill.catalog.tables import IS_TO_PURGE, blocks, channels, files, pin_holds, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict
 from tidemill.model.block import BlockState
-from tidemill.model.run import AT_WORK
+from tidemill.model.run import EXECUTING_STATES
 
 _BATCH_SIZE = 500  # databases limit the parameters of a statement
 
 
-def collect_blocks(tx: Transaction, wanted: Iterable[int]) -> int:
+def collect_blocks(tx: Transaction, block_ids: Iterable[int]) -> int:
     """Hide blocks from new readers, except those held by a pin; returns the number of blocks hidden."""
-    batches = split_ids(wanted)
+    batches = split_ids(block_ids)
     names = lock_block_channels(tx, batches)
     collected = [block for batch in batches for block in _mark_collected(tx, _exclude_pinned(tx, batch))]
     for block in collected:
@@ -50,9 +50,9 @@ def split_ids(ids: Iterable[int]) -> list[list[int]]:
     return list(iter(lambda: list(islice(remaining, _BATCH_SIZE)), []))
 
 
-def lock_block_channels(tx: Transaction, parts: Iterable[list[int]]) -> dict[int, str]:
+def lock_block_channels(tx: Transaction, batches: Iterable[list[int]]) -> dict[int, str]:
     """Lock the channels of blocks, so that no compaction shares their files meanwhile; returns their names by id."""
-    touched = {channel for part in parts for channel in tx.connection.execute(_select_channels(part)).scalars()}
+    touched = {channel for part in batches for channel in tx.connection.execute(_select_channels(part)).scalars()}
     return {channel.id: channel.name for channel in lock_channels(tx, channels.c.id.in_(touched))} if touched else {}
 
 
@@ -61,7 +61,7 @@ def _select_channels(ids: list[int]) -> Select[int]:
 
 
 def _exclude_pinned(tx: Transaction, ids: list[int]) -> list[int]:
-    pinned = set(tx.connection.execute(select(holds.c.block_id).where(holds.c.block_id.in_(ids))).scalars())
+    pinned = set(tx.connection.execute(select(pin_holds.c.block_id).where(pin_holds.c.block_id.in_(ids))).scalars())
     return [block for block in ids if block not in pinned]
 
 
@@ -89,7 +89,7 @@ def _reduce_totals(tx: Transaction, collected: Sequence[AnyRow]) -> None:
 
 def _select_purgeable() -> Select[int]:
     """Blocks collected before every active run was claimed: fencing tokens are readings of the same clock."""
-    oldest = select(func.min(runs.c.fence)).where(runs.c.state.in_(AT_WORK)).scalar_subquery()
+    oldest = select(func.min(runs.c.fencing_token)).where(runs.c.state.in_(EXECUTING_STATES)).scalar_subquery()
     return select(blocks.c.id).where(IS_TO_PURGE, blocks.c.collected < func.coalesce(oldest, blocks.c.collected + 1))
 
 

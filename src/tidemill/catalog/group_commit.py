@@ -31,13 +31,13 @@ class GroupCommit:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._writing = threading.Lock()
+        self._write_lock = threading.Lock()
         self._queue: deque[_PendingWork[Any]] = deque()
 
     def __call__(self, work: Work[T]) -> T:
         pending = _PendingWork(work)
         self._queue.append(pending)
-        with self._writing:
+        with self._write_lock:
             if not pending.done.done():
                 self._run_group(self._drain_queue())
         return pending.done.result()

@@ -13,9 +13,9 @@ from tidemill.model.usage import UsagePeriod, UsageRecord
 from tidemill.retention.usage_history import COUNTED, TimeResolution, UsageFigures, UsageTally, tally_usage
 
 
-def record_tallies(tx: Transaction, past: Sequence[UsageRecord]) -> None:
+def record_tallies(tx: Transaction, records: Sequence[UsageRecord]) -> None:
     """Add records that are about to expire to the hourly totals."""
-    for tally in tally_usage(past):
+    for tally in tally_usage(records):
         counts = {name: getattr(tally.figures, name) for name in COUNTED}
         sums = {name: tallies.c[name] + count for name, count in counts.items()}
         if not tx.connection.execute(update(tallies).where(*_match_key(tally)).values(sums)).rowcount:
@@ -35,10 +35,10 @@ def _match_key(tally: UsageTally) -> Iterator[ColumnElement[bool]]:
     return (tallies.c[name] == value for name, value in _build_key(tally).items())
 
 
-def read_tallies(connection: Connection, wanted: UsagePeriod) -> list[UsageTally]:
+def read_tallies(connection: Connection, period: UsagePeriod) -> list[UsageTally]:
     """The totals of the hours that overlap a period, including its first hour."""
-    within = (tallies.c.begin >= TimeResolution.HOUR.find_begin(wanted.since), tallies.c.begin < wanted.until)
-    filters = ((tallies.c[n], getattr(wanted, n)) for n in ("user", "workflow", "task"))
+    within = (tallies.c.begin >= TimeResolution.HOUR.find_begin(period.since), tallies.c.begin < period.until)
+    filters = ((tallies.c[n], getattr(period, n)) for n in ("user", "workflow", "task"))
     conditions = [column == name for column, name in filters if name is not None]
     rows = connection.execute(select(tallies).where(*within, *conditions).order_by(tallies.c.begin))
     return [_to_tally(row) for row in rows]

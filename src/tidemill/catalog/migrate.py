@@ -16,7 +16,7 @@ from tidemill.catalog.oneshot_tables import datasets
 from tidemill.catalog.tables import clock
 from tidemill.errors import CatalogError
 
-REVISION = "0015"  # the newest in `migrations/versions`, written here so that opening need not load them
+REVISION = "0016"  # the newest in `migrations/versions`, written here so that opening need not load them
 
 _LOCK = 0x71DE0001
 _VERSION = Table(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from tidemill.catalog.rows import AnyRow
-from tidemill.catalog.tables import events, notices, places, runs, troubles
+from tidemill.catalog.tables import consumer_offsets, events, failing_flows, notices, runs
 from tidemill.catalog.transaction import Transaction
-from tidemill.model.notice import RETRIES, Notice, NoticeKind, build_notice, compute_pause
+from tidemill.model.notice import MAX_DELIVERY_ATTEMPTS, Notice, NoticeKind, build_notice, compute_pause
 from tidemill.model.run import RunKind
 
 NOTICES = "notices"
@@ -17,17 +17,19 @@ _KINDS = ("run.failed", "run.finished", "channel.schema")
 
 def has_new_events(connection: Connection) -> bool:
     """Whether there are events after the last one that notices were created from."""
-    offset = select(places.c.event).where(places.c.name == NOTICES).scalar_subquery()
+    offset = select(consumer_offsets.c.event).where(consumer_offsets.c.name == NOTICES).scalar_subquery()
     newest = connection.execute(select(func.max(events.c.id), offset)).one()
     return newest[1] is None or (newest[0] or 0) > newest[1]
 
 
 def create_notices(tx: Transaction, receivers: list[str]) -> int:
     """Create notices from the events after the stored offset, one for each receiver, and move the offset."""
-    offset = tx.connection.execute(select(places).where(places.c.name == NOTICES).with_for_update()).one_or_none()
+    offset = tx.connection.execute(
+        select(consumer_offsets).where(consumer_offsets.c.name == NOTICES).with_for_update()
+    ).one_or_none()
     if offset is None:  # events before the first call cause no notices
         newest = tx.connection.execute(select(func.max(events.c.id))).scalar() or 0
-        tx.connection.execute(insert(places).values(name=NOTICES, event=newest))
+        tx.connection.execute(insert(consumer_offsets).values(name=NOTICES, event=newest))
         return 0
     query = select(events, runs.c.kind.label("run_kind")).outerjoin(runs, runs.c.id == events.c.run_id)
     new_events = tx.connection.execute(
@@ -35,7 +37,9 @@ def create_notices(tx: Transaction, receivers: list[str]) -> int:
     ).all()
     new_notices = [notice for event in new_events if (notice := _build_notice(tx, event)) is not None]
     if new_events:
-        tx.connection.execute(update(places).where(places.c.name == NOTICES).values(event=new_events[-1].id))
+        tx.connection.execute(
+            update(consumer_offsets).where(consumer_offsets.c.name == NOTICES).values(event=new_events[-1].id)
+        )
     rows = [_build_values(notice, receiver) for notice in new_notices for receiver in receivers]
     if rows:
         tx.connection.execute(insert(notices), rows)
@@ -57,7 +61,7 @@ def record_delivery_failure(tx: Transaction, notice: int, error: str) -> None:
     row = tx.connection.execute(select(notices).where(notices.c.id == notice)).one_or_none()
     if row is not None:
         attempts = row.attempts + 1
-        next_attempt = tx.now + compute_pause(attempts) if attempts < RETRIES else None
+        next_attempt = tx.now + compute_pause(attempts) if attempts < MAX_DELIVERY_ATTEMPTS else None
         values = {"attempts": attempts, "due": next_attempt, "error": error}
         tx.connection.execute(update(notices).where(notices.c.id == notice).values(values))
 
@@ -68,12 +72,12 @@ _RETENTION_SECONDS = 7 * 86400.0  # seconds that delivered notices are stored
 def _build_notice(tx: Transaction, event: AnyRow) -> Notice | None:
     if event.kind not in _KINDS or (event.kind.startswith("run.") and event.run_kind != RunKind.FLOW):
         return None
-    of_flow = troubles.c.flow == event.subject
-    failing = tx.connection.execute(select(troubles.c.flow).where(of_flow)).first() is not None
+    of_flow = failing_flows.c.flow == event.subject
+    failing = tx.connection.execute(select(failing_flows.c.flow).where(of_flow)).first() is not None
     if event.kind == "run.failed" and not failing:
-        tx.connection.execute(insert(troubles).values(flow=event.subject, since=event.at))
+        tx.connection.execute(insert(failing_flows).values(flow=event.subject, since=event.at))
     if event.kind == "run.finished" and failing:
-        tx.connection.execute(delete(troubles).where(of_flow))
+        tx.connection.execute(delete(failing_flows).where(of_flow))
     return build_notice(event.kind, event.subject, event.detail | {"run": event.run_id}, event.at, failing=failing)
 
 

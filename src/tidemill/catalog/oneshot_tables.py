@@ -23,7 +23,7 @@ datasets = Table(
     "datasets",
     metadata,
     Column("identity", Text, primary_key=True),
-    Column("plain", Text, nullable=False),  # the identity without generations, as if nothing had been forced
+    Column("unforced_identity", Text, nullable=False),  # the identity without generations, as if nothing had been forced
     Column("generation", Integer, nullable=False),
     Column("description", JSON, nullable=False),
     Column("workflow", Text, nullable=False),  # the workflow whose action first requested it, under this name
@@ -33,7 +33,7 @@ datasets = Table(
     Column("state", Text, nullable=False),
     Column("version", BigInteger, nullable=False, default=0),
     Column("claims", Integer, nullable=False, default=0),
-    Column("keep", Boolean, nullable=False),  # whether it becomes a leaf
+    Column("is_leaf", Boolean, nullable=False),  # whether it becomes a leaf
     Column("pinned", Boolean, nullable=False, default=False, server_default=false()),  # never evicted
     Column("run_id", Id, ForeignKey("runs.id")),  # the run that produces it, or produced it last
     Column("schema", SchemaText),
@@ -42,9 +42,9 @@ datasets = Table(
     Column("bytes", BigInteger, nullable=False, default=0),
     Column("seconds", Double, nullable=False, default=0.0),  # of the last computation
     Column("created", Double, nullable=False),
-    Column("made", Double),  # time of the last computation
-    Column("used", Double),  # time of the last read or request
-    Index("datasets_plain", "plain", "generation"),
+    Column("computed_at", Double),  # time of the last computation
+    Column("used_at", Double),  # time of the last read or request
+    Index("datasets_unforced_identity", "unforced_identity", "generation"),
     Index("datasets_state", "state"),
     Index("datasets_run", "run_id"),
 )
@@ -59,10 +59,10 @@ actions = Table(  # of submissions: the requested datasets, and the decisions to
     Column("kind", Text, nullable=False),
     Column("identity", Text, ForeignKey("datasets.identity"), nullable=False),
     Column("verdict", Text, nullable=False),
-    Column("why", Text, nullable=False),
-    Column("saved", Double, nullable=False),  # seconds of computation saved by reuse
+    Column("reason", Text, nullable=False),
+    Column("saved_seconds", Double, nullable=False),  # seconds of computation saved by reuse
     Column("path", Text),  # the user's path for a copy
-    Column("placed", Double),  # when the copy was made
+    Column("copied_at", Double),  # when the copy was made
     Column("run_id", Id, ForeignKey("runs.id")),  # the producing run; NULL if the dataset existed or is not needed
     Index("actions_identity", "identity"),
     Index("actions_run", "run_id"),
@@ -77,14 +77,14 @@ tallies = Table(  # hourly totals of expired history
     Column("task", Text, primary_key=True),  # empty: of submissions
     *(Column(name, BigInteger, nullable=False) for name in ("submissions", "actions", "computed", "hits")),
     *(Column(name, BigInteger, nullable=False) for name in ("refreshes", "failed", "bytes")),
-    *(Column(name, Double, nullable=False) for name in ("seconds", "saved")),
+    *(Column(name, Double, nullable=False) for name in ("seconds", "saved_seconds")),
 )
 
-needs = Table(  # the inputs of the runs of actions
-    "needs",
+run_inputs = Table(  # the inputs of the runs of actions
+    "run_inputs",
     metadata,
     Column("run_id", Id, ForeignKey("runs.id"), primary_key=True, autoincrement=False),
     Column("identity", Text, ForeignKey("datasets.identity"), primary_key=True),
     Column("claimed", Boolean, nullable=False),  # false: it is not yet available
-    Index("needs_identity", "identity"),
+    Index("run_inputs_identity", "identity"),
 )

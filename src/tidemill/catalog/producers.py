@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable
 from sqlalchemy import Connection, delete, insert, select, update
 
 from tidemill.catalog.queries import read_channel, read_channel_ids
-from tidemill.catalog.tables import places, producers
+from tidemill.catalog.tables import consumer_offsets, producers
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict
-from tidemill.model.run import CONTENT, ProducerAdvance
+from tidemill.model.run import FILE_PRODUCER_PREFIX, ProducerAdvance
 
 
 def read_sequences(connection: Connection, channel: str, names: Collection[str]) -> dict[str, int]:
@@ -24,8 +24,8 @@ def read_sequences(connection: Connection, channel: str, names: Collection[str])
     return dict.fromkeys(names, 0) | {row.name: row.last for row in rows}
 
 
-def advance_producers(tx: Transaction, moves: Iterable[ProducerAdvance]) -> None:
-    advances = tuple(moves)
+def advance_producers(tx: Transaction, producer_advances: Iterable[ProducerAdvance]) -> None:
+    advances = tuple(producer_advances)
     ids = read_channel_ids(tx.connection, (move.channel for move in advances)) if advances else {}
     for move in sorted(
         advances, key=lambda advance: advance.producer
@@ -35,7 +35,7 @@ def advance_producers(tx: Transaction, moves: Iterable[ProducerAdvance]) -> None
 
 def expire_producers(tx: Transaction, age: float) -> int:
     """Expire producers without messages for `age` seconds; returns their number. Hashes of files never expire."""
-    silent = (producers.c.at < tx.now - age, ~producers.c.name.startswith(CONTENT, autoescape=True))
+    silent = (producers.c.at < tx.now - age, ~producers.c.name.startswith(FILE_PRODUCER_PREFIX, autoescape=True))
     return tx.connection.execute(delete(producers).where(*silent)).rowcount
 
 
@@ -56,15 +56,21 @@ def _advance_producer(tx: Transaction, channel: int, move: ProducerAdvance) -> N
 
 
 def find_consumer_offset(connection: Connection, name: str) -> int | None:
-    offset: int | None = connection.execute(select(places.c.event).where(places.c.name == name)).scalar()
+    offset: int | None = connection.execute(
+        select(consumer_offsets.c.event).where(consumer_offsets.c.name == name)
+    ).scalar()
     return offset
 
 
 def move_consumer_offset(tx: Transaction, name: str, since: int | None, upto: int) -> None:
     """Move an offset from `since` by compare-and-swap; None: it does not exist yet."""
     if since is None and find_consumer_offset(tx.connection, name) is None:
-        tx.connection.execute(insert(places).values(name=name, event=upto))
+        tx.connection.execute(insert(consumer_offsets).values(name=name, event=upto))
         return
-    statement = update(places).where(places.c.name == name, places.c.event == since).values(event=upto)
+    statement = (
+        update(consumer_offsets)
+        .where(consumer_offsets.c.name == name, consumer_offsets.c.event == since)
+        .values(event=upto)
+    )
     if not tx.connection.execute(statement).rowcount:
         raise Conflict(f"{name} is no longer at {since}: another server has advanced it")

@@ -26,11 +26,11 @@ def read_channel(connection: Connection, name: str) -> AnyRow:
     return row
 
 
-def check_active(connection: Connection, what: str, name: str) -> None:
+def check_active(connection: Connection, noun: str, name: str) -> None:
     """Raise unless `name` is a channel or bound flow that a workflow declares now."""
-    table = {"channel": channels, "bound flow": bindings}[what]
+    table = {"channel": channels, "bound flow": bindings}[noun]
     if not connection.execute(select(table.c.id).where(table.c.name == name, table.c.active)).first():
-        raise _build_name_error(connection, what, name, table)
+        raise _build_name_error(connection, noun, name, table)
 
 
 def read_channel_ids(connection: Connection, names: Iterable[str]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from tidemill.catalog.engine import derive_read_engine, read_database_time, tran
 from tidemill.catalog.queries import BLOCKS, read_block, read_blocks, read_channel, read_run, read_run_blocks
 from tidemill.catalog.row_counts import count_content_rows
 from tidemill.catalog.rows import (
-    OUTLINE,
+    OUTLINE_COLUMNS,
     AnyRow,
     to_binding,
     to_block_outline,
@@ -31,9 +31,9 @@ from tidemill.catalog.rows import (
 from tidemill.catalog.servers import read_lease_end
 from tidemill.catalog.tables import (
     IS_IN_USE,
+    IS_NOT_COMPACTED,
     IS_READABLE_BASE,
     IS_RESERVED,
-    IS_SLOT,
     analyses,
     bindings,
     blocks,
@@ -54,7 +54,7 @@ from tidemill.catalog.tables import (
 from tidemill.errors import Collected
 from tidemill.model.block import Block, BlockKind, BlockState, ChannelPosition
 from tidemill.model.codec import Json
-from tidemill.model.run import AT_WORK, Run, RunState
+from tidemill.model.run import EXECUTING_STATES, Run, RunState
 from tidemill.model.store import GracePeriods, Removal
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.ports.catalog import Clock
@@ -74,7 +74,7 @@ from tidemill.ports.records import (
     TriggerFiring,
 )
 
-_OUTLINES = select(*(blocks.c[name] for name in OUTLINE))
+_OUTLINES = select(*(blocks.c[name] for name in OUTLINE_COLUMNS))
 _READS = select(run_reads, channels.c.name.label("channel")).join_from(run_reads, channels)
 _CURSORS = (
     select(cursors, bindings.c.name.label("binding"), channels.c.name.label("channel"))
@@ -89,13 +89,13 @@ class SqlCatalogReader:
 
     def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
         self._engine = engine
-        self._reading = derive_read_engine(engine)
+        self._read_engine = derive_read_engine(engine)
         self._clock = clock
-        self._facts = flow_facts.FlowStatisticsCache()
+        self._statistics_cache = flow_facts.FlowStatisticsCache()
 
     @contextmanager
     def _open_connection(self) -> Iterator[Connection]:
-        with translate_errors(self._engine), self._reading.connect() as connection:
+        with translate_errors(self._engine), self._read_engine.connect() as connection:
             yield connection
 
     def read_time(self) -> float:
@@ -160,15 +160,15 @@ class SqlCatalogReader:
     def read_costs(self, flow: str) -> dict[tuple[str, str], Json]:
         query = select(costs).join_from(costs, bindings).where(bindings.c.name == flow)
         with self._open_connection() as connection:
-            return {(row.task, row.variant): row.learnt for row in connection.execute(query)}
+            return {(row.task, row.variant): row.model for row in connection.execute(query)}
 
-    def list_merge_costs(self, paid: float = 0.0) -> list[ChannelMergeCost]:
+    def list_merge_costs(self, min_seconds: float = 0.0) -> list[ChannelMergeCost]:
         with self._open_connection() as connection:
-            return merge_costs.list_merge_costs(connection, paid)
+            return merge_costs.list_merge_costs(connection, min_seconds)
 
     def read_flow_statistics(self) -> dict[str, FlowStatistics]:
         with self._open_connection() as connection:
-            return self._facts.read_statistics(connection)
+            return self._statistics_cache.read_statistics(connection)
 
     def read_setting_overrides(self) -> dict[str, Any]:
         with self._open_connection() as connection:
@@ -181,7 +181,7 @@ class SqlCatalogReader:
     def list_versions(self, channel: str, since: int) -> list[int]:
         with self._open_connection() as connection:
             of_channel = (blocks.c.channel_id == read_channel(connection, channel).id, blocks.c.visible >= since)
-            query = select(blocks.c.visible).where(*of_channel, IS_SLOT, blocks.c.seq > 0)
+            query = select(blocks.c.visible).where(*of_channel, IS_NOT_COMPACTED, blocks.c.seq > 0)
             return sorted(connection.execute(query).scalars())
 
     def read_cursors(self, channel: str | None = None) -> list[Cursor]:
@@ -217,16 +217,16 @@ class SqlCatalogReader:
         with self._open_connection() as connection:
             row = read_channel(connection, channel)
             within = (blocks.c.channel_id == row.id, blocks.c.seq > since, blocks.c.seq <= upto)
-            visible = BLOCKS.where(*within, IS_SLOT, blocks.c.visible.is_not(None))
+            visible = BLOCKS.where(*within, IS_NOT_COMPACTED, blocks.c.visible.is_not(None))
             return read_blocks(connection, visible.order_by(blocks.c.seq))
 
     def list_active_positions(self, channel: str) -> set[int]:
         """The positions at which active runs read the channel: its head when they were claimed."""
         with self._open_connection() as connection:
             row = read_channel(connection, channel)
-            was_visible = (blocks.c.channel_id == row.id, blocks.c.visible <= runs.c.fence)
+            was_visible = (blocks.c.channel_id == row.id, blocks.c.visible <= runs.c.fencing_token)
             newest = select(func.max(blocks.c.seq)).where(*was_visible, blocks.c.state == BlockState.FILLED)
-            positions = select(newest.scalar_subquery()).where(runs.c.state.in_(AT_WORK))
+            positions = select(newest.scalar_subquery()).where(runs.c.state.in_(EXECUTING_STATES))
             return {seq for seq in connection.execute(positions).scalars() if seq is not None}
 
     def list_pinned_blocks(self, channel: str) -> set[int]:
@@ -275,9 +275,9 @@ class SqlCatalogReader:
             if (seq is None or seq >= row.head_seq) and version is None:
                 return to_head(row)
             block_row = _read_newest_visible(connection, row, seq, version)
-            if block_row.seq != seq and block_row.seq < row.forgotten:
+            if block_row.seq != seq and block_row.seq < row.expired_seq:
                 raise Collected(
-                    f"channel {channel} can no longer be read there: its history up to {row.forgotten} has expired; "
+                    f"channel {channel} can no longer be read there: its history up to {row.expired_seq} has expired; "
                     "to keep more, raise history under [upkeep]"
                 )
             return to_position(block_row)
@@ -387,7 +387,7 @@ class SqlCatalogReader:
 
     def list_active_directories(self) -> set[str]:
         with self._open_connection() as connection:
-            running = select(runs.c.directory).where(runs.c.state.in_(AT_WORK))
+            running = select(runs.c.directory).where(runs.c.state.in_(EXECUTING_STATES))
             return set(connection.execute(running).scalars())
 
     def close(self) -> None:

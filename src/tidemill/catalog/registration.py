@@ -128,9 +128,9 @@ def _build_declaration(workflow: str, channel: Channel) -> Json:
         "role": channel.role,
         "workflow": workflow,
         "active": True,
-        "declared": channel.schema,
+        "declared_schema": channel.schema,
         "updates": channel.updates,
-        "promise": channel.promise,
+        "freshness_target": channel.freshness_target,
     }
 
 
@@ -139,7 +139,7 @@ def _change_channel(tx: Transaction, workflow: str, channel: Channel, row: AnyRo
     if not changes:
         return
     # An undeclared schema stays that of the blocks; a declared one that cannot read them counts once it is written.
-    declared = changes.get("declared")
+    declared = changes.get("declared_schema")
     is_readable = declared is not None and not any(_list_unreadable_reasons(tx.connection, row, declared))
     schema_change = {"schema": declared} if is_readable else {}
     tx.connection.execute(update(channels).where(channels.c.id == row.id).values(changes | schema_change))
@@ -184,7 +184,7 @@ def _list_impossible_changes(connection: Connection, row: AnyRow, changes: Json,
     before, after = _format_updates(row.updates), _format_updates(changes.get("updates", row.updates))
     if before != after:
         yield f"its merge kind from {before} to {after}"
-    declared = changes.get("declared")
+    declared = changes.get("declared_schema")
     if declared is not None and (row.role == ChannelRole.INPUT or has_deltas):
         yield from _list_unreadable_reasons(connection, row, declared)
 

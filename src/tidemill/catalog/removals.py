@@ -19,7 +19,7 @@ from tidemill.catalog.queries import read_run
 from tidemill.catalog.rows import AnyRow, to_run
 from tidemill.catalog.tables import blocks, clock, files, removals, runs
 from tidemill.catalog.transaction import Transaction
-from tidemill.model.run import AT_WORK, Run
+from tidemill.model.run import EXECUTING_STATES, Run
 from tidemill.model.store import GracePeriods, Removal, RemovalKind
 from tidemill.ports.records import CatalogIdentity
 
@@ -27,7 +27,7 @@ T = TypeVar("T", str, int)
 
 _BATCH_SIZE = 500  # databases limit the parameters of a statement
 
-IS_AWAITED = exists().where(removals.c.run_id == runs.c.id)
+HAS_PENDING_REMOVALS = exists().where(removals.c.run_id == runs.c.id)
 """The run has pending removals."""
 
 
@@ -37,14 +37,14 @@ def read_identity(connection: Connection) -> CatalogIdentity:
     return CatalogIdentity(clock_row.catalog, clock_row.last, newest or 0)
 
 
-def mark_files(tx: Transaction, of_runs: Mapping[str, int | None]) -> None:
+def mark_files(tx: Transaction, runs_by_path: Mapping[str, int | None]) -> None:
     """Mark unreferenced files of blocks and datasets, each with the run that it belongs to."""
-    _mark_paths(tx, RemovalKind.FILE, of_runs)
+    _mark_paths(tx, RemovalKind.FILE, runs_by_path)
 
 
 def mark_attempt(tx: Transaction, run: AnyRow) -> None:
     """Mark the directory of an attempt that ends without a result, if it may have written files."""
-    if run.state in AT_WORK:
+    if run.state in EXECUTING_STATES:
         _mark_paths(tx, RemovalKind.ATTEMPT, {run.directory: run.id})
         tx.record_event(EventKind.FILES_MARKED, run.subject, run.id, directory=run.directory)
 
@@ -103,7 +103,7 @@ def list_referenced_files(connection: Connection) -> set[str]:
 
 def list_newest_files(connection: Connection, limit: int) -> list[str]:
     of_blocks = select(files.c.path).join_from(files, blocks).order_by(blocks.c.id.desc(), files.c.ordinal).limit(limit)
-    of_datasets = select(datasets.c.files).where(datasets.c.bytes > 0).order_by(datasets.c.made.desc()).limit(limit)
+    of_datasets = select(datasets.c.files).where(datasets.c.bytes > 0).order_by(datasets.c.computed_at.desc()).limit(limit)
     newest = [path for file_list in connection.execute(of_datasets).scalars() for path, _, _ in file_list]
     return [*connection.execute(of_blocks).scalars(), *newest[:limit]]
 

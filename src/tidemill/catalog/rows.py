@@ -59,13 +59,13 @@ def to_block(row: AnyRow, files: Iterable[AnyRow] = ()) -> Block:
         run=row.run_id,
         task=row.task,
         version=(row.visible or None) if row.role == ChannelRole.INPUT else None,
-        reached=row.reached,
-        content=row.content,
-        edge=row.edge,
+        channel_provenance=row.provenance,
+        content_identity=row.content,
+        watermark=row.watermark,
     )
 
 
-OUTLINE = ("id", "seq", "kind", "since", "schema", "updates", "origin", "state", "run_id", "task")
+OUTLINE_COLUMNS = ("id", "seq", "kind", "since", "schema", "updates", "origin", "state", "run_id", "task")
 """Columns of a block's outline; the others are slow to read for very many blocks."""
 
 
@@ -86,15 +86,15 @@ def to_block_outline(row: AnyRow, channel: str) -> Block:
 
 
 def to_position(row: AnyRow) -> ChannelPosition:
-    return ChannelPosition(row.seq, row.reached, row.content)
+    return ChannelPosition(row.seq, row.provenance, row.content)
 
 
 def to_position_values(position: ChannelPosition) -> Json:
-    return {"seq": position.seq, "reached": position.reached, "content": position.content}
+    return {"seq": position.seq, "provenance": position.provenance, "content": position.content_identity}
 
 
 def to_head(row: AnyRow) -> ChannelPosition:
-    return ChannelPosition(row.head_seq, row.head_reached, row.head_content)
+    return ChannelPosition(row.head_seq, row.head_provenance, row.head_content)
 
 
 def to_head_values(position: ChannelPosition) -> Json:
@@ -103,9 +103,9 @@ def to_head_values(position: ChannelPosition) -> Json:
 
 def to_channel(row: AnyRow, reserved: Mapping[int, int]) -> RegisteredChannel:
     """`reserved` is the number of open reservations by channel id."""
-    channel = Channel(row.name, ChannelRole(row.role), row.schema, row.updates, promise=row.promise)
+    channel = Channel(row.name, ChannelRole(row.role), row.schema, row.updates, freshness_target=row.freshness_target)
     return RegisteredChannel(
-        channel, to_head(row), row.blocks, row.rows, row.bytes, reserved.get(row.id, 0), row.workflow, row.declared
+        channel, to_head(row), row.blocks, row.rows, row.bytes, reserved.get(row.id, 0), row.workflow, row.declared_schema
     )
 
 
@@ -124,9 +124,9 @@ def to_run(row: AnyRow) -> Run:
         subject=row.subject,
         state=RunState(row.state),
         attempt=row.attempt,
-        fence=row.fence,
+        fencing_token=row.fencing_token,
         created=row.created,
-        lost=row.lost,
+        lost_attempts=row.lost_attempts,
         owner=row.owner,
         lease_until=row.lease_until,
         not_before=row.not_before,
@@ -136,7 +136,7 @@ def to_run(row: AnyRow) -> Run:
         stats=row.stats,
         backfill=row.backfill,
         due=row.due,
-        asked=row.asked,
+        requested=row.requested,
     )
 
 
@@ -163,7 +163,7 @@ def to_trigger(row: AnyRow) -> RegisteredTrigger:
         missed=row.missed,
         fired=row.fired,
         paused=row.paused,
-        lead=row.lead,
+        lead_seconds=row.lead,
     )
 
 
@@ -178,6 +178,6 @@ def to_server(row: AnyRow, leaders: Collection[str]) -> Server:
         row.tracks,
         state=row.state,
         started=row.started,
-        seen=row.seen,
+        last_heartbeat=row.last_heartbeat,
         leader=row.name in leaders and row.state == "serving",
     )

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Select, Table, and_, delete, exists, func,
 
 from tidemill.catalog.channel_heads import lock_channels
 from tidemill.catalog.hourly_totals import record_tallies
-from tidemill.catalog.removals import IS_AWAITED
+from tidemill.catalog.removals import HAS_PENDING_REMOVALS
 from tidemill.catalog.tables import IS_TO_PURGE, blocks, channels, events, firings, insert_keys, logs, run_reads, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.catalog.usage_history import list_refreshed_tasks
@@ -17,7 +17,7 @@ from tidemill.model.block import BlockState
 from tidemill.model.run import RunKind, RunState
 from tidemill.ports.records import RunExpiryCounts
 
-AT_ONCE = 500
+BATCH_SIZE = 500
 """Runs that expire in one transaction, so that its locks are held briefly."""
 
 _ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
@@ -25,7 +25,7 @@ _RUN_TABLES = (run_reads, logs, events, firings)
 
 
 def expire_runs(tx: Transaction, subject: str, keep: int) -> RunExpiryCounts:
-    """Delete the oldest runs of a subject beyond the newest `keep`, at most `AT_ONCE` of them."""
+    """Delete the oldest runs of a subject beyond the newest `keep`, at most `BATCH_SIZE` of them."""
     expired = list(tx.connection.execute(_select_expirable(subject, keep)).scalars())
     if not expired:
         return RunExpiryCounts()
@@ -43,13 +43,13 @@ def _select_expirable(subject: str, keep: int) -> Select[int]:
     old = select(runs.c.id).where(runs.c.subject == subject, runs.c.id < oldest_kept, runs.c.state.in_(_ENDED))
     needed_runs = (_select_last_finished(subject), select_newest_run(blocks), select_newest_run(events))
     expirable = old.where(~_is_needed(), *(runs.c.id != run for run in needed_runs))
-    return expirable.order_by(runs.c.id).limit(AT_ONCE)
+    return expirable.order_by(runs.c.id).limit(BATCH_SIZE)
 
 
 def _is_needed() -> ColumnElement[bool]:
     """A block of the run is readable or reserved, or its files are not purged yet, or their removal is pending."""
     in_use = or_(blocks.c.state.in_((BlockState.FILLED, BlockState.RESERVED)), IS_TO_PURGE)
-    return or_(exists().where(blocks.c.run_id == runs.c.id, in_use), IS_AWAITED)
+    return or_(exists().where(blocks.c.run_id == runs.c.id, in_use), HAS_PENDING_REMOVALS)
 
 
 def _select_last_finished(subject: str) -> ColumnElement[int]:
@@ -73,8 +73,8 @@ def _expire_blocks(tx: Transaction, run_ids: Collection[int]) -> int:
     for block in block_rows:
         newest[block.channel_id] = max(newest[block.channel_id], block.seq if block.visible is not None else 0)
     for channel in lock_channels(tx, channels.c.id.in_(newest)) if newest else ():
-        upto = max(channel.forgotten, newest[channel.id])
-        tx.connection.execute(update(channels).where(channels.c.id == channel.id).values(forgotten=upto))
+        upto = max(channel.expired_seq, newest[channel.id])
+        tx.connection.execute(update(channels).where(channels.c.id == channel.id).values(expired_seq=upto))
     block_ids = select(blocks.c.id).where(blocks.c.run_id.in_(run_ids))
     tx.connection.execute(delete(insert_keys).where(insert_keys.c.block_id.in_(block_ids)))
     tx.connection.execute(delete(blocks).where(blocks.c.run_id.in_(run_ids)))

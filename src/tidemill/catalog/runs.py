@@ -15,8 +15,16 @@ from tidemill.catalog.tables import IS_RESERVED, blocks, insert_keys, logs, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict, LeaseLost
 from tidemill.model.block import BlockState
-from tidemill.model.run import LOST, OWN, TO_COME, UNDER_WAY, Run, RunKind, RunState
-from tidemill.model.states import ACTIONS
+from tidemill.model.run import (
+    ACTIVE_STATES,
+    MAX_LOST_ATTEMPTS,
+    OWNER_EXECUTED_KINDS,
+    PENDING_STATES,
+    Run,
+    RunKind,
+    RunState,
+)
+from tidemill.model.states import RUN_TRANSITIONS
 from tidemill.model.trigger import RunMilestone
 
 
@@ -29,25 +37,29 @@ def request_run(tx: Transaction, kind: RunKind, subject: str, *, attempts: int, 
     return to_run(run)
 
 
-def renew_lease(tx: Transaction, run: int, fence: int, *, lease: float) -> None:
-    update_run(tx, lock_owned_run(tx, run, fence), lease_until=tx.now + lease)
+def renew_lease(tx: Transaction, run: int, fencing_token: int, *, lease: float) -> None:
+    update_run(tx, lock_owned_run(tx, run, fencing_token), lease_until=tx.now + lease)
 
 
-def fail_run(tx: Transaction, run: int, fence: int, *, error: str, log: str, retry_in: float | None, lost: bool) -> Run:
-    return _end_attempt(tx, lock_owned_run(tx, run, fence), error=error, log=log, retry_in=retry_in, lost=lost)
+def fail_run(
+    tx: Transaction, run: int, fencing_token: int, *, error: str, log: str, retry_in: float | None, is_lost: bool
+) -> Run:
+    return _end_attempt(
+        tx, lock_owned_run(tx, run, fencing_token), error=error, log=log, retry_in=retry_in, lost=is_lost
+    )
 
 
-def release_run(tx: Transaction, run: int, fence: int, *, seconds: float) -> None:
+def release_run(tx: Transaction, run: int, fencing_token: int, *, seconds: float) -> None:
     """Release an acquired run; it waits for `seconds`, and the attempt does not count."""
-    row = lock_owned_run(tx, run, fence)
+    row = lock_owned_run(tx, run, fencing_token)
     values = {"state": RunState.WAITING, "not_before": tx.now + seconds, "attempt": row.attempt - 1}
     update_run(tx, row, **values, owner=None, lease_until=None)
     tx.record_event(EventKind.RUN_RELEASED, row.subject, run, seconds=seconds)
 
 
-def mark_running(tx: Transaction, run: int, fence: int) -> None:
+def mark_running(tx: Transaction, run: int, fencing_token: int) -> None:
     """Record that the engine started the run."""
-    row = lock_owned_run(tx, run, fence)
+    row = lock_owned_run(tx, run, fencing_token)
     if row.state == RunState.SUBMITTED:
         update_run(tx, row, state=RunState.RUNNING)
         tx.record_event(EventKind.RUN_BEGAN, row.subject, run, attempt=row.attempt)
@@ -55,7 +67,7 @@ def mark_running(tx: Transaction, run: int, fence: int) -> None:
 
 def kill_run(tx: Transaction, run: int) -> Run:
     row = read_run(tx.connection, run, lock=True)
-    if row.state not in (*TO_COME, *UNDER_WAY):
+    if row.state not in (*PENDING_STATES, *ACTIVE_STATES):
         raise Conflict(f"run {run} is {row.state}; only a run that has not ended can be killed")
     killed = update_run(tx, row, state=RunState.KILLED, finished=tx.now, lease_until=None)
     tx.record_event(EventKind.RUN_KILLED, row.subject, run, was=row.state)
@@ -65,13 +77,15 @@ def kill_run(tx: Transaction, run: int) -> Run:
     return to_run(killed)
 
 
-ABANDONED = 3600.0
+ABANDON_SECONDS = 3600.0
 """Seconds after which a run that only its process can execute, and that was never started, is killed."""
 
 
 def list_expired_runs(connection: Connection, now: float) -> list[int]:
-    is_expired = and_(runs.c.state.in_(UNDER_WAY), runs.c.lease_until <= now)
-    is_abandoned = and_(runs.c.state.in_(TO_COME), runs.c.kind.in_(OWN), runs.c.created <= now - ABANDONED)
+    is_expired = and_(runs.c.state.in_(ACTIVE_STATES), runs.c.lease_until <= now)
+    is_abandoned = and_(
+        runs.c.state.in_(PENDING_STATES), runs.c.kind.in_(OWNER_EXECUTED_KINDS), runs.c.created <= now - ABANDON_SECONDS
+    )
     query = select(runs.c.id).where(or_(is_expired, is_abandoned))
     return list(connection.execute(query.order_by(runs.c.id)).scalars())
 
@@ -79,9 +93,9 @@ def list_expired_runs(connection: Connection, now: float) -> list[int]:
 def reclaim_run(tx: Transaction, run: int) -> Run | None:
     """Reclaim a run whose lease has expired, or that was never started; None if it was renewed or ended meanwhile."""
     row = read_run(tx.connection, run, lock=True)
-    if row.state in TO_COME and row.kind in OWN and row.created <= tx.now - ABANDONED:
+    if row.state in PENDING_STATES and row.kind in OWNER_EXECUTED_KINDS and row.created <= tx.now - ABANDON_SECONDS:
         return kill_run(tx, run)
-    if row.state not in UNDER_WAY or row.lease_until > tx.now:
+    if row.state not in ACTIVE_STATES or row.lease_until > tx.now:
         return None
     seconds_late = tx.now - row.lease_until
     error = f"lease expired: {row.owner} did not renew it and is {seconds_late:.1f} s late"
@@ -89,14 +103,14 @@ def reclaim_run(tx: Transaction, run: int) -> Run | None:
 
 
 def list_owned_runs(connection: Connection, owner: str) -> list[int]:
-    query = select(runs.c.id).where(runs.c.state.in_(UNDER_WAY), runs.c.owner == owner)
+    query = select(runs.c.id).where(runs.c.state.in_(ACTIVE_STATES), runs.c.owner == owner)
     return list(connection.execute(query.order_by(runs.c.id)).scalars())
 
 
 def reclaim_unknown_run(tx: Transaction, run: int, owner: str) -> Run | None:
     """Reclaim a run that its owner does not execute; None if it ended, or has another owner, meanwhile."""
     row = read_run(tx.connection, run, lock=True)
-    if row.state not in UNDER_WAY or row.owner != owner:
+    if row.state not in ACTIVE_STATES or row.owner != owner:
         return None
     return _end_attempt(tx, row, error=f"{owner} lost its connection to the catalog", log="", retry_in=0, lost=True)
 
@@ -104,18 +118,21 @@ def reclaim_unknown_run(tx: Transaction, run: int, owner: str) -> Run | None:
 def list_runnable_actions(connection: Connection, now: float, limit: int) -> list[AnyRow]:
     """Runs of actions that a server may claim: their inputs are available, and their waiting time has passed."""
     due = or_(runs.c.state == RunState.READY, runs.c.not_before <= now)
-    query = select(runs).where(runs.c.state.in_(TO_COME), runs.c.kind == RunKind.ACTION, due)
+    query = select(runs).where(runs.c.state.in_(PENDING_STATES), runs.c.kind == RunKind.ACTION, due)
     return list(connection.execute(query.order_by(runs.c.id).limit(limit)))
 
 
-def lock_owned_run(tx: Transaction, run: int, fence: int) -> AnyRow:
-    """Lock a run that the caller claimed under `fence`; raises `LeaseLost` if the caller lost its lease."""
+def lock_owned_run(tx: Transaction, run: int, fencing_token: int) -> AnyRow:
+    """Lock a run that the caller claimed under `fencing_token`; raises `LeaseLost` if the caller lost its lease."""
     row = read_run(tx.connection, run, lock=True)
-    if row.state not in UNDER_WAY:
-        raise LeaseLost(f"run {run} is {row.state}, no longer active under fencing token {fence}; stop working on it")
-    if row.fence != fence:
+    if row.state not in ACTIVE_STATES:
         raise LeaseLost(
-            f"run {run} was claimed again by {row.owner} under fencing token {row.fence}, after {fence}; "
+            f"run {run} is {row.state}, no longer active under fencing token {fencing_token}; stop working on it"
+        )
+    if row.fencing_token != fencing_token:
+        raise LeaseLost(
+            f"run {run} was claimed again by {row.owner} under fencing token {row.fencing_token}, "
+            f"after {fencing_token}; "
             "stop working on it"
         )
     return row
@@ -124,11 +141,11 @@ def lock_owned_run(tx: Transaction, run: int, fence: int) -> AnyRow:
 def update_run(tx: Transaction, run: AnyRow, **values: Any) -> AnyRow:
     """Update a run that has not changed since it was read; a change of its state must be a legal transition."""
     if "state" in values:
-        ACTIONS.check_transition(RunState(run.state), RunState(values["state"]))
-    unchanged = (runs.c.id == run.id, runs.c.state == run.state, runs.c.fence == run.fence)
+        RUN_TRANSITIONS.check_transition(RunState(run.state), RunState(values["state"]))
+    unchanged = (runs.c.id == run.id, runs.c.state == run.state, runs.c.fencing_token == run.fencing_token)
     changed = tx.connection.execute(update(runs).where(*unchanged).values(values).returning(runs)).one_or_none()
     if changed is None:
-        raise Conflict(f"run {run.id} is no longer {run.state} under fencing token {run.fence}; read it again")
+        raise Conflict(f"run {run.id} is no longer {run.state} under fencing token {run.fencing_token}; read it again")
     return changed
 
 
@@ -143,18 +160,18 @@ def _end_attempt(tx: Transaction, run: AnyRow, *, error: str, log: str, retry_in
     `lost`: it was not a fault of the tasks. Such attempts are counted separately from those that the tasks allow.
     """
     message = sanitize_text(error)
-    is_lost = lost and run.kind not in OWN
-    has_attempts = run.lost < LOST if is_lost else run.attempt - run.lost < run.attempts
-    lost_count = run.lost + is_lost
+    is_lost = lost and run.kind not in OWNER_EXECUTED_KINDS
+    has_attempts = run.lost_attempts < MAX_LOST_ATTEMPTS if is_lost else run.attempt - run.lost_attempts < run.attempts
+    lost_count = run.lost_attempts + is_lost
     if retry_in is not None and has_attempts:
         kind = EventKind.RUN_RETRIED
         state = RunState.WAITING if retry_in > 0 else RunState.READY
         values = {"state": state, "not_before": tx.now + retry_in, "owner": None}
-        ended = update_run(tx, run, **values, lease_until=None, error=message, lost=lost_count)
+        ended = update_run(tx, run, **values, lease_until=None, error=message, lost_attempts=lost_count)
     else:
         kind = EventKind.RUN_FAILED
         ended = update_run(
-            tx, run, state=RunState.FAILED, finished=tx.now, lease_until=None, error=message, lost=lost_count
+            tx, run, state=RunState.FAILED, finished=tx.now, lease_until=None, error=message, lost_attempts=lost_count
         )
         triggers.record_run_state(tx, run, RunMilestone.FAILED)
         if lost:

@@ -15,10 +15,10 @@ _EXPIRY_SECONDS = 86400.0  # seconds after which a silent server is no longer li
 
 def record_presence(tx: Transaction, server: Server) -> None:
     """Record a server's presence and state. Servers without a heartbeat for a day are deleted."""
-    values = {"role": server.role, "tracks": server.tracks, "seen": tx.now, "state": server.state}
+    values = {"role": server.role, "tracks": server.tracks, "last_heartbeat": tx.now, "state": server.state}
     if not tx.connection.execute(update(servers).where(servers.c.name == server.name).values(values)).rowcount:
         tx.connection.execute(insert(servers).values(values | {"name": server.name, "started": tx.now}))
-        tx.connection.execute(delete(servers).where(servers.c.seen < tx.now - _EXPIRY_SECONDS))
+        tx.connection.execute(delete(servers).where(servers.c.last_heartbeat < tx.now - _EXPIRY_SECONDS))
 
 
 LEADER = "leader"
@@ -33,14 +33,14 @@ def acquire_lease(tx: Transaction, name: str, owner: str, seconds: float) -> boo
     """Acquire or renew the lease of a name; False if another owner holds it."""
     lease = tx.connection.execute(select(leases).where(leases.c.name == name).with_for_update()).one_or_none()
     if lease is None:
-        values = {"name": name, "owner": owner, "fence": 1, "until": tx.now + seconds}
+        values = {"name": name, "owner": owner, "fencing_token": 1, "until": tx.now + seconds}
         tx.connection.execute(insert(leases).values(values))
         return True
     if lease.owner != owner and lease.until > tx.now:
         return False
-    fence = lease.fence if lease.owner == owner else lease.fence + 1
-    new_values = {"owner": owner, "fence": fence, "until": tx.now + seconds}
-    unchanged = (leases.c.name == name, leases.c.fence == lease.fence)
+    fencing_token = lease.fencing_token if lease.owner == owner else lease.fencing_token + 1
+    new_values = {"owner": owner, "fencing_token": fencing_token, "until": tx.now + seconds}
+    unchanged = (leases.c.name == name, leases.c.fencing_token == lease.fencing_token)
     return bool(tx.connection.execute(update(leases).where(*unchanged).values(new_values)).rowcount)
 
 

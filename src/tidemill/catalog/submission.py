@@ -10,7 +10,7 @@ from sqlalchemy import func, insert, select
 
 from tidemill.catalog import datasets as store
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.oneshot_tables import actions, datasets, needs, submissions
+from tidemill.catalog.oneshot_tables import actions, datasets, run_inputs, submissions
 from tidemill.catalog.rows import AnyRow
 from tidemill.catalog.tables import runs
 from tidemill.catalog.transaction import Transaction
@@ -18,58 +18,61 @@ from tidemill.errors import Conflict
 from tidemill.model.codec import Json
 from tidemill.model.identity import Identity
 from tidemill.model.run import RunKind, RunState
-from tidemill.model.states import PRODUCED, Dataset, DatasetState
+from tidemill.model.states import PRODUCING_STATES, Dataset, DatasetState
 from tidemill.model.submission import ActionRequest, SubmissionRequest
 from tidemill.retention.memo import ReuseExplanation, ReuseVerdict, explain_reuse
 from tidemill.retention.preparation import Preparation, RequestedAction, RunnableAction, prepare_submission
 
-Known = Mapping[Identity, AnyRow]
-Numbers = Mapping[Identity, int]
+KnownDatasets = Mapping[Identity, AnyRow]
+RunIds = Mapping[Identity, int]
 
 
-def submit_workflow(tx: Transaction, handed: SubmissionRequest) -> int:
+def submit_workflow(tx: Transaction, submission_request: SubmissionRequest) -> int:
     """Submit a workflow; returns the submission's number. Raises `Conflict` if its identities are outdated."""
     store.lock_datasets(tx)
-    known = store.find_datasets(tx, (request.identity for request in handed.wishes))
-    _check_descriptions(handed, known)
-    _check_generations(tx, handed)
+    known = store.find_datasets(tx, (request.identity for request in submission_request.actions))
+    _check_descriptions(submission_request, known)
+    _check_generations(tx, submission_request)
     plan = prepare_submission(
-        [RequestedAction(request.identity, request.parents, request.keep, request.pinned) for request in handed.wishes],
+        [
+            RequestedAction(request.identity, request.parents, request.is_leaf, request.pinned)
+            for request in submission_request.actions
+        ],
         _build_states(known),
     )
-    explanations = _explain_actions(tx, handed, known, plan)
-    run_ids = _add_runs(tx, handed, plan)
-    _write_datasets(tx, handed, known, plan, run_ids)
+    explanations = _explain_actions(tx, submission_request, known, plan)
+    run_ids = _add_runs(tx, submission_request, plan)
+    _write_datasets(tx, submission_request, known, plan, run_ids)
     _add_needs(tx, plan, run_ids)
-    return _add_submission(tx, handed, known, explanations, run_ids)
+    return _add_submission(tx, submission_request, known, explanations, run_ids)
 
 
-def _check_descriptions(submission: SubmissionRequest, known: Known) -> None:
+def _check_descriptions(submission: SubmissionRequest, known: KnownDatasets) -> None:
     """Reject hash collisions: datasets with equal identities must have equal descriptions."""
-    for request in submission.wishes:
+    for request in submission.actions:
         row = known.get(request.identity)
         if row is not None and row.description != request.description:
             raise Conflict(f"another dataset got the identity of action {request.key} meanwhile; submit it again")
 
 
 def _check_generations(tx: Transaction, submission: SubmissionRequest) -> None:
-    newest = read_generations(tx, {action.plain for action in submission.wishes})
-    for request in submission.wishes:
-        if newest.get(request.plain, 0) + request.forced != request.generation:
+    newest = read_generations(tx, {action.unforced_identity for action in submission.actions})
+    for request in submission.actions:
+        if newest.get(request.unforced_identity, 0) + request.forced != request.generation:
             raise Conflict(f"another submission forced the result of action {request.key} meanwhile; submit it again")
 
 
-def read_generations(tx: Transaction, plain: Iterable[Identity]) -> dict[Identity, int]:
+def read_generations(tx: Transaction, unforced_identities: Iterable[Identity]) -> dict[Identity, int]:
     """The newest generation of each plain identity that has one."""
     generations: dict[Identity, int] = {}
-    for batch in store.split_identities(plain):
-        newest = select(datasets.c.plain, func.max(datasets.c.generation).label("newest"))
-        rows = tx.connection.execute(newest.where(datasets.c.plain.in_(batch)).group_by(datasets.c.plain))
-        generations |= {row.plain: row.newest for row in rows}
+    for batch in store.split_identities(unforced_identities):
+        newest = select(datasets.c.unforced_identity, func.max(datasets.c.generation).label("newest"))
+        rows = tx.connection.execute(newest.where(datasets.c.unforced_identity.in_(batch)).group_by(datasets.c.unforced_identity))
+        generations |= {row.unforced_identity: row.newest for row in rows}
     return generations
 
 
-def _build_states(known: Known) -> dict[Identity, Dataset]:
+def _build_states(known: KnownDatasets) -> dict[Identity, Dataset]:
     """The states of known datasets; one that a waiting run recomputes after its deletion counts as in production."""
     return {
         identity: Dataset(_to_effective_state(row), row.version, row.claims, row.pinned)
@@ -79,32 +82,32 @@ def _build_states(known: Known) -> dict[Identity, Dataset]:
 
 def _to_effective_state(row: AnyRow) -> DatasetState:
     if row.state == DatasetState.DELETING and row.run_id is not None:
-        return DatasetState.TO_LEAF if row.keep else DatasetState.TO_STORE
+        return DatasetState.TO_LEAF if row.is_leaf else DatasetState.TO_STORE
     return DatasetState(row.state)
 
 
 def _explain_actions(
-    tx: Transaction, submission: SubmissionRequest, known: Known, plan: Preparation
+    tx: Transaction, submission: SubmissionRequest, known: KnownDatasets, plan: Preparation
 ) -> dict[str, ReuseExplanation]:
     needed = {action.identity for action in plan.run} | plan.wait | plan.reuse
     states = {
         identity: _to_effective_state(row)
         for identity, row in known.items()
-        if row.made is not None or _to_effective_state(row) in PRODUCED
+        if row.computed_at is not None or _to_effective_state(row) in PRODUCING_STATES
     }
-    unknown_keys = [request.key for request in submission.wishes if request.identity not in states]
+    unknown_keys = [request.key for request in submission.actions if request.identity not in states]
     last_descriptions = _read_last_descriptions(tx, submission.workflow) if unknown_keys else {}
     return {
         request.key: explain_reuse(
             request, states.get(request.identity), last_descriptions.get(request.key), needed=request.identity in needed
         )
-        for request in submission.wishes
+        for request in submission.actions
     }
 
 
 def _read_last_descriptions(tx: Transaction, workflow: str) -> dict[str, Json]:
     """For each action of a workflow, the description of its last computed dataset."""
-    is_computed = (submissions.c.workflow == workflow, datasets.c.made.is_not(None))
+    is_computed = (submissions.c.workflow == workflow, datasets.c.computed_at.is_not(None))
     newest_actions = select(actions.c.key, func.max(actions.c.submission_id).label("newest"))
     newest_actions = newest_actions.join_from(actions, submissions).join(datasets).where(*is_computed)
     latest = newest_actions.group_by(actions.c.key).subquery()
@@ -116,7 +119,7 @@ def _read_last_descriptions(tx: Transaction, workflow: str) -> dict[str, Json]:
 def _add_runs(tx: Transaction, submission: SubmissionRequest, plan: Preparation) -> dict[Identity, int]:
     if not plan.run:
         return {}
-    requests = _merge_by_identity(submission.wishes)
+    requests = _merge_by_identity(submission.actions)
     rows = [_build_run(tx, submission.workflow, requests[action.identity], action) for action in plan.run]
     statement = insert(runs).returning(runs.c.id, sort_by_parameter_order=True)
     run_ids = list(tx.connection.execute(statement, rows).scalars())
@@ -136,9 +139,9 @@ def _build_run(tx: Transaction, workflow: str, request: ActionRequest, action: R
 
 
 def _write_datasets(
-    tx: Transaction, submission: SubmissionRequest, known: Known, plan: Preparation, run_ids: Numbers
+    tx: Transaction, submission: SubmissionRequest, known: KnownDatasets, plan: Preparation, run_ids: RunIds
 ) -> None:
-    requests = _merge_by_identity(submission.wishes)
+    requests = _merge_by_identity(submission.actions)
     new = [request for identity, request in requests.items() if identity not in known]
     if new:
         rows = [
@@ -156,7 +159,7 @@ def _merge_by_identity(requests: Iterable[ActionRequest]) -> dict[Identity, Acti
     for request in requests:
         first = merged.get(request.identity, request)
         merged[request.identity] = replace(
-            first, keep=first.keep or request.keep, pinned=first.pinned or request.pinned
+            first, is_leaf=first.is_leaf or request.is_leaf, pinned=first.pinned or request.pinned
         )
     return merged
 
@@ -164,15 +167,17 @@ def _merge_by_identity(requests: Iterable[ActionRequest]) -> dict[Identity, Acti
 def _build_dataset(tx: Transaction, workflow: str, request: ActionRequest, plan: Preparation, run: int | None) -> Json:
     return {
         "identity": request.identity,
-        "plain": request.plain,
+        "unforced_identity": request.unforced_identity,
         "generation": request.generation,
         "description": request.description,
         "workflow": workflow,
         "name": request.name,
         "kind": f"{request.kind} {request.name}",
         "parents": list(request.parents),
-        "state": plan.moves[request.identity][1] if request.identity in plan.moves else DatasetState.DELETED,
-        "keep": request.keep,
+        "state": plan.transitions[request.identity][1]
+        if request.identity in plan.transitions
+        else DatasetState.DELETED,
+        "is_leaf": request.is_leaf,
         "pinned": request.pinned,
         "run_id": run,
         "created": tx.now,
@@ -183,34 +188,34 @@ def _update_dataset(
     tx: Transaction, row: AnyRow, request: ActionRequest, plan: Preparation, claims: int, run: int | None
 ) -> None:
     before = after = store.to_dataset(row)
-    if row.identity in plan.moves and before.state is not DatasetState.DELETING:
-        after = after.transition_to(plan.moves[row.identity][1])
+    if row.identity in plan.transitions and before.state is not DatasetState.DELETING:
+        after = after.transition_to(plan.transitions[row.identity][1])
     for _ in range(claims):
         after = after.add_claim()
     is_used = row.identity in plan.reuse or row.identity in plan.wait
     if after != before or run is not None or is_used:
         # For a recomputed dataset only the current request decides whether it is kept.
-        keep = request.keep if run is not None else row.keep or request.keep
+        is_leaf = request.is_leaf if run is not None else row.is_leaf or request.is_leaf
         after = replace(after, pinned=row.pinned or request.pinned)
-        store.save_dataset(tx, row, after, keep=keep, run_id=run if run is not None else row.run_id, used=tx.now)
+        store.save_dataset(tx, row, after, is_leaf=is_leaf, run_id=run if run is not None else row.run_id, used_at=tx.now)
 
 
-def _add_needs(tx: Transaction, plan: Preparation, run_ids: Numbers) -> None:
+def _add_needs(tx: Transaction, plan: Preparation, run_ids: RunIds) -> None:
     rows = [
         {"run_id": run_ids[action.identity], "identity": identity, "claimed": identity in action.claims}
         for action in plan.run
         for identity in sorted(action.awaits | action.claims)
     ]
     if rows:
-        tx.connection.execute(insert(needs), rows)
+        tx.connection.execute(insert(run_inputs), rows)
 
 
 def _add_submission(
     tx: Transaction,
     submission: SubmissionRequest,
-    known: Known,
+    known: KnownDatasets,
     explanations: Mapping[str, ReuseExplanation],
-    run_ids: Numbers,
+    run_ids: RunIds,
 ) -> int:
     values = {"workflow": submission.workflow, "user": submission.user, "at": tx.now, "document": submission.document}
     number: int = tx.connection.execute(insert(submissions).values(values).returning(submissions.c.id)).scalar_one()
@@ -223,7 +228,7 @@ def _add_submission(
             known.get(request.identity),
             run_ids.get(request.identity),
         )
-        for ordinal, request in enumerate(submission.wishes)
+        for ordinal, request in enumerate(submission.actions)
     ]
     tx.connection.execute(insert(actions), rows)
     counts = Counter(str(explanation.verdict) for explanation in explanations.values())
@@ -251,8 +256,8 @@ def _build_action(
         "kind": request.kind,
         "identity": request.identity,
         "verdict": explanation.verdict,
-        "why": str(explanation),
-        "saved": row.seconds if row is not None and explanation.verdict in _SAVING_VERDICTS else 0.0,
+        "reason": str(explanation),
+        "saved_seconds": row.seconds if row is not None and explanation.verdict in _SAVING_VERDICTS else 0.0,
         "path": request.path,
         "run_id": run if run is not None else awaited_run,
     }

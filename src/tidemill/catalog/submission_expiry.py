@@ -16,19 +16,19 @@ from tidemill.catalog import hourly_totals
 from tidemill.catalog.garbage_collection import split_ids
 from tidemill.catalog.notices import NOTICES
 from tidemill.catalog.oneshot_tables import actions, datasets, submissions
-from tidemill.catalog.removals import IS_AWAITED
+from tidemill.catalog.removals import HAS_PENDING_REMOVALS
 from tidemill.catalog.run_expiry import select_newest_run
-from tidemill.catalog.tables import events, logs, places, runs
+from tidemill.catalog.tables import consumer_offsets, events, logs, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.catalog.usage_history import list_submitted_actions
 from tidemill.model.run import RunKind, RunState
 from tidemill.model.states import DatasetState
 from tidemill.model.submission import ExpiredHistory
 
-AT_ONCE = 100
+BATCH_SIZE = 100
 """Submissions, or five times as many events, that expire in one transaction, so that its locks are held briefly."""
 
-FIGURES = 400 * 86_400.0
+TALLY_RETENTION_SECONDS = 400 * 86_400.0
 """Seconds that hourly totals are kept: a year, and some weeks to compare it with."""
 
 _ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
@@ -39,13 +39,13 @@ def expire_submissions(tx: Transaction, age: float) -> ExpiredHistory:
     store.lock_datasets(tx)
     expired = list(tx.connection.execute(_select_expirable(tx.now - age)).scalars())
     counts = _delete_submissions(tx, expired) if expired else (0, 0)
-    hourly_totals.expire_tallies(tx, tx.now - FIGURES)
+    hourly_totals.expire_tallies(tx, tx.now - TALLY_RETENTION_SECONDS)
     return ExpiredHistory(len(expired), *counts, _delete_events(tx, tx.now - age))
 
 
 def _select_expirable(before: float) -> Select[int]:
     old = select(submissions.c.id).where(submissions.c.at < before, ~_is_newest(), ~_has_action(_is_needed()))
-    return old.order_by(submissions.c.id).limit(AT_ONCE)
+    return old.order_by(submissions.c.id).limit(BATCH_SIZE)
 
 
 def _is_newest() -> ColumnElement[bool]:
@@ -65,7 +65,7 @@ def _is_needed() -> ColumnElement[bool]:
     is_newer = (later_actions.c.identity == actions.c.identity, later_actions.c.submission_id > actions.c.submission_id)
     is_requested_again = exists().where(*is_newer).correlate(actions)
     exists_or_pinned = or_(datasets.c.state != DatasetState.DELETED, datasets.c.pinned)
-    is_copy_pending = and_(actions.c.path.is_not(None), actions.c.placed.is_(None), exists_or_pinned)
+    is_copy_pending = and_(actions.c.path.is_not(None), actions.c.copied_at.is_(None), exists_or_pinned)
     return or_(runs.c.state.not_in(_ENDED), is_copy_pending, and_(exists_or_pinned, ~is_requested_again))
 
 
@@ -90,7 +90,7 @@ def _delete_datasets(tx: Transaction, identities: Collection[str]) -> int:
     The newest generation of a result stays: otherwise an older one, from before it was forced, would be reused.
     """
     other = datasets.alias()
-    has_newer = exists().where(other.c.plain == datasets.c.plain, other.c.generation > datasets.c.generation)
+    has_newer = exists().where(other.c.unforced_identity == datasets.c.unforced_identity, other.c.generation > datasets.c.generation)
     conditions = (
         datasets.c.identity.in_(identities),
         datasets.c.state == DatasetState.DELETED,
@@ -106,7 +106,7 @@ _FREE_RUNS = select(runs.c.id).where(
     runs.c.state.in_(_ENDED),
     ~exists().where(actions.c.run_id == runs.c.id),
     ~exists().where(datasets.c.run_id == runs.c.id),
-    ~IS_AWAITED,
+    ~HAS_PENDING_REMOVALS,
     runs.c.id != select_newest_run(events),
     runs.c.id < select(func.max(runs.c.id)).scalar_subquery(),
 )
@@ -122,8 +122,8 @@ def _delete_runs(tx: Transaction, run_ids: Sequence[int]) -> int:
 def _delete_events(tx: Transaction, before: float) -> int:
     """Delete old events that belong to no run, except the newest one and those that notices are pending for."""
     newest = select(func.max(events.c.id)).scalar_subquery()
-    offset = select(places.c.event).where(places.c.name == NOTICES).scalar_subquery()
+    offset = select(consumer_offsets.c.event).where(consumer_offsets.c.name == NOTICES).scalar_subquery()
     noticed = func.coalesce(offset, newest)
     conditions = (events.c.run_id.is_(None), events.c.at < before, events.c.id <= noticed, events.c.id < newest)
-    oldest = select(events.c.id).where(*conditions).order_by(events.c.id).limit(5 * AT_ONCE)
+    oldest = select(events.c.id).where(*conditions).order_by(events.c.id).limit(5 * BATCH_SIZE)
     return tx.connection.execute(delete(events).where(events.c.id.in_(oldest))).rowcount

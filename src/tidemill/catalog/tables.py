@@ -30,10 +30,10 @@ from sqlalchemy import (
 
 from tidemill.catalog.types import FreshnessTargetText, ProvenanceText, SchemaText, UpdatesText
 from tidemill.model.block import BlockKind, BlockOrigin, BlockState
-from tidemill.model.freshness_target import NONE
-from tidemill.model.identity import EMPTY
-from tidemill.model.provenance import NOTHING
-from tidemill.model.run import TO_COME, UNDER_WAY, RunKind, RunState
+from tidemill.model.freshness_target import NO_TARGET
+from tidemill.model.identity import EMPTY_IDENTITY
+from tidemill.model.provenance import EMPTY_PROVENANCE
+from tidemill.model.run import ACTIVE_STATES, PENDING_STATES, RunKind, RunState
 
 metadata = MetaData()
 
@@ -66,21 +66,21 @@ channels = Table(
     Column("role", Text, nullable=False),
     Column("workflow", Text, ForeignKey("workflows.name"), nullable=False),
     Column("active", Boolean, nullable=False, default=True),  # false: no workflow declares it any longer
-    Column("declared", SchemaText),  # schema as declared
+    Column("declared_schema", SchemaText),  # schema as declared
     Column("schema", SchemaText),  # schema of the newest visible block, or as declared since
     Column("updates", UpdatesText, nullable=False),
-    Column("promise", FreshnessTargetText, nullable=False, default=NONE, server_default="{}"),
+    Column("freshness_target", FreshnessTargetText, nullable=False, default=NO_TARGET, server_default="{}"),
     Column("next_seq", BigInteger, nullable=False, default=1),
     # The position of the head is stored here so that a claim reads no blocks.
     Column("head_seq", BigInteger, nullable=False, default=0),
-    Column("head_reached", ProvenanceText, nullable=False, default=NOTHING),
-    Column("head_content", Text, nullable=False, default=EMPTY),
+    Column("head_provenance", ProvenanceText, nullable=False, default=EMPTY_PROVENANCE),
+    Column("head_content", Text, nullable=False, default=EMPTY_IDENTITY),
     # Totals over filled blocks, so that the cost of listing channels does not depend on their length.
     Column("blocks", BigInteger, nullable=False, default=1),
     Column("rows", BigInteger, nullable=False, default=0),
     Column("bytes", BigInteger, nullable=False, default=0),
     # The newest block whose description expired: below it, missing blocks may have existed.
-    Column("forgotten", BigInteger, nullable=False, default=0, server_default="0"),
+    Column("expired_seq", BigInteger, nullable=False, default=0, server_default="0"),
     Index("channels_name", "name", unique=True),
 )
 
@@ -94,9 +94,9 @@ runs = Table(
     Column("attempt", Integer, nullable=False, default=0),
     Column("attempts", Integer, nullable=False),  # that its tasks allow
     Column(
-        "lost", Integer, nullable=False, default=0, server_default="0"
+        "lost_attempts", Integer, nullable=False, default=0, server_default="0"
     ),  # attempts lost without a fault of the tasks
-    Column("fence", BigInteger, nullable=False, default=0),
+    Column("fencing_token", BigInteger, nullable=False, default=0),
     Column("owner", Text),
     Column("lease_until", Double),
     Column("not_before", Double),
@@ -108,7 +108,7 @@ runs = Table(
     Column("directory", Text),
     Column("backfill", Boolean, nullable=False, default=False, server_default=false()),
     Column("due", Double),  # since when, if not since its creation
-    Column("asked", Double),  # time of the last repeated request, if any
+    Column("requested", Double),  # time of the last repeated request, if any
     Index("runs_state", "state", "id"),
     Index("runs_subject", "subject", "id"),
     Index("runs_subject_state", "subject", "state", "id"),
@@ -120,14 +120,14 @@ def _is_flow(states: Iterable[RunState]) -> ColumnElement[bool]:
     return and_(runs.c.kind == literal_column(f"'{RunKind.FLOW}'"), has_state)
 
 
-IS_RUNNABLE_FLOW = _is_flow(TO_COME)
-IS_FLOW_UNDER_WAY = _is_flow(UNDER_WAY)
+IS_RUNNABLE_FLOW = _is_flow(PENDING_STATES)
+IS_ACTIVE_FLOW = _is_flow(ACTIVE_STATES)
 Index(
     "runs_one_under_way_per_flow",
     runs.c.subject,
     unique=True,
-    sqlite_where=IS_FLOW_UNDER_WAY,
-    postgresql_where=IS_FLOW_UNDER_WAY,
+    sqlite_where=IS_ACTIVE_FLOW,
+    postgresql_where=IS_ACTIVE_FLOW,
 )
 
 blocks = Table(
@@ -144,29 +144,29 @@ blocks = Table(
     Column("updates", UpdatesText, nullable=False),
     Column("rows", BigInteger, nullable=False, default=0),
     Column("bytes", BigInteger, nullable=False, default=0),
-    Column("source", ProvenanceText, nullable=False, default=NOTHING),
-    Column("target", ProvenanceText, nullable=False, default=NOTHING),
-    Column("reached", ProvenanceText, nullable=False, default=NOTHING),
-    Column("identity", Text, nullable=False, default=EMPTY),
-    Column("content", Text, nullable=False, default=EMPTY),
+    Column("source", ProvenanceText, nullable=False, default=EMPTY_PROVENANCE),
+    Column("target", ProvenanceText, nullable=False, default=EMPTY_PROVENANCE),
+    Column("provenance", ProvenanceText, nullable=False, default=EMPTY_PROVENANCE),
+    Column("identity", Text, nullable=False, default=EMPTY_IDENTITY),
+    Column("content", Text, nullable=False, default=EMPTY_IDENTITY),
     Column("run_id", Id, ForeignKey("runs.id")),
     Column("task", Text),
     Column("visible", BigInteger),  # the clock's reading when it became visible: on input channels, its version
     Column("collected", BigInteger),  # the clock's reading of its garbage collection, until its files are purged
     Column("pinned", Boolean, nullable=False, default=False, server_default=false()),
-    Column("edge", BigInteger),  # the watermark of event time, in microseconds since the epoch
-    Index("blocks_place", "channel_id", "seq", "kind", "since", unique=True),
+    Column("watermark", BigInteger),  # the watermark of event time, in microseconds since the epoch
+    Index("blocks_position", "channel_id", "seq", "kind", "since", unique=True),
     Index("blocks_visible", "channel_id", "visible"),
     Index("blocks_run", "run_id"),
 )
 
-RESERVED = literal_column(f"'{BlockState.RESERVED}'", Text)
-IS_RESERVED = blocks.c.state == RESERVED
+RESERVED_STATE = literal_column(f"'{BlockState.RESERVED}'", Text)
+IS_RESERVED = blocks.c.state == RESERVED_STATE
 Index("blocks_reserved", blocks.c.channel_id, blocks.c.seq, sqlite_where=IS_RESERVED, postgresql_where=IS_RESERVED)
 
-IS_SLOT = blocks.c.origin != literal_column(f"'{BlockOrigin.COMPACTION}'")
+IS_NOT_COMPACTED = blocks.c.origin != literal_column(f"'{BlockOrigin.COMPACTION}'")
 IS_BASE = blocks.c.kind == literal_column(f"'{BlockKind.BASE}'")
-for _name, _condition in (("blocks_slot", IS_SLOT), ("blocks_base", IS_BASE)):
+for _name, _condition in (("blocks_reservation", IS_NOT_COMPACTED), ("blocks_base", IS_BASE)):
     Index(
         _name,
         blocks.c.channel_id,
@@ -188,12 +188,12 @@ Index(
 IS_TO_PURGE = blocks.c.collected.is_not(None)
 Index("blocks_to_purge", blocks.c.collected, sqlite_where=IS_TO_PURGE, postgresql_where=IS_TO_PURGE)
 
-holds = Table(  # blocks that a pin excludes from garbage collection: the pinned block and its inputs
-    "holds",
+pin_holds = Table(  # blocks that a pin excludes from garbage collection: the pinned block and its inputs
+    "pin_holds",
     metadata,
     Column("pin", Id, ForeignKey("blocks.id"), primary_key=True, autoincrement=False),
     Column("block_id", Id, ForeignKey("blocks.id"), primary_key=True, autoincrement=False),
-    Index("holds_block", "block_id"),
+    Index("pin_holds_block", "block_id"),
 )
 
 files = Table(
@@ -255,7 +255,7 @@ cursors = Table(
     Column("task", Text, primary_key=True),
     Column("channel_id", Id, ForeignKey("channels.id"), primary_key=True, autoincrement=False),
     Column("seq", BigInteger, nullable=False),
-    Column("reached", ProvenanceText, nullable=False),
+    Column("provenance", ProvenanceText, nullable=False),
     Column("content", Text, nullable=False),
     Index("cursors_channel", "channel_id"),
 )
@@ -266,7 +266,7 @@ costs = Table(  # cost models of tasks' variants, fitted from past runs
     Column("binding_id", Id, ForeignKey("bindings.id"), primary_key=True, autoincrement=False),
     Column("task", Text, primary_key=True),
     Column("variant", Text, primary_key=True),
-    Column("learnt", JSON, nullable=False),
+    Column("model", JSON, nullable=False),
 )
 
 analyses = Table(  # cached analyses of queries and functions by Spark, by the identities of the requests
@@ -276,18 +276,18 @@ analyses = Table(  # cached analyses of queries and functions by Spark, by the i
     Column("answer", JSON, nullable=False),
 )
 
-merging = Table(  # readers' merge costs since the newest base, and the cost of a new base
-    "merging",
+channel_merge_costs = Table(  # readers' merge costs since the newest base, and the cost of a new base
+    "channel_merge_costs",
     metadata,
     Column("channel_id", Id, ForeignKey("channels.id"), primary_key=True, autoincrement=False),
     Column("reads", BigInteger, nullable=False),  # that had deltas to merge
-    Column("paid", Double, nullable=False),  # seconds
-    Column("rewriting", JSON),  # the cost model of new bases, fitted from past ones
-    Column("asked", BigInteger, nullable=False),  # interactive reads, never reset
+    Column("seconds", Double, nullable=False),  # seconds
+    Column("rewrite_cost", JSON),  # the cost model of new bases, fitted from past ones
+    Column("interactive_reads", BigInteger, nullable=False),  # interactive reads, never reset
 )
 
-wishes = Table(  # overrides of settings of all running servers
-    "wishes",
+setting_overrides = Table(  # overrides of settings of all running servers
+    "setting_overrides",
     metadata,
     Column("name", Text, primary_key=True),
     Column("value", JSON, nullable=False),
@@ -335,10 +335,10 @@ triggers = Table(  # their leaves
     # What makes it due: data on a channel, or a milestone of a flow's run. Time triggers have neither.
     Column("channel", Text),
     Column("flow", Text),
-    Column("reached", Text),
+    Column("milestone", Text),
     # The minimums of a data trigger, and the amounts that arrived since it last fired.
-    Column("least_rows", BigInteger),
-    Column("least_bytes", BigInteger),
+    Column("min_rows", BigInteger),
+    Column("min_bytes", BigInteger),
     Column("age", Double),
     Column(
         "lead", Double, nullable=False, default=0.0, server_default="0"
@@ -350,9 +350,9 @@ triggers = Table(  # their leaves
     Column("missed", BigInteger, nullable=False, default=0),  # times it became due again before it was handled
     Column("fired", Double),  # when it last fired, as part of a compound that has not
     Column("paused", Boolean, nullable=False, default=False),
-    Index("triggers_place", "binding_id", "root", "id"),
+    Index("triggers_position", "binding_id", "root", "id"),
     Index("triggers_channel", "channel"),
-    Index("triggers_flow", "flow", "reached"),
+    Index("triggers_flow", "flow", "milestone"),
 )
 
 IS_IN_USE = or_(*(exists().where(t.c.workflow == workflows.c.name, t.c.active) for t in (channels, bindings)))
@@ -379,19 +379,19 @@ leases = Table(  # for work that one server does for all
     metadata,
     Column("name", Text, primary_key=True),
     Column("owner", Text, nullable=False),
-    Column("fence", BigInteger, nullable=False),
+    Column("fencing_token", BigInteger, nullable=False),
     Column("until", Double, nullable=False),
 )
 
-places = Table(  # offsets of the consumers of events
-    "places",
+consumer_offsets = Table(  # offsets of the consumers of events
+    "consumer_offsets",
     metadata,
     Column("name", Text, primary_key=True),
     Column("event", BigInteger, nullable=False),
 )
 
-troubles = Table(  # flows whose last run failed, as of the last notices
-    "troubles",
+failing_flows = Table(  # flows whose last run failed, as of the last notices
+    "failing_flows",
     metadata,
     Column("flow", Text, primary_key=True),
     Column("since", Double, nullable=False),
@@ -422,7 +422,7 @@ servers = Table(
     Column("role", Text, nullable=False),  # "up" or "work"
     Column("tracks", Integer, nullable=False),
     Column("started", Double, nullable=False),
-    Column("seen", Double, nullable=False),
+    Column("last_heartbeat", Double, nullable=False),
     Column("state", Text, nullable=False),  # "serving", "recovering", "draining" or "stopped"
 )
 

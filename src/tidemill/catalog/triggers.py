@@ -16,7 +16,7 @@ from tidemill.catalog.transaction import Transaction
 from tidemill.errors import NotFound
 from tidemill.model.codec import Json
 from tidemill.model.flow import BoundFlow
-from tidemill.model.run import UNDER_WAY, RunKind, RunState
+from tidemill.model.run import ACTIVE_STATES, RunKind, RunState
 from tidemill.model.trigger import (
     AllOfTrigger,
     CronTrigger,
@@ -34,13 +34,13 @@ from tidemill.model.trigger import (
     to_json,
 )
 
-AGAIN = 60.0
+RETRY_SECONDS = 60.0
 """Seconds after which the work of a failed run is due again; doubled after each further failure."""
 
-LONGEST = 600.0
+MAX_RETRY_SECONDS = 600.0
 """The greatest number of seconds after which the work of a failed run is due again."""
 
-EARLY = 1.5
+LEAD_FACTOR = 1.5
 """The next plan starts this multiple of the last plan's duration before a freshness target would be missed."""
 
 
@@ -74,8 +74,8 @@ def record_arrival(tx: Transaction, channel: str, rows: int, size: int) -> None:
     """Record that data became visible on a channel: its triggers become due, or closer to their minimums."""
     more_rows, more_bytes = triggers.c.rows + rows, triggers.c.bytes + size
     since = func.coalesce(triggers.c.since, tx.now)
-    has_no_minimum = triggers.c.least_rows.is_(None) & triggers.c.least_bytes.is_(None) & triggers.c.age.is_(None)
-    is_due = or_(has_no_minimum, more_rows >= triggers.c.least_rows, more_bytes >= triggers.c.least_bytes)
+    has_no_minimum = triggers.c.min_rows.is_(None) & triggers.c.min_bytes.is_(None) & triggers.c.age.is_(None)
+    is_due = or_(has_no_minimum, more_rows >= triggers.c.min_rows, more_bytes >= triggers.c.min_bytes)
     age_due = since + triggers.c.age - triggers.c.lead
     due = case(
         (triggers.c.due <= tx.now, triggers.c.due),
@@ -87,14 +87,14 @@ def record_arrival(tx: Transaction, channel: str, rows: int, size: int) -> None:
     tx.connection.execute(update(triggers).where(triggers.c.channel == channel).values(changes))
 
 
-def record_run_state(tx: Transaction, run: AnyRow, what: RunMilestone) -> None:
+def record_run_state(tx: Transaction, run: AnyRow, milestone: RunMilestone) -> None:
     """Record a milestone of a flow's run: the triggers that wait for it become due."""
     if run.kind != RunKind.FLOW:
         return
-    if what is RunMilestone.FAILED:
+    if milestone is RunMilestone.FAILED:
         _retry_freshness_targets(tx, run.subject)
     missed = case((triggers.c.due.is_not(None), triggers.c.missed + 1), else_=triggers.c.missed)
-    conditions = (triggers.c.flow == run.subject, triggers.c.reached == what)
+    conditions = (triggers.c.flow == run.subject, triggers.c.milestone == milestone)
     due = func.coalesce(triggers.c.due, tx.now)
     tx.connection.execute(update(triggers).where(*conditions).values(due=due, missed=missed))
 
@@ -120,7 +120,7 @@ def _compute_failure_delay(tx: Transaction, flow: str) -> float:
     is_later = runs.c.id > finished.scalar_subquery()
     query = select(func.count()).select_from(runs).where(*of_flow, runs.c.state == RunState.FAILED, is_later)
     failures: int = tx.connection.execute(query).scalar_one()
-    return float(min(LONGEST, AGAIN * 2 ** max(0, min(failures, 20) - 1)))
+    return float(min(MAX_RETRY_SECONDS, RETRY_SECONDS * 2 ** max(0, min(failures, 20) - 1)))
 
 
 def _retry_freshness_targets(tx: Transaction, flow: str) -> None:
@@ -141,9 +141,11 @@ def set_freshness_deadline(tx: Transaction, flow: str, at: float) -> None:
 
 
 def set_freshness_lead(tx: Transaction, flow: str, seconds: float) -> None:
-    """Make the flow's freshness triggers due earlier by `EARLY` times the duration, at most by half the target lag."""
+    """Make the flow's freshness triggers due earlier by `LEAD_FACTOR` times the duration, at most by half the target
+    lag.
+    """
     trigger_ids = _list_freshness_triggers(tx, flow)
-    lead = case((triggers.c.age / 2 < EARLY * seconds, triggers.c.age / 2), else_=literal(EARLY * seconds))
+    lead = case((triggers.c.age / 2 < LEAD_FACTOR * seconds, triggers.c.age / 2), else_=literal(LEAD_FACTOR * seconds))
     if trigger_ids:
         tx.connection.execute(update(triggers).where(triggers.c.id.in_(trigger_ids)).values(lead=lead))
 
@@ -229,7 +231,7 @@ def ensure_pending_run(tx: Transaction, flow: str, *, due: float | None = None, 
     pending = tx.connection.execute(query.with_for_update()).one_or_none()
     if pending is None:
         return _create_run(tx, flow, due, not_before)
-    changes: Json = {"asked": tx.now} | ({} if due is None else {"due": due})
+    changes: Json = {"requested": tx.now} | ({} if due is None else {"due": due})
     if pending.attempt == 0:
         changes |= {"state": RunState.READY, "not_before": None}
     tx.connection.execute(update(runs).where(runs.c.id == pending.id).values(changes))
@@ -265,12 +267,12 @@ def _build_leaf_values(root: int, path: Sequence[int], leaf: Leaf) -> Json:
     values: Json = {"root": root, "path": list(path), "spec": to_json(leaf)}
     match leaf:
         case DataTrigger():
-            limits = {"least_rows": leaf.rows, "least_bytes": leaf.bytes, "age": leaf.age}
+            limits = {"min_rows": leaf.rows, "min_bytes": leaf.bytes, "age": leaf.age}
             return values | {"channel": leaf.channel} | limits
         case LagTrigger():
             return values | {"channel": leaf.channel, "age": leaf.seconds}
         case RunTrigger():
-            return values | {"flow": leaf.flow, "reached": leaf.reached}
+            return values | {"flow": leaf.flow, "milestone": leaf.milestone}
         case IntervalTrigger() | CronTrigger():
             return values
 
@@ -297,7 +299,7 @@ def list_runnable_flows(connection: Connection, now: float, limit: int) -> Itera
     """Runs of flows that a server may claim: the workflow is not paused, and no run of the same flow is active."""
     other = runs.alias()
     has_active_run = exists().where(
-        other.c.subject == runs.c.subject, other.c.kind == RunKind.FLOW, other.c.state.in_(UNDER_WAY)
+        other.c.subject == runs.c.subject, other.c.kind == RunKind.FLOW, other.c.state.in_(ACTIVE_STATES)
     )
     query = (
         select(runs, workflows.c.priority)

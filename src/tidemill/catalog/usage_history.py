@@ -18,15 +18,15 @@ _ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
 Conditions = Sequence[ColumnElement[bool]]
 
 
-def read_usage(connection: Connection, wanted: UsagePeriod) -> list[UsageRecord]:
+def read_usage(connection: Connection, period: UsagePeriod) -> list[UsageRecord]:
     """All actions submitted and all tasks refreshed within a period that have not expired."""
-    submitted = list_submitted_actions(connection, (*_match_period(submissions.c.at, wanted), *_match_names(wanted)))
-    return [*submitted, *_list_matching_refreshes(connection, wanted)]
+    submitted = list_submitted_actions(connection, (*_match_period(submissions.c.at, period), *_match_names(period)))
+    return [*submitted, *_list_matching_refreshes(connection, period)]
 
 
-def list_submitted_actions(connection: Connection, of: Conditions) -> Iterator[UsageRecord]:
+def list_submitted_actions(connection: Connection, conditions: Conditions) -> Iterator[UsageRecord]:
     """The actions of submissions that meet the conditions."""
-    rows: Iterable[AnyRow] = connection.execute(_ACTIONS.where(*of))
+    rows: Iterable[AnyRow] = connection.execute(_ACTIONS.where(*conditions))
     return (_to_past_action(row) for row in rows)
 
 
@@ -47,7 +47,7 @@ _ACTIONS = (
         submissions.c.workflow,
         actions.c.name,
         actions.c.verdict,
-        actions.c.saved,
+        actions.c.saved_seconds,
         actions.c.run_id,
         runs.c.state,
         runs.c.started,
@@ -64,7 +64,7 @@ _ACTIONS = (
 def _to_past_action(row: AnyRow) -> UsageRecord:
     state = None if row.state is None else RunState(row.state)
     fields = (row.at, row.user, row.workflow, row.name, row.id, row.verdict, row.run_id, state)
-    return UsageRecord(*fields, _compute_seconds(row), row.saved, row.bytes)
+    return UsageRecord(*fields, _compute_seconds(row), row.saved_seconds, row.bytes)
 
 
 def _compute_seconds(row: AnyRow) -> float:
@@ -79,9 +79,9 @@ def _list_matching_refreshes(connection: Connection, period: UsagePeriod) -> Ite
             yield record
 
 
-def list_refreshed_tasks(connection: Connection, of: Conditions) -> Iterator[UsageRecord]:
+def list_refreshed_tasks(connection: Connection, filters: Conditions) -> Iterator[UsageRecord]:
     """The tasks of ended runs of flows that meet the conditions."""
-    conditions = (runs.c.kind == RunKind.FLOW, runs.c.state.in_(_ENDED), runs.c.started.is_not(None), *of)
+    conditions = (runs.c.kind == RunKind.FLOW, runs.c.state.in_(_ENDED), runs.c.started.is_not(None), *filters)
     written_bytes = _sum_written_bytes(connection, conditions)
     for row in connection.execute(_FLOWS.where(*conditions)):
         yield from _to_past_tasks(row, written_bytes)

@@ -70,39 +70,45 @@ class SqlCatalog(SqlCatalogReader):
         )
 
     def claim_run(
-        self, run: int, demand: ClaimRequest, *, owner: str, lease: float, fence: int | None = None
+        self, run: int, request: ClaimRequest, *, owner: str, lease: float, fencing_token: int | None = None
     ) -> RunClaim:
-        return self.run_transaction(lambda tx: claims.claim_run(tx, run, demand, owner=owner, lease=lease, fence=fence))
-
-    def claim_new_run(self, kind: RunKind, subject: str, demand: ClaimRequest, *, owner: str, lease: float) -> RunClaim:
         return self.run_transaction(
-            lambda tx: claims.claim_new_run(tx, kind, subject, demand, owner=owner, lease=lease)
+            lambda tx: claims.claim_run(tx, run, request, owner=owner, lease=lease, fencing_token=fencing_token)
         )
 
-    def renew_lease(self, run: int, fence: int, *, lease: float) -> None:
-        self.run_transaction(lambda tx: runs.renew_lease(tx, run, fence, lease=lease))
+    def claim_new_run(
+        self, kind: RunKind, subject: str, request: ClaimRequest, *, owner: str, lease: float
+    ) -> RunClaim:
+        return self.run_transaction(
+            lambda tx: claims.claim_new_run(tx, kind, subject, request, owner=owner, lease=lease)
+        )
+
+    def renew_lease(self, run: int, fencing_token: int, *, lease: float) -> None:
+        self.run_transaction(lambda tx: runs.renew_lease(tx, run, fencing_token, lease=lease))
 
     def commit_run(self, claim: RunClaim, outcome: RunOutcome) -> list[Block]:
         return self.run_transaction(lambda tx: commits.commit_run(tx, claim, outcome))
 
-    def commit_compaction(self, claim: RunClaim, made: Block, *, log: str = "", rewriting: Json | None = None) -> Block:
-        return self.run_transaction(lambda tx: commits.commit_compaction(tx, claim, made, log, rewriting))
+    def commit_compaction(
+        self, claim: RunClaim, compacted: Block, *, log: str = "", rewrite_cost: Json | None = None
+    ) -> Block:
+        return self.run_transaction(lambda tx: commits.commit_compaction(tx, claim, compacted, log, rewrite_cost))
 
-    def record_merge_costs(self, paid: Mapping[str, float]) -> None:
-        self.run_transaction(lambda tx: merge_costs.record_merge_costs(tx, paid, asked=True))
+    def record_merge_costs(self, seconds_by_channel: Mapping[str, float]) -> None:
+        self.run_transaction(lambda tx: merge_costs.record_merge_costs(tx, seconds_by_channel, is_interactive=True))
 
     def fail_run(
         self,
         run: int,
-        fence: int,
+        fencing_token: int,
         *,
         error: str,
         log: str = "",
         retry_in: float | None = None,
-        lost: bool = False,
+        is_lost: bool = False,
     ) -> Run:
         return self.run_transaction(
-            lambda tx: runs.fail_run(tx, run, fence, error=error, log=log, retry_in=retry_in, lost=lost)
+            lambda tx: runs.fail_run(tx, run, fencing_token, error=error, log=log, retry_in=retry_in, is_lost=is_lost)
         )
 
     def kill_run(self, run: int) -> Run:
@@ -127,14 +133,14 @@ class SqlCatalog(SqlCatalogReader):
     def acquire_run(self, run: int, *, owner: str, lease: float) -> Run:
         return self.run_transaction(lambda tx: claims.acquire_run(tx, run, owner=owner, lease=lease))
 
-    def mark_running(self, run: int, fence: int) -> None:
-        self.run_transaction(lambda tx: runs.mark_running(tx, run, fence))
+    def mark_running(self, run: int, fencing_token: int) -> None:
+        self.run_transaction(lambda tx: runs.mark_running(tx, run, fencing_token))
 
-    def release_run(self, run: int, fence: int, *, seconds: float) -> None:
-        self.run_transaction(lambda tx: runs.release_run(tx, run, fence, seconds=seconds))
+    def release_run(self, run: int, fencing_token: int, *, seconds: float) -> None:
+        self.run_transaction(lambda tx: runs.release_run(tx, run, fencing_token, seconds=seconds))
 
-    def override_settings(self, wanted: Mapping[str, Any]) -> None:
-        self.run_transaction(lambda tx: flow_facts.override_settings(tx, wanted))
+    def override_settings(self, overrides: Mapping[str, Any]) -> None:
+        self.run_transaction(lambda tx: flow_facts.override_settings(tx, overrides))
 
     def set_freshness_deadline(self, flow: str, at: float) -> None:
         self.run_transaction(lambda tx: triggers.set_freshness_deadline(tx, flow, at))
@@ -199,8 +205,8 @@ class SqlCatalog(SqlCatalogReader):
         block_ids = set(blocks)
         return self.run_transaction(lambda tx: garbage_collection.collect_blocks(tx, block_ids))
 
-    def pin_block(self, block: int, keeps: Collection[int]) -> None:
-        self.run_transaction(lambda tx: pins.pin_block(tx, block, keeps))
+    def pin_block(self, block: int, block_ids: Collection[int]) -> None:
+        self.run_transaction(lambda tx: pins.pin_block(tx, block, block_ids))
 
     def unpin_block(self, block: int) -> None:
         self.run_transaction(lambda tx: pins.unpin_block(tx, block))
@@ -220,7 +226,7 @@ class SqlCatalog(SqlCatalogReader):
     def expire_runs(self, subject: str, *, keep: int) -> RunExpiryCounts:
         """Expire runs in batches, each in a separate transaction."""
         expired = batch = self.run_transaction(lambda tx: run_expiry.expire_runs(tx, subject, keep))
-        while batch.runs == run_expiry.AT_ONCE:
+        while batch.runs == run_expiry.BATCH_SIZE:
             batch = self.run_transaction(lambda tx: run_expiry.expire_runs(tx, subject, keep))
             expired += batch
         return expired

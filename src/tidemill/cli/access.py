@@ -72,7 +72,7 @@ def token(
     except ValueError as error:
         raise BadInput(str(error)) from error
     with opened(ctx) as mill:
-        issued = _open_accounts(mill).issue_token(name, label=label, lasts=duration)
+        issued = _open_accounts(mill).issue_token(name, label=label, seconds=duration)
     show_answer(as_json, _serialize_token(issued.token) | {"text": issued.text}, issued.text)
 
 

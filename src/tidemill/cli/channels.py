@@ -55,7 +55,7 @@ def _find_channel_status(mill: Tidemill, name: str) -> ChannelStatus:
     """Return the status of a channel; one that is no longer declared has no consumers."""
     registered = mill.catalog.read_channel(name)
     declared = (c for c in read_status(mill.catalog).channels if c.registered.channel.name == name)
-    return next(declared, ChannelStatus(registered, list_reflected_versions(registered.head.reached), ()))
+    return next(declared, ChannelStatus(registered, list_reflected_versions(registered.head.provenance), ()))
 
 
 def _render_channel(value: ChannelStatus, compaction: str | None, now: float) -> RenderableType:
@@ -103,7 +103,7 @@ def trace(
     with opened(ctx) as mill:
         traced, now = mill.trace(block), mill.catalog.read_time()
     sources = [tables.render_blocks(f"derived from {_format_span(s)}", s.blocks, now) for s in traced.sources]
-    derived = tables.render_blocks("blocks derived from it", traced.made, now)
+    derived = tables.render_blocks("blocks derived from it", traced.derived, now)
     show_answer(as_json, serialization.serialize_trace(traced), _render_block(traced.block, now), *sources, derived)
 
 
@@ -121,7 +121,7 @@ def lineage(
 
 
 def _format_span(source: TraceSource) -> str:
-    suffix = ", some of it expired" if source.forgotten else ""
+    suffix = ", some of it expired" if source.expired else ""
     if source.since is None:
         return f"all of {source.channel} up to {source.upto}{suffix}"
     return f"changes of {source.channel} after {source.since} up to {source.upto}{suffix}"

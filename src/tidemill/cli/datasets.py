@@ -45,7 +45,7 @@ def storage(
     """
     amount = None if free is None else _parse_bytes(free)
     with opened(ctx) as mill:
-        service = mill.workshop
+        service = mill.oneshot_service
         if drop is not None:
             dropped = service.drop_dataset(drop)
             show_answer(as_json, {"dropped": dropped.identity}, f"{dropped.workflow}/{dropped.name} is dropped")
@@ -114,7 +114,7 @@ def _format_block(block: Block) -> str:
 
 def _pin_dataset(ctx: typer.Context, dataset: str, as_json: bool, *, pinned: bool) -> None:
     with opened(ctx) as mill:
-        record = mill.workshop.pin_dataset(dataset, pinned=pinned)
+        record = mill.oneshot_service.pin_dataset(dataset, pinned=pinned)
     state = "pinned: it is not evicted" if pinned else "no longer pinned"
     show_answer(as_json, serialization.serialize_dataset(record), f"{record.workflow}/{record.name} is {state}")
 
@@ -133,13 +133,13 @@ def _render_shares(report: StorageReport) -> RenderableType:
 
 def _build_share_row(share: StorageShare) -> list[object]:
     budget = share.budget
-    limits = [None, None] if budget is None else [format_size(budget.bytes), format_size(budget.byte_limit)]
-    return ["all" if share.workflow is None else share.workflow, format_size(share.held), *limits]
+    limits = [None, None] if budget is None else [format_size(budget.byte_budget), format_size(budget.byte_limit)]
+    return ["all" if share.workflow is None else share.workflow, format_size(share.used_bytes), *limits]
 
 
 def _render_retained(report: StorageReport, limit: int, now: float) -> Iterator[RenderableType]:
     headings = ("identity", "dataset", ">size", ">took", "used", "state", "retained because")
-    largest = sorted(report.kept, key=lambda k: -k.dataset.bytes)
+    largest = sorted(report.retained, key=lambda k: -k.dataset.bytes)
     yield build_table("retained", headings, (_build_retained_row(k, now) for k in largest[:limit]), empty="nothing")
     if rest := [k.dataset.bytes for k in largest[limit:]]:
         yield f"and {format_plural(len(rest), 'smaller one')} of {format_size(sum(rest))}; see them with --limit"
@@ -150,7 +150,7 @@ def _build_retained_row(retained: RetainedDataset, now: float) -> list[object]:
     return [
         *_build_name_cells(dataset),
         format_duration(0.0, dataset.seconds),
-        format_age(dataset.used, now),
+        format_age(dataset.used_at, now),
         dataset.state,
         retained.why,
     ]
@@ -161,13 +161,13 @@ def _build_name_cells(dataset: StoredDataset) -> list[object]:
 
 
 def _render_candidates(report: StorageReport, evicted: bool) -> RenderableType:
-    rows = ([*_build_name_cells(g.dataset), format_duration(0.0, g.seconds)] for g in report.going)
+    rows = ([*_build_name_cells(g.dataset), format_duration(0.0, g.seconds)] for g in report.evictions)
     title = "evicted" if evicted else "next eviction"
     return build_table(title, ("identity", "dataset", ">size", ">to recompute"), rows, empty=NONE)
 
 
 def _format_summary(report: StorageReport, evicted: bool) -> str:
-    if not report.going and report.shares.store.budget is None and not report.shares.workflows:
+    if not report.evictions and report.shares.store.budget is None and not report.shares.workflows:
         return "no budget is set: nothing is evicted without --free"
     verb = "were freed" if evicted else "would be freed"
     return (

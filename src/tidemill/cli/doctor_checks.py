@@ -125,7 +125,7 @@ def _check_store(mill: Tidemill) -> str:
 
 def _check_servers(mill: Tidemill) -> str:
     """Check the states that servers report; those without a recent heartbeat are ignored."""
-    alive = [s for s in mill.catalog.list_servers() if s.seen > mill.catalog.read_time() - _HEARTBEAT_TIMEOUT]
+    alive = [s for s in mill.catalog.list_servers() if s.last_heartbeat > mill.catalog.read_time() - _HEARTBEAT_TIMEOUT]
     recovering = [s.name for s in alive if s.state == RECOVERING]
     if recovering:
         raise EngineError(f"{', '.join(recovering)} lost Spark's session and is restarting it; see the server's log")

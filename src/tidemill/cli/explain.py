@@ -34,8 +34,8 @@ def explain(
     """
     with opened(ctx) as mill:
         if submission is not None:
-            action = mill.workshop.find_action(submission, name)
-            show_answer(as_json, serialization.serialize_submitted_action(action), action.why)
+            action = mill.oneshot_service.find_action(submission, name)
+            show_answer(as_json, serialization.serialize_submitted_action(action), action.reason)
             return
         explanation = mill.explain(name)
     show_answer(as_json, asdict(explanation), *_render_explanation(explanation))

@@ -11,22 +11,22 @@ NONE = "-"
 _STEPS = ((60.0, 1.0, "s"), (3600.0, 60.0, "min"), (48 * 3600.0, 3600.0, "h"), (60 * 86400.0, 86400.0, "days"))
 
 
-def format_age(moment: float | None, now: float) -> str:
+def format_age(time: float | None, now: float) -> str:
     """Format how long ago a time was; long ago, its date.
 
     >>> format_age(0, 0.5), format_age(0, 200), format_age(100, 40), format_age(0, 90 * 86400)
     ('just now', '3 min ago', 'in 1 min', '1970-01-01')
     """
-    if moment is None:
+    if time is None:
         return NONE
-    distance = abs(now - moment)
+    distance = abs(now - time)
     if distance < 1:
         return "just now"
     for limit, unit, name in _STEPS:
         if distance < limit:
             span = f"{int(distance / unit)} {name}"
-            return f"{span} ago" if moment < now else f"in {span}"
-    return f"{dt.datetime.fromtimestamp(moment, dt.UTC):%Y-%m-%d}"
+            return f"{span} ago" if time < now else f"in {span}"
+    return f"{dt.datetime.fromtimestamp(time, dt.UTC):%Y-%m-%d}"
 
 
 def format_duration(started: float | None, finished: float | None) -> str:

@@ -36,7 +36,7 @@ def history(
     with opened(ctx) as mill:
         now = mill.catalog.read_time()
         period = UsagePeriod(parse_moment(since, now), parse_moment(until, now), user, workflow, task)
-        figures = mill.workshop.compute_usage(period, by, per)
+        figures = mill.oneshot_service.compute_usage(period, by, per)
     headings = ("from", *([] if per is None else [str(per)]), *COUNTS)
     table = build_table("", headings, (_build_row(f) for f in figures), empty="no usage")
     show_answer(as_json, serialization.serialize_usage_history(figures, by, per), table)
@@ -46,5 +46,5 @@ def _build_row(value: UsageFigures) -> list[object]:
     counts = map(format_count, (value.submissions, value.actions, value.computed))
     runs = map(format_count, (value.refreshes, value.failed))
     spent = [format_duration(0.0, value.seconds), format_duration(0.0, value.saved)]
-    cells = [format_iso(value.begin), *([] if value.of is None else [value.of])]
+    cells = [format_iso(value.begin), *([] if value.group is None else [value.group])]
     return [*cells, *counts, f"{value.hits} ({value.hit_rate:.0%})", *runs, *spent, format_size(value.bytes)]

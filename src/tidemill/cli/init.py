@@ -9,14 +9,14 @@ from typing import Annotated
 
 import typer
 
-from tidemill.app.settings import FILE
+from tidemill.app.settings import SETTINGS_FILE
 from tidemill.cli.options import AsJson
 from tidemill.cli.output import show_answer
 from tidemill.errors import ConfigError
 
 # Maps each file's name in the project to its name in this package: git would apply a .gitignore here.
 STARTER: Mapping[str, str] = {
-    FILE: FILE,
+    SETTINGS_FILE: SETTINGS_FILE,
     "workflow.py": "workflow.py",
     "orders.csv": "orders.csv",
     ".gitignore": "gitignore",

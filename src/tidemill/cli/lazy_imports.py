@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
     from tidemill.catalog import SqlCatalog
     from tidemill.catalog.access import AccountCatalog
-    from tidemill.demo.story import DemoReport, Tell
+    from tidemill.demo.story import DemoReport, ProgressReporter
     from tidemill.server.http_server import HttpListener
 
 
@@ -49,10 +49,10 @@ def find_java_problem() -> str | None:
     return find_java_problem()
 
 
-def run_demo(directory: Path, *, batches: int, size: int, tell: Tell) -> DemoReport:
+def run_demo(directory: Path, *, batches: int, size: int, tell: ProgressReporter) -> DemoReport:
     from tidemill.demo.story import run_demo  # noqa: PLC0415
 
-    return run_demo(directory, batches=batches, size=size, tell=tell)
+    return run_demo(directory, batches=batches, size=size, on_progress=tell)
 
 
 @contextmanager

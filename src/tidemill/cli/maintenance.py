@@ -15,8 +15,8 @@ from tidemill.cli.lazy_imports import load_tidemill_class
 from tidemill.cli.options import AsJson, opened, start_of
 from tidemill.cli.output import build_table, show_answer
 from tidemill.model.block import Block
-from tidemill.model.run import UNDER_WAY, RunKind
-from tidemill.runtime.maintenance.service import PAUSED, WISH, is_paused
+from tidemill.model.run import ACTIVE_STATES, RunKind
+from tidemill.runtime.maintenance.service import OVERRIDE, PAUSED, is_paused
 from tidemill.runtime.maintenance.vacuum import ScanResult
 
 if TYPE_CHECKING:
@@ -126,10 +126,10 @@ def upkeep(
         raise typer.BadParameter("use --pause or --resume, not both")
     with opened(ctx) as mill:
         if pause or resume:
-            mill.catalog.override_settings({WISH: PAUSED if pause else None})
+            mill.catalog.override_settings({OVERRIDE: PAUSED if pause else None})
         paused, automatic = is_paused(mill.catalog), mill.settings.upkeep.automatic
         running = [
-            r for state in UNDER_WAY for r in mill.catalog.list_runs(state=state) if r.kind is RunKind.COMPACTION
+            r for state in ACTIVE_STATES for r in mill.catalog.list_runs(state=state) if r.kind is RunKind.COMPACTION
         ]
         compactions = {name: mill.compaction(name) for name in _list_written_channels(mill)}
         now = mill.catalog.read_time()

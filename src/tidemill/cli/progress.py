@@ -8,7 +8,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-PATIENCE = 1.0
+SHOW_AFTER = 1.0
 """Seconds after which the bar is shown."""
 
 
@@ -18,7 +18,7 @@ class ProgressBar:
     A timer shows it, and not the next call: a task that takes an hour reports only its beginning.
     """
 
-    def __init__(self, console: Console, patience: float = PATIENCE) -> None:
+    def __init__(self, console: Console, show_after: float = SHOW_AFTER) -> None:
         self.shown = threading.Event()
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
@@ -31,10 +31,10 @@ class ProgressBar:
             redirect_stderr=False,
         )
         self._task = self._progress.add_task("", total=1.0)
-        self._timer = threading.Timer(patience, self._show_bar) if console.is_terminal else None
+        self._timer = threading.Timer(show_after, self._show_bar) if console.is_terminal else None
 
-    def __call__(self, what: str, fraction: float) -> None:
-        self._progress.update(self._task, description=what, completed=fraction)
+    def __call__(self, description: str, fraction: float) -> None:
+        self._progress.update(self._task, description=description, completed=fraction)
 
     def __enter__(self) -> ProgressBar:
         if self._timer is not None:

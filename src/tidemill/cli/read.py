@@ -18,7 +18,7 @@ from tidemill.encoding.values import format_csv_line, is_number, to_json, to_tex
 from tidemill.model.codec import Json
 from tidemill.model.schema import Field, Schema
 
-SCREENFUL = 20
+DEFAULT_ROWS = 20
 """Default number of rows that a table shows."""
 
 
@@ -50,14 +50,14 @@ def read(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", min=0, help=f"Maximum number of rows; default: all, or {SCREENFUL} in a table."),
+        typer.Option("--limit", min=0, help=f"Maximum number of rows; default: all, or {DEFAULT_ROWS} in a table."),
     ] = None,
     format: Annotated[OutputFormat, typer.Option("--format", help="The output format.")] = OutputFormat.TABLE,
     as_json: AsJson = False,
 ) -> None:
     """Print the content of a channel, now or as of a sequence number or a time. The rows are in no order."""
     output_format = OutputFormat.JSON if as_json else format
-    row_limit = SCREENFUL if limit is None and output_format is OutputFormat.TABLE else limit
+    row_limit = DEFAULT_ROWS if limit is None and output_format is OutputFormat.TABLE else limit
     with opened(ctx) as mill:
         # One row more than requested shows whether there are others.
         rows = mill.rows(channel, as_of, None if row_limit is None else row_limit + 1)

@@ -54,11 +54,11 @@ def run(
         return
     choices: dict[str, RefreshChoice] = {}
     with opened(ctx) as mill, _add_log_hint(mill, flow), ProgressBar(build_console(sys.stderr)) as bar:
-        finished, blocks = mill.run(flow, bar, variant=variant, tell=choices.update)
+        finished, blocks = mill.run(flow, bar, variant=variant, on_choice=choices.update)
     document = {
         "run": serialization.serialize_run(finished),
         "blocks": [serialization.serialize_block(b) for b in blocks],
-        "choices": {name: {"variant": c.way, "why": c.why} for name, c in choices.items()},
+        "choices": {name: {"variant": c.mode, "why": c.reason} for name, c in choices.items()},
     }
     summary = f"run {finished.id} of {flow} {finished.state} in {tables.format_run_duration(finished)}"
     show_answer(as_json, document, _render_outputs(blocks), *([_render_choices(choices)] if choices else []), summary)
@@ -81,7 +81,7 @@ def _render_outputs(blocks: list[Block]) -> RenderableType:
 
 
 def _render_choices(choices: Mapping[str, RefreshChoice]) -> RenderableType:
-    return build_table("", ("table", "variant", "why"), ([name, c.way, c.why] for name, c in choices.items()))
+    return build_table("", ("table", "variant", "why"), ([name, c.mode, c.reason] for name, c in choices.items()))
 
 
 @contextmanager

@@ -94,7 +94,8 @@ def servers(ctx: typer.Context, as_json: AsJson = False) -> None:
     with opened(ctx) as mill:
         server_list, now = mill.catalog.list_servers(), mill.catalog.read_time()
     rows = (
-        [s.name, s.role, "leader" if s.leader else "", s.state, s.tracks, format_age(s.seen, now)] for s in server_list
+        [s.name, s.role, "leader" if s.leader else "", s.state, s.tracks, format_age(s.last_heartbeat, now)]
+        for s in server_list
     )
     shown = build_table("", ("server", "role", "", "state", ">tracks", "seen"), rows, empty="no servers")
     show_answer(as_json, {"servers": [serialization.serialize_server(s) for s in server_list]}, shown)
@@ -154,7 +155,7 @@ def register_workflow(
         raise BadInput(f"{document} is not JSON: {error}") from error
     with opened(ctx) as mill:
         steps = mill.register(data)
-    rows = ([s.action, s.what, s.name, s.detail] for s in steps)
+    rows = ([s.action, s.noun, s.name, s.detail] for s in steps)
     shown = build_table("", ("", "", "name", "detail"), rows, empty="nothing changed")
     show_answer(as_json, {"steps": [serialization.serialize_step(s) for s in steps]}, shown)
 

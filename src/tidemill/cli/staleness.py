@@ -42,13 +42,13 @@ def staleness(
 
 
 def _show_sizing(sizing: TrackSizing, plot: Path | None, as_json: bool) -> None:
-    request, document = sizing.described, sizing.to_json()
+    request, document = sizing.workload_file, sizing.to_json()
     if plot is not None:
         points = [(float(tracks), lateness) for tracks, lateness in sizing.lateness.items()]
-        _draw_chart(plot, "Lateness by tracks", "tracks", {request.way.policy: points})
+        _draw_chart(plot, "Lateness by tracks", "tracks", {request.config.policy: points})
     summary = build_fields(
         [
-            ("policy", f"{request.way.policy} on {request.workload.tracks} tracks, {request.way.placement}"),
+            ("policy", f"{request.config.policy} on {request.workload.tracks} tracks, {request.config.placement}"),
             ("load", f"{request.workload.load:.0%} if nothing is ever late"),
             ("busy", f"{sizing.busy_share:.0%} of the tracks' time"),
         ]

@@ -26,7 +26,7 @@ def status(ctx: typer.Context, every: Every = False, as_json: AsJson = False) ->
         project, now = standing.read_status(mill.catalog), mill.catalog.read_time()
     visible = project if every else standing.hide_state_channels(project)
     active = tables.render_runs("active runs", visible.active, now)
-    targets = [tables.render_targets(visible.channels)] if any(c.kept for c in visible.channels) else []
+    targets = [tables.render_targets(visible.channels)] if any(c.target_status for c in visible.channels) else []
     shown = (tables.render_channels(visible.channels, now), *targets, tables.render_flows(visible.flows, now), active)
     show_answer(as_json, serialization.serialize_status(visible), *shown)
 

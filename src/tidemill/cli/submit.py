@@ -34,10 +34,10 @@ def submit(
 ) -> None:
     """Submit a one-shot workflow. Results of earlier computations are reused; servers run the rest, or --watch does."""
     with opened(ctx) as mill:
-        submission = mill.workshop.submit_workflow(_read_text(workflow), getpass.getuser())
+        submission = mill.oneshot_service.submit_workflow(_read_text(workflow), getpass.getuser())
         if watch:
             with ProgressBar(build_console(sys.stderr)) as bar:
-                submission = mill.workshop.complete_submission(
+                submission = mill.oneshot_service.complete_submission(
                     submission.id, lambda s: bar(s.workflow, _compute_progress(s))
                 )
     show_answer(
@@ -74,7 +74,7 @@ def submissions(
 ) -> None:
     """List submissions of one-shot workflows, the newest first; or show one of them."""
     with opened(ctx) as mill:
-        catalog = mill.workshop.ledger
+        catalog = mill.oneshot_service.dataset_catalog
         if number is not None:
             submission = catalog.read_submission(number)
             show_answer(

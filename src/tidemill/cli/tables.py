@@ -49,7 +49,7 @@ def style_state(value: ChangeKind | RunState | BlockState) -> Text:
 
 
 def render_steps(values: Iterable[RegistrationChange]) -> RenderableType:
-    rows = ([style_state(s.action), s.what, s.name, s.detail] for s in values)
+    rows = ([style_state(s.action), s.noun, s.name, s.detail] for s in values)
     return build_table("", ("", "what", "name", "detail"), rows, empty="nothing to change")
 
 
@@ -82,7 +82,7 @@ def _build_channel_row(value: ChannelStatus, now: float) -> list[object]:
         format_count(registered.blocks),
         format_count(registered.rows),
         format_size(registered.bytes),
-        [format_reflected_versions(r, now) for r in value.reflects] + _format_watermark(value.edge, now),
+        [format_reflected_versions(r, now) for r in value.reflects] + _format_watermark(value.watermark, now),
         [format_consumer(c) for c in value.consumers],
     ]
 
@@ -92,12 +92,17 @@ def _format_watermark(watermark: Version | None, now: float) -> list[str]:
 
 
 def render_targets(values: Iterable[ChannelStatus]) -> RenderableType:
-    rows = (row for c in values if c.kept is not None for row in _build_target_rows(c.registered.channel, c.kept))
+    rows = (
+        row
+        for c in values
+        if c.target_status is not None
+        for row in _build_target_rows(c.registered.channel, c.target_status)
+    )
     return build_table("freshness targets", ("channel", "of", ">is", ">target", "met"), rows, empty="none")
 
 
 def _build_target_rows(channel: Channel, status: TargetStatus) -> Iterable[list[object]]:
-    for pathway, staleness in sorted(status.stale.items()):
+    for pathway, staleness in sorted(status.staleness.items()):
         bound = status.bounds.get(pathway)
         verdict = NONE if bound is None else _format_verdict(staleness <= bound, "late")
         yield [
@@ -107,8 +112,8 @@ def _build_target_rows(channel: Channel, status: TargetStatus) -> Iterable[list[
             _format_seconds(bound),
             verdict,
         ]
-    if status.consistency is not None and status.apart is not None:
-        inconsistency, bound = max(0.0, status.apart), status.consistency
+    if status.consistency is not None and status.inconsistency is not None:
+        inconsistency, bound = max(0.0, status.inconsistency), status.consistency
         target = _format_seconds(bound) if bound else "strict"
         yield [
             channel.name,
@@ -117,7 +122,7 @@ def _build_target_rows(channel: Channel, status: TargetStatus) -> Iterable[list[
             target,
             _format_verdict(not status.is_inconsistent, "missed"),
         ]
-    if not status.stale:
+    if not status.staleness:
         yield [channel.name, "staleness", "never written", NONE, NONE]
 
 
@@ -139,20 +144,21 @@ def format_consumer(value: ChannelConsumer) -> str:
     return f"{name} ({', '.join(value.modes)}): {behind}"
 
 
-def render_staleness(found: StalenessHistory, since: float, now: float) -> RenderableType:
+def render_staleness(history: StalenessHistory, since: float, now: float) -> RenderableType:
     worst = {
         c.table: max(value for _, value in c.points)
-        for c in compute_curves(found, StalenessMeasure.STALENESS, since, now)
+        for c in compute_curves(history, StalenessMeasure.STALENESS, since, now)
     }
     rows = (
-        [name, *_format_measures(found, name, now), _format_seconds(worst.get(name))] for name in sorted(found.reaches)
+        [name, *_format_measures(history, name, now), _format_seconds(worst.get(name))]
+        for name in sorted(history.provenance)
     )
     return build_table("staleness", ("table", ">staleness", ">age", ">recent worst"), rows, empty="no table yet")
 
 
-def format_weighted_staleness(found: StalenessHistory, since: float, now: float) -> str:
+def format_weighted_staleness(history: StalenessHistory, since: float, now: float) -> str:
     """Format the staleness of all tables, weighted by priority: now, and on average over time."""
-    summed = sum_curves(compute_curves(found, StalenessMeasure.STALENESS, since, now), found.weights)
+    summed = sum_curves(compute_curves(history, StalenessMeasure.STALENESS, since, now), history.weights)
     if not summed.points:
         return "all tables by priority: nothing yet"
     latest, mean = summed.points[-1][1], summed.integral / (now - since)
@@ -192,7 +198,7 @@ def render_flows(values: Iterable[FlowStatus], now: float) -> RenderableType:
 
 def _build_flow_row(value: FlowStatus, now: float) -> list[object]:
     last = value.last
-    pending = f"pending on {', '.join(value.waiting)}" if value.waiting else "none"
+    pending = f"pending on {', '.join(value.pending_channels)}" if value.pending_channels else "none"
     run = (
         [NONE, "never run", NONE, NONE]
         if last is None

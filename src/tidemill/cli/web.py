@@ -35,7 +35,7 @@ def build_viewer(access: AccessControl, request: Request) -> Viewer:
 
     return Viewer(
         caller.name,
-        acts=caller.role.covers_role(UserRole.OPERATOR),
-        permit=check_permission,
-        recorded=partial(audit_action, access.accounts, caller),
+        can_act_somewhere=caller.role.covers_role(UserRole.OPERATOR),
+        check_permission=check_permission,
+        record_action=partial(audit_action, access.accounts, caller),
     )

@@ -17,7 +17,7 @@ from tidemill.demo.recompute import compute_unique_articles
 DETECT_EVERY = 3
 """Template detection runs at every third batch; the batches between use older templates."""
 
-Tell = Callable[[str], None]
+ProgressReporter = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -32,64 +32,70 @@ class DemoReport:
     equal_to_recompute: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def record_time(self, what: str, since: float) -> None:
-        self.seconds[what] = round(self.seconds.get(what, 0.0) + time.monotonic() - since, 3)
+    def record_time(self, phase: str, since: float) -> None:
+        self.seconds[phase] = round(self.seconds.get(phase, 0.0) + time.monotonic() - since, 3)
 
 
-def run_in_project(mill: Tidemill, scratch: Path, *, count: int, size: int, tell: Tell) -> DemoReport:
+def run_in_project(
+    mill: Tidemill, scratch: Path, *, count: int, size: int, on_progress: ProgressReporter
+) -> DemoReport:
     """Run the demonstration on an open, empty project."""
     report = DemoReport()
     started = time.monotonic()
     mill.apply()
-    _start_engine(mill, report, tell)
+    _start_engine(mill, report, on_progress)
     for number, batch in enumerate(generate_batches(count, size)):
-        _insert_batch(mill, write_articles(batch, scratch / f"batch{number}.jsonl"), number, len(batch), report, tell)
+        _insert_batch(
+            mill, write_articles(batch, scratch / f"batch{number}.jsonl"), number, len(batch), report, on_progress
+        )
         if number % DETECT_EVERY == 0:
-            _run_flow(mill, "templates", report, tell)
-        _run_flow(mill, "pipeline", report, tell)
+            _run_flow(mill, "templates", report, on_progress)
+        _run_flow(mill, "pipeline", report, on_progress)
     report.batches = count
-    _verify_result(mill, report, tell)
+    _verify_result(mill, report, on_progress)
     report.record_time("total", started)
     return report
 
 
-def _start_engine(mill: Tidemill, report: DemoReport, tell: Tell) -> None:
+def _start_engine(mill: Tidemill, report: DemoReport, on_progress: ProgressReporter) -> None:
     started = time.monotonic()
     mill.engine.start()
     report.record_time("start", started)
-    tell(f"Spark started in {report.seconds['start']:.1f} s")
+    on_progress(f"Spark started in {report.seconds['start']:.1f} s")
 
 
-def _insert_batch(mill: Tidemill, path: Path, number: int, size: int, report: DemoReport, tell: Tell) -> None:
+def _insert_batch(
+    mill: Tidemill, path: Path, number: int, size: int, report: DemoReport, on_progress: ProgressReporter
+) -> None:
     started = time.monotonic()
     mill.insert("articles", path, key=f"batch-{number}")
     report.articles += size
     report.record_time("insert", started)
-    tell(f"batch {number}: {size} articles arrived")
+    on_progress(f"batch {number}: {size} articles arrived")
 
 
-def _run_flow(mill: Tidemill, flow: str, report: DemoReport, tell: Tell) -> None:
+def _run_flow(mill: Tidemill, flow: str, report: DemoReport, on_progress: ProgressReporter) -> None:
     started = time.monotonic()
     _, blocks = mill.run(flow)
     report.runs += 1
     report.record_time(flow, started)
     rows = ", ".join(f"{b.channel} {b.kind} of {b.rows}" for b in blocks)
-    tell(f"  {flow}: {rows} rows, {time.monotonic() - started:.2f} s")
+    on_progress(f"  {flow}: {rows} rows, {time.monotonic() - started:.2f} s")
 
 
-def _verify_result(mill: Tidemill, report: DemoReport, tell: Tell) -> None:
+def _verify_result(mill: Tidemill, report: DemoReport, on_progress: ProgressReporter) -> None:
     started = time.monotonic()
     actual = Counter((r["url"], r["digest"]) for r in mill.rows("unique_articles"))
-    reached = mill.catalog.read_channel("tagged").head.reached
+    reached = mill.catalog.read_channel("tagged").head.provenance
     report.unique = actual.total()
     report.template_versions = len(reached[("articles", "templates")])
     report.equal_to_recompute = actual == compute_unique_articles(mill)
     report.record_time("proof", started)
-    tell("recomputed from scratch with the templates that each block's provenance names")
+    on_progress("recomputed from scratch with the templates that each block's provenance names")
 
 
-def run_demo(directory: Path, *, batches: int, size: int, tell: Tell) -> DemoReport:
+def run_demo(directory: Path, *, batches: int, size: int, on_progress: ProgressReporter) -> DemoReport:
     """Run the demonstration in a directory without a project."""
     project = load_project(Path(__file__).parent, ["workflow.py"])
     with Tidemill(directory, Settings(), project) as mill:
-        return run_in_project(mill, directory, count=batches, size=size, tell=tell)
+        return run_in_project(mill, directory, count=batches, size=size, on_progress=on_progress)

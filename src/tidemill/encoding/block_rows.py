@@ -21,7 +21,7 @@ from tidemill.model.block import Block, BlockKind
 from tidemill.model.change import DELETED
 from tidemill.model.schema import Field, Schema
 
-AT_ONCE = 1000
+CHUNK_ROWS = 1000
 """The greatest number of rows in one chunk."""
 
 _CONDITION = re.compile(r"(\w+) *(=|!=|<=|>=|<|>) *(.*)", re.ASCII | re.DOTALL)
@@ -40,7 +40,7 @@ class RowCondition:
     """A comparison of a column with a value. It is false for NULL."""
 
     column: str
-    compares: str
+    operator: str
     value: str
 
     @classmethod
@@ -59,7 +59,7 @@ class RowCondition:
         column = batch.column(self.column)
         try:
             value = pa.scalar(self.value).cast(column.type)
-            return _COMPARE[self.compares](column, value).fill_null(False)
+            return _COMPARE[self.operator](column, value).fill_null(False)
         except pa.ArrowException as error:
             raise BadInput(
                 f"column {self.column!r} is {column.type} and cannot be compared with {self.value!r}"
@@ -71,15 +71,15 @@ class RowSelection:
     """The selected columns and rows; by default all. Deletions are always included."""
 
     columns: tuple[str, ...] = ()
-    where: tuple[RowCondition, ...] = ()
+    conditions: tuple[RowCondition, ...] = ()
 
     @classmethod
-    def from_texts(cls, columns: str | None, where: Iterable[str]) -> RowSelection:
+    def from_texts(cls, columns: str | None, conditions: Iterable[str]) -> RowSelection:
         names = tuple(name.strip() for name in columns.split(",")) if columns else ()
-        return cls(names, tuple(RowCondition.from_text(text) for text in where))
+        return cls(names, tuple(RowCondition.from_text(text) for text in conditions))
 
     def check_columns(self, channel: str, schema: Schema) -> None:
-        for name in (*self.columns, *(c.column for c in self.where)):
+        for name in (*self.columns, *(c.column for c in self.conditions)):
             if name not in schema:
                 raise BadInput(f"channel {channel} has no column {name!r}; it has {', '.join(schema.names)}")
 
@@ -89,7 +89,7 @@ class RowSelection:
         return [f for f in physical if f.name in names or f.name not in content]
 
     def filter_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        masks = [condition.compute_mask(batch) for condition in self.where]
+        masks = [condition.compute_mask(batch) for condition in self.conditions]
         if not masks:
             return batch
         mask = masks[0]
@@ -139,7 +139,7 @@ def _read_lines(
 ) -> Iterator[tuple[str, ...]]:
     for file in block.files:
         with open(file.path) as source:
-            for batch in pq.ParquetFile(source).iter_batches(AT_ONCE):
+            for batch in pq.ParquetFile(source).iter_batches(CHUNK_ROWS):
                 lines = tuple(_format_line(row, fields) for row in selection.filter_rows(batch).to_pylist())
                 if lines:
                     yield lines

@@ -8,7 +8,7 @@ from io import BufferedReader, RawIOBase
 import pyarrow as pa
 import pyarrow.csv as pc
 
-BLOCK = 4 << 20
+BLOCK_BYTES = 4 << 20
 """The greatest length of a row. Arrow reads about thirty blocks ahead, so that this also bounds memory."""
 
 _SENTINEL = "\0end of file\0"
@@ -44,7 +44,7 @@ class CsvRowReader:
     def _build_options(self) -> dict[str, object]:
         names = [str(i) for i in range(self._width)]
         return {
-            "read_options": pc.ReadOptions(column_names=names, block_size=BLOCK, use_threads=False),
+            "read_options": pc.ReadOptions(column_names=names, block_size=BLOCK_BYTES, use_threads=False),
             "parse_options": pc.ParseOptions(newlines_in_values=True, ignore_empty_lines=self._width > 1),
             "convert_options": pc.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.binary()),

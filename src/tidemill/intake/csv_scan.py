@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from io import BufferedReader
 
 from tidemill.errors import BadInput
-from tidemill.intake.csv_rows import BLOCK
+from tidemill.intake.csv_rows import BLOCK_BYTES
 from tidemill.intake.input_file import InputFile
 
 
@@ -40,7 +40,7 @@ def _find_first_error(source: InputFile, stream: BufferedReader, width: int) -> 
 
 @contextmanager
 def _allow_long_fields() -> Iterator[None]:
-    old_limit = csv.field_size_limit(BLOCK)
+    old_limit = csv.field_size_limit(BLOCK_BYTES)
     try:
         yield
     finally:

@@ -39,14 +39,14 @@ class DeltaLayout:
         """Whether the column's value is ignored in deletions."""
         return isinstance(self.updates, Upsert | Increment) and field.name not in self.updates.key
 
-    def check_names(self, source: InputFile, found: Sequence[str]) -> None:
-        duplicates = [name for name, count in Counter(found).items() if count > 1]
-        missing = [name for name in self.schema.names if name not in found and name not in self.defaults]
-        extra = [name for name in found if name not in self.schema]
+    def check_names(self, source: InputFile, names: Sequence[str]) -> None:
+        duplicates = [name for name, count in Counter(names).items() if count > 1]
+        missing = [name for name in self.schema.names if name not in names and name not in self.defaults]
+        extra = [name for name in names if name not in self.schema]
         if duplicates:
             raise source.build_error(f"column {duplicates[0]!r} occurs twice; name each column once")
         if missing:
-            raise source.build_error(f"{_format_columns(missing)} missing; it has {', '.join(found)}")
+            raise source.build_error(f"{_format_columns(missing)} missing; it has {', '.join(names)}")
         if extra:
             raise source.build_error(f"{_format_columns(extra)} unknown; expected {', '.join(self.schema.names)}")
 

@@ -112,12 +112,12 @@ class InputFile:
     def build_row_error(self, row: int, problem: str) -> BadInput:
         return self.build_error(f"row {row} {problem}")
 
-    def build_cell_error(self, row: int, field: Field, why: str = "") -> BadInput:
+    def build_cell_error(self, row: int, field: Field, reason: str = "") -> BadInput:
         """An error about one value. It gives the position of the value, never the value itself."""
         hint = _EXPECTED.get(field.type)
         expected = f"{field.type} ({hint})" if hint else field.type
         return self.build_error(
-            f"row {row}, column {field.name!r}: expected {expected}, but {why or 'the value is invalid'}"
+            f"row {row}, column {field.name!r}: expected {expected}, but {reason or 'the value is invalid'}"
         )
 
     @contextmanager

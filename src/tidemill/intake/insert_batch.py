@@ -69,10 +69,10 @@ def _keep_rows(batches: Iterable[pa.RecordBatch], rows: Container[int]) -> list[
     return [batch.filter(pa.array([next(numbers) in rows for _ in range(batch.num_rows)])) for batch in batches]
 
 
-def write_batches(parcels: Sequence[ArrowInsertBatch], directory: Path) -> None:
+def write_batches(batches: Sequence[ArrowInsertBatch], directory: Path) -> None:
     """Write the rows of all batches as the files of one block."""
-    writer = BlockFileWriter(directory, parcels[0].schema)
-    for part in parcels:
+    writer = BlockFileWriter(directory, batches[0].schema)
+    for part in batches:
         for batch in part.batches:
             writer.add_batch(batch)
     writer.flush_rows()

@@ -25,11 +25,11 @@ class DuplicateKeyDetector:
         if self._names:
             self._hashes.append(pa.array(map(hash, extract_keys(batch, self._names)), pa.int64()))
 
-    def check_duplicates(self, source: InputFile, written: Sequence[Path]) -> None:
+    def check_duplicates(self, source: InputFile, paths: Sequence[Path]) -> None:
         """Raise `BadInput` if two rows of the written files have the same key."""
         suspects = self._find_suspects()
         if suspects:
-            self._compare_keys(source, written, suspects)
+            self._compare_keys(source, paths, suspects)
 
     def _find_suspects(self) -> set[int]:
         counts = pc.value_counts(pa.chunked_array(self._hashes, pa.int64()))

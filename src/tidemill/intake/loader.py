@@ -103,7 +103,7 @@ def _copy_rows(
             rows += valid.num_rows
             progress(min(fraction, 1.0))
     writer.flush_rows()
-    keys.check_duplicates(source, writer.written)
+    keys.check_duplicates(source, writer.paths)
     progress(1.0)
     return rows
 

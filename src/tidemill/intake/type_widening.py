@@ -14,17 +14,17 @@ _BITS = {exp.DType.TINYINT: 8, exp.DType.SMALLINT: 16, exp.DType.INT: 32, exp.DT
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 
 
-def can_widen(found: pa.DataType, kind: exp.DataType) -> bool:
-    """Whether every value of type `found` is also one of `kind`.
+def can_widen(source: pa.DataType, kind: exp.DataType) -> bool:
+    """Whether every value of type `source` is also one of `kind`.
 
     Two exceptions are checked by value: years outside Spark's range, and nanoseconds, which pandas writes by default
     and which are mostly zero.
     """
-    if pt.is_null(found):
+    if pt.is_null(source):
         return True
-    if pt.is_dictionary(found):
-        return can_widen(found.value_type, kind)
-    return _RULES[kind.this](found, kind) and _can_cast(found, kind)
+    if pt.is_dictionary(source):
+        return can_widen(source.value_type, kind)
+    return _RULES[kind.this](source, kind) and _can_cast(source, kind)
 
 
 def _can_cast(source: pa.DataType, kind: exp.DataType) -> bool:

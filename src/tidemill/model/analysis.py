@@ -74,10 +74,10 @@ class SchemaKnowledge:
     """Facts besides a workflow's declarations that are used to resolve it."""
 
     analyser: Analyser = NoAnalyser()
-    learnt: Mapping[str, ObservedSchema] = field(default_factory=dict)  # by channel
+    observed_schemas: Mapping[str, ObservedSchema] = field(default_factory=dict)  # by channel
 
 
-NOTHING_KNOWN = SchemaKnowledge()
+NO_KNOWLEDGE = SchemaKnowledge()
 
 
 def compute_inference_key(task: Task, inputs: Schemas) -> Identity:

@@ -13,8 +13,8 @@ from enum import StrEnum
 
 from tidemill.errors import BadInput
 from tidemill.model.change import Append, Updates
-from tidemill.model.identity import EMPTY, Identity, compute_identity
-from tidemill.model.provenance import NOTHING, Provenance, apply_delta
+from tidemill.model.identity import EMPTY_IDENTITY, Identity, compute_identity
+from tidemill.model.provenance import EMPTY_PROVENANCE, Provenance, apply_delta
 from tidemill.model.schema import Schema
 from tidemill.model.time import Version
 
@@ -72,17 +72,19 @@ class Block:
     since: int | None = None  # deltas only
     updates: Updates = Append()  # how a delta merges
     files: tuple[DataFile, ...] = ()
-    source: Provenance = NOTHING  # deltas only
-    target: Provenance = NOTHING
-    identity: Identity = EMPTY
+    source: Provenance = EMPTY_PROVENANCE  # deltas only
+    target: Provenance = EMPTY_PROVENANCE
+    identity: Identity = EMPTY_IDENTITY
     origin: BlockOrigin = BlockOrigin.RUN
     state: BlockState = BlockState.FILLED
     run: int | None = None
     task: str | None = None
     version: Version | None = None  # input channels only: when it became visible
-    reached: Provenance = NOTHING  # the channel's provenance at `seq`
-    content: Identity = EMPTY  # identity of the channel's content at `seq`
-    edge: Version | None = None  # watermark: event time up to which the content is complete at `seq`; None: unknown
+    channel_provenance: Provenance = EMPTY_PROVENANCE  # the channel's provenance at `seq`
+    content_identity: Identity = EMPTY_IDENTITY  # identity of the channel's content at `seq`
+    watermark: Version | None = (
+        None  # watermark: event time up to which the content is complete at `seq`; None: unknown
+    )
     pinned: bool = False  # it and its inputs are retained until a user unpins it
 
     @property
@@ -99,29 +101,29 @@ class ChannelPosition:
     """A readable point of a channel: everything up to `seq`, its provenance, and its identity."""
 
     seq: int = 0
-    reached: Provenance = NOTHING
-    content: Identity = EMPTY
+    provenance: Provenance = EMPTY_PROVENANCE
+    content_identity: Identity = EMPTY_IDENTITY
 
 
-BEGINNING = ChannelPosition()
+INITIAL_POSITION = ChannelPosition()
 
 
 def advance_position(position: ChannelPosition, block: Block) -> ChannelPosition:
     """The position after `block`, which follows `position` on its channel."""
     if block.kind is BlockKind.BASE:
         return ChannelPosition(block.seq, block.target, block.identity)
-    reached = apply_delta(position.reached, block.source, block.target)
-    return ChannelPosition(block.seq, reached, compute_identity(position.content, block.identity))
+    reached = apply_delta(position.provenance, block.source, block.target)
+    return ChannelPosition(block.seq, reached, compute_identity(position.content_identity, block.identity))
 
 
 def assign_version(position: ChannelPosition, block: Block, version: Version) -> Block:
     """The inserted block with its version: it becomes visible as `version` of its input channel, after `position`."""
     target = Provenance.from_pathways({(block.channel,): [version]})
-    return replace(block, version=version, source=position.reached, target=target)
+    return replace(block, version=version, source=position.provenance, target=target)
 
 
 def link_block(position: ChannelPosition, block: Block) -> Block:
     """Link a filled block to the one before it and record the channel's state once the block is visible."""
     after = advance_position(position, block)
     since = position.seq if block.kind is BlockKind.DELTA else None
-    return replace(block, since=since, reached=after.reached, content=after.content)
+    return replace(block, since=since, channel_provenance=after.provenance, content_identity=after.content_identity)

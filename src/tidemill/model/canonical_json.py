@@ -54,17 +54,17 @@ def _to_json_content(value: Any) -> Any:
     )
 
 
-MOST = 100_000
+MAX_SMALL_SIZE = 100_000
 """The greatest number of values, plus characters of strings, that counts as small."""
 
 
 def is_small(value: Any) -> bool:
-    """Whether a value can be serialized at little cost. Visits at most `MOST` values.
+    """Whether a value can be serialized at little cost. Visits at most `MAX_SMALL_SIZE` values.
 
     >>> is_small({"a": [1, 2]}), is_small(range(10)), is_small("x" * MOST), is_small([[0] * MOST])
     (True, True, False, False)
     """
-    budget = MOST
+    budget = MAX_SMALL_SIZE
     stack: list[Iterator[Any]] = [iter([value])]
     while stack and budget > 0:
         member = next(stack[-1], stack)

@@ -27,7 +27,7 @@ from tidemill.model.schema import Field, Schema
 COUNT = "_count"
 DELETED = "_deleted"
 PATCH = "_patch"
-RESERVED = (COUNT, DELETED, PATCH)
+RESERVED_COLUMNS = (COUNT, DELETED, PATCH)
 INTERNAL_PREFIX = "_tidemill_"
 """The prefix of temporary columns that a merge adds and removes."""
 

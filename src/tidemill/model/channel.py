@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tidemill.model.change import INTERNAL_PREFIX, RESERVED, Append, Updates
-from tidemill.model.freshness_target import NONE, FreshnessTarget
-from tidemill.model.location import UNKNOWN, SourceLocation
+from tidemill.model.change import INTERNAL_PREFIX, RESERVED_COLUMNS, Append, Updates
+from tidemill.model.freshness_target import NO_TARGET, FreshnessTarget
+from tidemill.model.location import UNKNOWN_LOCATION, SourceLocation
 from tidemill.model.schema import Schema
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
@@ -38,8 +38,8 @@ class Channel:
     role: ChannelRole
     schema: Schema | None = None
     updates: Updates = Append()
-    location: SourceLocation = UNKNOWN
-    promise: FreshnessTarget = NONE
+    location: SourceLocation = UNKNOWN_LOCATION
+    freshness_target: FreshnessTarget = NO_TARGET
 
     def find_problems(self) -> Iterator[str]:
         if not is_valid_name(self.name):
@@ -51,7 +51,7 @@ class Channel:
                 yield f"channel {self.name!r} has a key, so it needs a schema"
             return
         for name in self.schema.names:
-            if name.lower() in RESERVED or name.lower().startswith(INTERNAL_PREFIX):
+            if name.lower() in RESERVED_COLUMNS or name.lower().startswith(INTERNAL_PREFIX):
                 yield f"channel {self.name!r}: column {name!r} is reserved for deltas; choose another name"
         if self.role is ChannelRole.INPUT:
             for field in (f for f in self.schema if not f.is_exchangeable):

@@ -46,7 +46,7 @@ from tidemill.model.source_code import (
 )
 
 Json = dict[str, Any]
-NOTHING: Mapping[str, Any] = {}
+EMPTY_MAPPING: Mapping[str, Any] = {}
 
 Use = list[Any]
 """The referent of a name: ["piece", number], ["library", name], ["value", JSON] or ["unseen", reason]."""
@@ -101,20 +101,20 @@ class _CodeTracer:
     pieces: list[Json] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
     _numbers: dict[Any, int] = field(default_factory=dict)
-    _alive: list[Any] = field(default_factory=list)
+    _keys: list[Any] = field(default_factory=list)
 
     def build_closure(self) -> CodeClosure:
         return CodeClosure(tuple(self.pieces), tuple(dict.fromkeys(self.unseen)))
 
-    def add_piece(self, key: Any, name: str, make: Callable[[], tuple[str, Mapping[str, Use]]]) -> Use:
+    def add_piece(self, key: Any, name: str, build: Callable[[], tuple[str, Mapping[str, Use]]]) -> Use:
         """The piece for `key`, built on first use; its number is assigned before, since code may call itself."""
         piece_key = id(key) if not isinstance(key, tuple) else key
         if piece_key not in self._numbers:
-            self._alive.append(key)  # so that its id is not reused
+            self._keys.append(key)  # so that its id is not reused
             self._numbers[piece_key] = len(self.pieces)
             piece: Json = {"name": name}
             self.pieces.append(piece)
-            text, uses = make()
+            text, uses = build()
             piece |= {"text": text, "uses": dict(sorted(uses.items()))}
         return ["piece", self._numbers[piece_key]]
 
@@ -190,10 +190,10 @@ class _CodeTracer:
         node: ast.AST,
         names: Mapping[str, Any],
         tree: ast.Module | None,
-        cells: Mapping[str, Any] = NOTHING,
-        within: frozenset[str] | None = None,
+        cells: Mapping[str, Any] = EMPTY_MAPPING,
+        global_names: frozenset[str] | None = None,
     ) -> dict[str, Use]:
-        """The use of each free name of a piece; `within` limits the names that are looked up in globals."""
+        """The use of each free name of a piece; `global_names` limits the names that are looked up in globals."""
         uses: dict[str, Use] = {}
         local = {**cells, **dict(resolve_imports(node, str(names.get("__package__") or "")))}
         outer = {n.id for d in list_decorators(node) for n in ast.walk(d) if isinstance(n, ast.Name)}
@@ -201,7 +201,7 @@ class _CodeTracer:
             root = chain[0]
             if root in local:
                 uses |= self._trace_chain(_NameBinding(local[root], root), chain)
-            elif root in names and (within is None or root in within or root in outer):
+            elif root in names and (global_names is None or root in global_names or root in outer):
                 uses |= self._trace_chain(_NameBinding(names[root], root, names, tree), chain)
         return uses
 

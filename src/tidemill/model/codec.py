@@ -54,7 +54,7 @@ def _raise_unloaded(_first: Rows, _second: Rows) -> Rows:
     raise LookupError("a custom merge needs its workflow file; none was loaded")
 
 
-CODE_WORDS = {
+CODE_KIND_NAMES = {
     "KeyedTaskSpec": "keyed",
     "OperatorTaskSpec": "operator",
     "WindowTaskSpec": "window",
@@ -65,11 +65,11 @@ CODE_WORDS = {
 """Names of stateful tasks in `status`, `plan` and on the page; other code is shown by its class's name."""
 
 
-def target_to_json(promise: FreshnessTarget) -> Json:
-    data: Json = {"lag": dict(sorted(promise.lag.items()))} if promise.lag else {}
-    if promise.consistency is not None:
-        data["consistency"] = promise.consistency
-    return data | ({"accepts": [str(form) for form in promise.accepts]} if promise.accepts else {})
+def target_to_json(target: FreshnessTarget) -> Json:
+    data: Json = {"lag": dict(sorted(target.lag.items()))} if target.lag else {}
+    if target.consistency is not None:
+        data["consistency"] = target.consistency
+    return data | ({"accepts": [str(form) for form in target.accepts]} if target.accepts else {})
 
 
 def target_from_json(data: Mapping[str, Any]) -> FreshnessTarget:
@@ -82,7 +82,7 @@ def task_to_json(task: Task) -> Json:
     return {
         "name": task.name,
         "identity": task.compute_identity(),
-        "code": CODE_WORDS.get(type(task.variant.code).__name__, type(task.variant.code).__name__.lower()),
+        "code": CODE_KIND_NAMES.get(type(task.variant.code).__name__, type(task.variant.code).__name__.lower()),
         "reads": _dedupe_items(
             {"channel": r.port, "mode": ReadMode(r.mode).value} for v in task.variants for r in v.reads
         ),

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidemill.model.code import NOTHING, Json
+from tidemill.model.code import EMPTY_MAPPING, Json
 from tidemill.model.identity import Identity, compute_identity
 from tidemill.model.task import Task
 
@@ -20,7 +20,7 @@ def describe_output(
     task: Task,
     output: str,
     inputs: Sequence[Sequence[Identity]],
-    surroundings: Mapping[str, str] = NOTHING,
+    variables: Mapping[str, str] = EMPTY_MAPPING,
     generation: int = 0,
 ) -> Json:
     """The description of the dataset that `task` writes as `output` from `inputs`, which are in port order.
@@ -28,7 +28,7 @@ def describe_output(
     Environment variables are included as hashes, since they may hold secrets. The generation distinguishes results
     that are otherwise equal: of tasks that were forced to run or are not deterministic.
     """
-    environment = {name: _hash_secret(surroundings.get(name)) for name in sorted(task.environment)}
+    environment = {name: _hash_secret(variables.get(name)) for name in sorted(task.environment)}
     return {
         **task.describe_task(),
         "environment": environment,

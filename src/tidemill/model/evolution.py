@@ -19,31 +19,31 @@ _WIDENS = {
 }
 
 
-def can_widen(have: str, want: str) -> bool:
-    """Whether every value of type `have` fits into type `want` without loss.
+def can_widen(before: str, after: str) -> bool:
+    """Whether every value of type `before` fits into type `after` without loss.
 
     >>> can_widen("INT", "BIGINT"), can_widen("BIGINT", "INT"), can_widen("INT", "INT")
     (True, False, False)
     """
-    return want in _WIDENS.get(have, ())
+    return after in _WIDENS.get(before, ())
 
 
-def can_read(have: Schema, want: Schema, key: Collection[str] = ()) -> bool:
-    """Whether rows written with schema `have` can be read with schema `want`."""
-    return not any(find_unreadable_changes(have, want, key))
+def can_read(before: Schema, after: Schema, key: Collection[str] = ()) -> bool:
+    """Whether rows written with schema `before` can be read with schema `after`."""
+    return not any(find_unreadable_changes(before, after, key))
 
 
-def find_unreadable_changes(have: Schema, want: Schema, key: Collection[str] = ()) -> Iterator[str]:
-    """The changes from schema `have` to `want` that make existing rows unreadable.
+def find_unreadable_changes(old: Schema, after: Schema, key: Collection[str] = ()) -> Iterator[str]:
+    """The changes from schema `before` to `after` that make existing rows unreadable.
 
     >>> list(find_unreadable_changes(Schema.from_ddl("a string, b int"), Schema.from_ddl("a int, b bigint, c date")))
     ['column a from STRING to INT']
     """
-    if have == want:
+    if old == after:
         return
-    old_fields = {f.name: f for f in have}
-    old_spellings = {f.name.lower(): f.name for f in have}
-    for field in want:
+    old_fields = {f.name: f for f in old}
+    old_spellings = {f.name.lower(): f.name for f in old}
+    for field in after:
         before = old_fields.get(field.name)
         if before is not None:
             yield from _find_field_changes(before, field, "key column" if field.name in key else "column")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tidemill.model.identity import Identity, compute_identity
-from tidemill.model.location import UNKNOWN, SourceLocation
+from tidemill.model.location import UNKNOWN_LOCATION, SourceLocation
 from tidemill.model.task import Task
 from tidemill.model.trigger import Trigger
 
@@ -18,7 +18,7 @@ class NestedFlow:
     name: str
     flow: FlowSpec
     ports: Mapping[str, str] = field(default_factory=dict)
-    location: SourceLocation = UNKNOWN
+    location: SourceLocation = UNKNOWN_LOCATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class FlowSpec:
 
     name: str
     parts: tuple[Task | NestedFlow, ...] = ()
-    location: SourceLocation = UNKNOWN
+    location: SourceLocation = UNKNOWN_LOCATION
 
     @property
     def ports(self) -> frozenset[str]:
@@ -62,7 +62,7 @@ class BoundFlow:
 
     name: str
     tasks: tuple[Task, ...]
-    location: SourceLocation = UNKNOWN
+    location: SourceLocation = UNKNOWN_LOCATION
     triggers: tuple[Trigger, ...] = ()
     priority: float = 1.0  # weight of the staleness of the channels that it writes
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from tidemill.model.provenance import Pathway
 
-EVERY = "*"
+ALL_PATHWAYS = "*"
 """In a freshness target, all pathways that it does not name."""
 
 
@@ -41,13 +41,13 @@ class FreshnessTarget:
         [60.0, 0.0, 3600.0]
         """
         lags = [lag for route, lag in self.lag.items() if is_routed_via(pathway, route)]
-        return min(lags, default=self.lag.get(EVERY))
+        return min(lags, default=self.lag.get(ALL_PATHWAYS))
 
     def __bool__(self) -> bool:
         return bool(self.lag) or self.consistency is not None or bool(self.accepts)
 
 
-def is_routed_via(pathway: Pathway, way: str) -> bool:
+def is_routed_via(pathway: Pathway, route: str) -> bool:
     """Whether a pathway passes these channels in this order.
 
     >>> pathway = ("fetched", "successful", "top")
@@ -55,7 +55,7 @@ def is_routed_via(pathway: Pathway, way: str) -> bool:
     [True, True, False]
     """
     channels = iter(pathway)
-    return all(channel.strip() in channels for channel in way.split(">"))
+    return all(channel.strip() in channels for channel in route.split(">"))
 
 
-NONE = FreshnessTarget()
+NO_TARGET = FreshnessTarget()

@@ -24,7 +24,7 @@ def compute_identity(*parts: object) -> Identity:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-EMPTY = compute_identity("empty")
+EMPTY_IDENTITY = compute_identity("empty")
 
 
 def compute_code_identity(function: Callable[..., Any]) -> Identity:

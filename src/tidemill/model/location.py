@@ -20,7 +20,7 @@ class SourceLocation:
         return f"{self.file}:{self.line}"
 
 
-UNKNOWN = SourceLocation("<unknown>", 0)
+UNKNOWN_LOCATION = SourceLocation("<unknown>", 0)
 
 
 def find_caller() -> SourceLocation:

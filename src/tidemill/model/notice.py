@@ -59,7 +59,7 @@ def build_notice(kind: str, subject: str, detail: Mapping[str, Any], at: float, 
             return None
 
 
-RETRIES = 8
+MAX_DELIVERY_ATTEMPTS = 8
 """Delivery attempts before a notice is given up; about an hour in total."""
 
 

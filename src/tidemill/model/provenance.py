@@ -20,7 +20,7 @@ from tidemill.model.time import Timeline, Version
 Pathway = tuple[str, ...]
 _ARROW = ">"
 
-NAMED = 32
+MAX_VERSIONS = 32
 """The greatest number of versions that are stored for one pathway."""
 
 
@@ -92,14 +92,14 @@ class Provenance:
 
 
 def _keep_extremes(versions: frozenset[Version]) -> frozenset[Version]:
-    """The oldest and the newest versions, half of each, if there are more than `NAMED`."""
-    if len(versions) <= NAMED:
+    """The oldest and the newest versions, half of each, if there are more than `MAX_VERSIONS`."""
+    if len(versions) <= MAX_VERSIONS:
         return versions
     ordered = sorted(versions)
-    return frozenset([*ordered[: NAMED // 2], *ordered[-NAMED // 2 :]])
+    return frozenset([*ordered[: MAX_VERSIONS // 2], *ordered[-MAX_VERSIONS // 2 :]])
 
 
-NOTHING = Provenance.from_pathways({})
+EMPTY_PROVENANCE = Provenance.from_pathways({})
 
 
 def merge_provenances(parts: Iterable[Provenance]) -> Provenance:

@@ -9,7 +9,7 @@ from sqlglot.errors import SqlglotError
 
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING})
 
-VARYING = frozenset(
+NONDETERMINISTIC_FUNCTIONS = frozenset(
     {
         *("RAND", "RANDOM", "RANDN", "RANDSTR", "UNIFORM", "UUID", "SHUFFLE", "MONOTONICALLY_INCREASING_ID"),
         *("CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "CURDATE", "NOW", "LOCALTIMESTAMP", "UNIX_TIMESTAMP"),
@@ -37,7 +37,11 @@ def is_nondeterministic(query: str) -> bool:
     >>> is_nondeterministic("SELECT rand() FROM t"), is_nondeterministic("SELECT 'rand()' FROM t")
     (True, False)
     """
-    return any(t.text.upper() in VARYING for t in _tokenize_query(query) or () if t.token_type is not TokenType.STRING)
+    return any(
+        t.text.upper() in NONDETERMINISTIC_FUNCTIONS
+        for t in _tokenize_query(query) or ()
+        if t.token_type is not TokenType.STRING
+    )
 
 
 def can_rename_table(query: str, name: str) -> bool:

@@ -23,7 +23,7 @@ class RegistrationChange:
     """One change that `apply` would make."""
 
     action: ChangeKind
-    what: str  # "channel" or "flow"
+    noun: str  # "channel" or "flow"
     name: str
     detail: str = ""
 
@@ -70,7 +70,7 @@ def _format_task(task: Task) -> str:
     """A task's name; for a declared table also its refresh mode."""
     if task.refresh is None:
         return task.name
-    batch = f", only in batch: {task.batch_because}" if task.batch_because is not None else ""
+    batch = f", only in batch: {task.batch_reason}" if task.batch_reason is not None else ""
     return f"{task.name} (refresh {task.refresh}{batch})"
 
 
@@ -88,6 +88,8 @@ def _list_channel_changes(old: Channel, new: Channel) -> list[str]:
         changes.append(f"updates {updates_to_json(old.updates)} -> {updates_to_json(new.updates)}")
     if new.schema is not None and old.schema is not None and str(old.schema) != str(new.schema):
         changes.append(old.schema.describe_difference(new.schema) or "nullability or order of columns")
-    if target_to_json(old.promise) != target_to_json(new.promise):
-        changes.append(f"freshness target {target_to_json(old.promise)} -> {target_to_json(new.promise)}")
+    if target_to_json(old.freshness_target) != target_to_json(new.freshness_target):
+        changes.append(
+            f"freshness target {target_to_json(old.freshness_target)} -> {target_to_json(new.freshness_target)}"
+        )
     return changes

@@ -14,7 +14,7 @@ from tidemill.model.channel import Channel
 from tidemill.model.description import compute_dataset_identity, describe_output
 from tidemill.model.flow import BoundFlow
 from tidemill.model.identity import Identity, compute_identity
-from tidemill.model.provenance import NOTHING, Provenance, merge_provenances
+from tidemill.model.provenance import EMPTY_PROVENANCE, Provenance, merge_provenances
 from tidemill.model.schema import Schema
 from tidemill.model.task import ReadMode, Task
 from tidemill.model.time import Version
@@ -31,9 +31,9 @@ class RunState(StrEnum):
     KILLED = "killed"
 
 
-TO_COME = (RunState.WAITING, RunState.READY)
-UNDER_WAY = (RunState.CLAIMED, RunState.SUBMITTED, RunState.RUNNING)
-AT_WORK = (RunState.SUBMITTED, RunState.RUNNING)
+PENDING_STATES = (RunState.WAITING, RunState.READY)
+ACTIVE_STATES = (RunState.CLAIMED, RunState.SUBMITTED, RunState.RUNNING)
+EXECUTING_STATES = (RunState.SUBMITTED, RunState.RUNNING)
 """Active states in which the run's reservations and read spans are fixed."""
 
 
@@ -44,27 +44,30 @@ class RunKind(StrEnum):
     ACTION = "action"  # of a one-shot workflow: it produces one dataset
 
 
-LOST = 3
+MAX_LOST_ATTEMPTS = 3
 """Attempts of a run that may be lost without a fault of its tasks: its server dies, or loses its connections."""
 
-OWN = (RunKind.INSERT, RunKind.COMPACTION)
+OWNER_EXECUTED_KINDS = (RunKind.INSERT, RunKind.COMPACTION)
 """Runs that only the process that created them can execute, since it alone has their data."""
 
 
-BACKFILL = "tidemill-backfill"
+BACKFILL_TAG_PREFIX = "tidemill-backfill"
 """The prefix of the engine's tags of backfills, by which other runs get precedence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One atomic execution. `fence`, the fencing token, changes with every claim; only its holder can commit."""
+    """One atomic execution.
+
+    `fencing_token`, the fencing token, changes with every claim; only its holder can commit.
+    """
 
     id: int
     kind: RunKind
     subject: str  # the bound flow; the channel inserted into or compacted; workflow/action
     state: RunState
     attempt: int
-    fence: int
+    fencing_token: int
     created: float
     owner: str | None = None
     lease_until: float | None = None
@@ -75,8 +78,8 @@ class Run:
     stats: Mapping[str, Any] = field(default_factory=dict)
     backfill: bool = False  # it loads history, and live tables never wait for it
     due: float | None = None  # since when, if not since its creation: the waiting data may be older
-    asked: float | None = None  # time of the last repeated request, if any: it will read all data up to that time
-    lost: int = 0  # attempts that ended without a fault of the tasks
+    requested: float | None = None  # time of the last repeated request, if any: it will read all data up to that time
+    lost_attempts: int = 0  # attempts that ended without a fault of the tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ class ReadRequest:
     channel: str
     cursor: bool
     upto: int | None = None  # a sequence number; None: the latest
-    goes_on: bool = False  # the cursor must exist, since the task writes a change of its previous output
+    requires_cursor: bool = False  # the cursor must exist, since the task writes a change of its previous output
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,22 +102,24 @@ class ReservationRequest:
     kind: BlockKind
     keys: tuple[str, ...] = ()  # idempotency keys of the inserts that share it
     updates: Updates | None = None  # encoding of a delta, if not the channel's
-    made_for: Channel | None = None  # the channel as it was when the rows were read, if that was before the claim
+    expected_channel: Channel | None = (
+        None  # the channel as it was when the rows were read, if that was before the claim
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
     """The reservations and reads that a run needs when it is claimed.
 
-    `through` are channels that the run both writes and reads: no other run may hold an earlier reservation there.
-    `versions` are the identities of the tasks as the claiming server has loaded them: a claim is rejected if others
-    are registered, and the run's cursors count for these identities only.
+    `intermediate_channels` are channels that the run both writes and reads: no other run may hold an earlier
+    reservation there. `task_identities` are the identities of the tasks as the claiming server has loaded them: a claim
+    is rejected if others are registered, and the run's cursors count for these identities only.
     """
 
-    slots: tuple[ReservationRequest, ...] = ()
+    reservations: tuple[ReservationRequest, ...] = ()
     reads: tuple[ReadRequest, ...] = ()
-    through: frozenset[str] = frozenset()
-    versions: Mapping[str, Identity] = field(default_factory=dict)
+    intermediate_channels: frozenset[str] = frozenset()
+    task_identities: Mapping[str, Identity] = field(default_factory=dict)
 
 
 def build_claim_request(binding: BoundFlow, upto: Mapping[tuple[str, str], int] = MappingProxyType({})) -> ClaimRequest:
@@ -131,12 +136,12 @@ def build_claim_request(binding: BoundFlow, upto: Mapping[tuple[str, str], int] 
             if task.refresh is not None and read.mode is not ReadMode.ALL:
                 cursor_required.add(key)
     return ClaimRequest(
-        slots=tuple(
+        reservations=tuple(
             ReservationRequest(t.name, w.port, w.kind, updates=w.updates) for t in binding.tasks for w in t.writes
         ),
         reads=tuple(ReadRequest(*key, cursor, upto.get(key), key in cursor_required) for key, cursor in reads.items()),
-        through=binding.intermediate_channels,
-        versions={t.name: t.compute_identity() for t in binding.tasks},
+        intermediate_channels=binding.intermediate_channels,
+        task_identities={t.name: t.compute_identity() for t in binding.tasks},
     )
 
 
@@ -164,28 +169,28 @@ class ReadSpan:
 class RunClaim:
     """The right to execute a run: its fencing token, its reservations, and the spans that it consumes.
 
-    `slots` and `spans` are keyed by (task name, channel name). On a channel that the run itself writes
+    `reservations` and `spans` are keyed by (task name, channel name). On a channel that the run itself writes
     before it reads, the span ends at the position before the run's reservation.
     """
 
     run: Run
     directory: str  # relative to the store's root; no other attempt ever uses it
-    slots: Mapping[tuple[str | None, str], Reservation]
+    reservations: Mapping[tuple[str | None, str], Reservation]
     spans: Mapping[tuple[str, str], ReadSpan]
-    versions: Mapping[str, Identity] = field(default_factory=dict)  # identities of the tasks it was claimed for
+    task_identities: Mapping[str, Identity] = field(default_factory=dict)  # identities of the tasks it was claimed for
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenBlock:
     """The block that a run writes for a reservation."""
 
-    slot: Reservation
+    reservation: Reservation
     schema: Schema
     files: tuple[DataFile, ...]
     identity: Identity
-    source: Provenance = NOTHING
-    target: Provenance = NOTHING
-    edge: Version | None = None  # the watermark in event time, if known
+    source: Provenance = EMPTY_PROVENANCE
+    target: Provenance = EMPTY_PROVENANCE
+    watermark: Version | None = None  # the watermark in event time, if known
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +206,7 @@ class Consumption:
     upto: ChannelPosition
 
 
-CONTENT = "file:"
+FILE_PRODUCER_PREFIX = "file:"
 """The prefix of the producer name of an inserted file; the hash of the file's content follows."""
 
 
@@ -222,14 +227,14 @@ class ProducerAdvance:
 class RunOutcome:
     """Everything that a run's commit makes visible atomically."""
 
-    filled: tuple[WrittenBlock, ...]
-    consumed: tuple[Consumption, ...] = ()
+    blocks: tuple[WrittenBlock, ...]
+    consumptions: tuple[Consumption, ...] = ()
     stats: Mapping[str, Any] = field(default_factory=dict)
     log: str = ""
     costs: Mapping[tuple[str, str], Any] = field(default_factory=dict)  # fitted, by task and variant, as JSON
-    advanced: tuple[ProducerAdvance, ...] = ()
-    merged: Mapping[str, float] = field(default_factory=dict)  # seconds spent merging, by channel read
-    rest: float | None = None  # arrival time of the oldest data that this run left unread, if any
+    producer_advances: tuple[ProducerAdvance, ...] = ()
+    merge_seconds: Mapping[str, float] = field(default_factory=dict)  # seconds spent merging, by channel read
+    backlog_since: float | None = None  # arrival time of the oldest data that this run left unread, if any
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +244,7 @@ class ConsumedInput:
     port: str
     mode: ReadMode
     span: ReadSpan
-    input: bool
+    is_input: bool
     advance: bool = False
 
     def compute_provenance_before(self) -> Provenance:
@@ -250,11 +255,11 @@ class ConsumedInput:
         return self._compute_provenance(self.span.since if self.mode is ReadMode.OLD else self.span.upto)
 
     def _compute_provenance(self, position: ChannelPosition) -> Provenance:
-        return position.reached if self.input else position.reached.append_channel(self.port)
+        return position.provenance if self.is_input else position.provenance.append_channel(self.port)
 
     def describe_content(self) -> list[Identity]:
         """The identities of the content read: for NEW, of the contents before and after the change."""
-        before, now = self.span.since.content, self.span.upto.content
+        before, now = self.span.since.content_identity, self.span.upto.content_identity
         return {ReadMode.ALL: [now], ReadMode.NEW: [before, now], ReadMode.OLD: [before]}[self.mode]
 
 
@@ -270,11 +275,11 @@ def compute_provenance(task: Task, kind: BlockKind, reads: tuple[ConsumedInput, 
     ]
     target = merge_provenances(r.compute_provenance_after() for r in contributing)
     if kind is BlockKind.BASE:
-        return NOTHING, target
+        return EMPTY_PROVENANCE, target
     return merge_provenances(r.compute_provenance_before() for r in contributing), target
 
 
-VOID = compute_identity("void")
+VOID_IDENTITY = compute_identity("void")
 """The identity of a void base: the content was dropped and must be recomputed."""
 
 
@@ -283,19 +288,19 @@ def compute_output_identity(task: Task, argument: str, reads: tuple[ConsumedInpu
     return compute_dataset_identity(describe_output(task, argument, [r.describe_content() for r in reads]))
 
 
-def build_pending_block(filled: WrittenBlock, updates: Updates, since: int) -> Block:
+def build_pending_block(written: WrittenBlock, updates: Updates, since: int) -> Block:
     """An uncommitted block of the current run, as later tasks of the run read it."""
     return Block(
-        id=filled.slot.block,
-        channel=filled.slot.channel,
-        seq=filled.slot.seq,
-        kind=filled.slot.kind,
-        schema=filled.schema,
-        since=since if filled.slot.kind is BlockKind.DELTA else None,
-        updates=filled.slot.updates or updates,
-        files=filled.files,
-        source=filled.source,
-        target=filled.target,
-        identity=filled.identity,
-        task=filled.slot.task,
+        id=written.reservation.block,
+        channel=written.reservation.channel,
+        seq=written.reservation.seq,
+        kind=written.reservation.kind,
+        schema=written.schema,
+        since=since if written.reservation.kind is BlockKind.DELTA else None,
+        updates=written.reservation.updates or updates,
+        files=written.files,
+        source=written.source,
+        target=written.target,
+        identity=written.identity,
+        task=written.reservation.task,
     )

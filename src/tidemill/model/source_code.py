@@ -15,7 +15,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 _OURS = str(Path(__file__).resolve().parents[1])
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
@@ -81,12 +81,12 @@ def parse_source(text: str) -> ast.Module | None:
     except SyntaxError:
         return None
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | Defined):
+        if isinstance(node, ast.Module | Definition):
             _drop_docstring(node)
     return tree
 
 
-def _drop_docstring(node: ast.Module | Defined) -> None:
+def _drop_docstring(node: ast.Module | Definition) -> None:
     if ast.get_docstring(node, clean=False) is not None:
         node.body = node.body[1:] or [ast.Pass()]
 
@@ -94,7 +94,7 @@ def _drop_docstring(node: ast.Module | Defined) -> None:
 @lru_cache(maxsize=4096)
 def unparse_node(node: ast.AST) -> str:
     """Code as text in uniform formatting, without the decorator that declares it as a task."""
-    if not isinstance(node, Defined) or not any(map(_is_task_decorator, node.decorator_list)):
+    if not isinstance(node, Definition) or not any(map(_is_task_decorator, node.decorator_list)):
         return ast.unparse(node)
     bare = copy(node)
     bare.decorator_list = list_decorators(node)
@@ -102,7 +102,7 @@ def unparse_node(node: ast.AST) -> str:
 
 
 def list_decorators(node: ast.AST) -> list[ast.expr]:
-    return [d for d in node.decorator_list if not _is_task_decorator(d)] if isinstance(node, Defined) else []
+    return [d for d in node.decorator_list if not _is_task_decorator(d)] if isinstance(node, Definition) else []
 
 
 def _is_task_decorator(decorator: ast.expr) -> bool:
@@ -150,7 +150,7 @@ def _list_classes(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
 
 def find_assignments(tree: ast.Module, name: str) -> list[ast.stmt]:
     """The statements of a module that assign a name."""
-    return [s for s in tree.body if not isinstance(s, Defined) and name in set(_list_assigned_names(s))]
+    return [s for s in tree.body if not isinstance(s, Definition) and name in set(_list_assigned_names(s))]
 
 
 def _list_assigned_names(statement: ast.stmt) -> Iterator[str]:

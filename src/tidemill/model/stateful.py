@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tidemill.model.change import RESERVED
+from tidemill.model.change import RESERVED_COLUMNS
 from tidemill.model.code import Json, trace_code
 from tidemill.model.schema import Schema
 from tidemill.model.state_schema import StateSchema, widen_schema
-from tidemill.model.wave_steps import WAVE, Waved
+from tidemill.model.wave_steps import WAVE, WaveTaskSpec
 from tidemill.model.window import Unit, Window
 
 EVENT, GROUP, NUMBERS, USED = "_event", "_group", "_numbers", "_used"
 WINDOW, START, END, FORMED, EVENTS = "_window", "_window_start", "_window_end", "_window_formed", "_events"
 """Columns of windows and of their state."""
 
-WIDTHS = {
+NUMPY_TYPES = {
     "BOOLEAN": "?", "TINYINT": "i1", "SMALLINT": "i2", "INT": "i4", "BIGINT": "i8", "FLOAT": "f4", "DOUBLE": "f8",
 }  # fmt: skip
 """Fixed-width types that keyed state may have, and their NumPy type codes."""
@@ -34,29 +34,33 @@ class KeyedTaskSpec:
     """A vectorised function over a batch and the state rows of the batch's keys."""
 
     call: Callable[..., Any]
-    kept: StateSchema
-    shapes: Mapping[str, Schema]  # of the outputs, by argument
+    state_schema: StateSchema
+    output_schemas: Mapping[str, Schema]  # of the outputs, by argument
     partitions: int = 1  # of the state, when Spark's workers run it
 
     STATE = "state"
 
     @property
     def states(self) -> Mapping[str, StateSchema]:
-        return {self.STATE: self.kept}
+        return {self.STATE: self.state_schema}
 
     def describe_code(self) -> Json:
         closure = trace_code(self.call)
-        return {"function": list(closure.pieces), "unseen": list(closure.unseen), "state": str(self.kept.schema)}
+        return {
+            "function": list(closure.pieces),
+            "unseen": list(closure.unseen),
+            "state": str(self.state_schema.schema),
+        }
 
     def find_problems(self) -> Iterator[str]:
-        yield from self.kept.find_problems()
-        if self.STATE in self.shapes:
+        yield from self.state_schema.find_problems()
+        if self.STATE in self.output_schemas:
             yield f"no output of it can be called {self.STATE!r}; give it another name"
-        for column in self.kept.schema:
-            if column.type not in WIDTHS:
-                known = ", ".join(WIDTHS).lower()
+        for column in self.state_schema.schema:
+            if column.type not in NUMPY_TYPES:
+                known = ", ".join(NUMPY_TYPES).lower()
                 yield f"column {column.name!r} is {column.type}, but a row of state has a fixed width: use {known}"
-            if column.name in self.kept.key and column.type not in _INTEGER_TYPES:
+            if column.name in self.state_schema.key and column.type not in _INTEGER_TYPES:
                 yield f"its key {column.name!r} is {column.type}; use whole numbers, e.g. xxhash64 of a text"
         if self.partitions < 1:
             yield f"its partitions are at least 1, not {self.partitions}"
@@ -64,19 +68,19 @@ class KeyedTaskSpec:
 
 @dataclass(frozen=True, slots=True)
 class OperatorTaskSpec:
-    """A user-defined operator with any number of state tables; `make` creates it from the parameters."""
+    """A user-defined operator with any number of state tables; `factory` creates it from the parameters."""
 
-    make: Callable[..., Any]
+    factory: Callable[..., Any]
     states: Mapping[str, StateSchema]
-    shapes: Mapping[str, Schema]
+    output_schemas: Mapping[str, Schema]
 
     def describe_code(self) -> Json:
-        closure = trace_code(self.make)
+        closure = trace_code(self.factory)
         states = {name: str(state.schema) for name, state in self.states.items()}
         return {"function": list(closure.pieces), "unseen": list(closure.unseen), "states": states}
 
     def find_problems(self) -> Iterator[str]:
-        for name in sorted({*self.states} & {*self.shapes}):
+        for name in sorted({*self.states} & {*self.output_schemas}):
             yield f"{name!r} is both a kind of its state and an output; give one of them another name"
         for name, state in self.states.items():
             yield from (f"state {name!r}: {problem}" for problem in state.find_problems())
@@ -86,20 +90,21 @@ class OperatorTaskSpec:
 class WindowTaskSpec:
     """Windows over a channel of events, emitted as rows or aggregated.
 
-    `schema`, the columns of the events, and `fed`, whether they come from an input channel, are set by `bind_schema`.
+    `schema`, the columns of the events, and `is_input`, whether they come from an input channel, are set by
+    `bind_schema`.
     """
 
     window: Window
     sums: tuple[str, ...] | None = None  # columns to sum, besides the count; None: windows are emitted as rows
     schema: Schema = Schema(())
-    fed: bool = True
+    is_input: bool = True
 
     ARGUMENT, ENDED = "events", "ended"
     WINDOWS, EXPIRED, LATE = "windows", "expired", "late"
     QUEUE, GROUPS, WAVES = "queue", "groups", "waves"
 
-    def bind_schema(self, schema: Schema, *, fed: bool) -> WindowTaskSpec:
-        return replace(self, schema=schema, fed=fed)
+    def bind_schema(self, schema: Schema, *, is_input: bool) -> WindowTaskSpec:
+        return replace(self, schema=schema, is_input=is_input)
 
     @property
     def is_by_waves(self) -> bool:
@@ -115,7 +120,7 @@ class WindowTaskSpec:
         return states | ({self.WAVES: StateSchema(Schema.from_ddl("tag string"), ("tag",))} if self.is_by_waves else {})
 
     @property
-    def shapes(self) -> Mapping[str, Schema]:
+    def output_schemas(self) -> Mapping[str, Schema]:
         windows = (
             widen_schema(self.schema, _WINDOW)
             if self.sums is None
@@ -136,7 +141,7 @@ class WindowTaskSpec:
 
     def find_problems(self) -> Iterator[str]:
         yield from self.window.find_problems()
-        for name in RESERVED:
+        for name in RESERVED_COLUMNS:
             if name in self.schema:
                 yield f"windows need a channel that only adds rows, and its events have {name!r}: rows may be deleted"
         columns = [*(key.column_name for key in self.window.by), *(self.sums or ()), *_to_names(self.window.time)]
@@ -154,7 +159,7 @@ class WindowTaskSpec:
             yield f"windows by waves need the tag of each event in the column {WAVE!r}, a string such as '17.2!'"
 
 
-Stateful = KeyedTaskSpec | OperatorTaskSpec | WindowTaskSpec | Waved
+Stateful = KeyedTaskSpec | OperatorTaskSpec | WindowTaskSpec | WaveTaskSpec
 
 _ENTRY = (
     f"{EVENT} bigint, {GROUP} string, _time bigint, _arrived bigint, _wave bigint, _closes boolean, "

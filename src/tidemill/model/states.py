@@ -45,18 +45,18 @@ class StateMachine(Generic[S]):
     """All legal transitions of runs or of datasets."""
 
     noun: str
-    moves: tuple[StateTransition[S], ...]
+    transitions: tuple[StateTransition[S], ...]
 
     def list_targets(self, before: S) -> tuple[S, ...]:
         """The states that can follow `before`."""
-        return tuple(move.after for move in self.moves if move.before is before)
+        return tuple(move.after for move in self.transitions if move.before is before)
 
     def check_transition(self, before: S, after: S) -> None:
         if after not in self.list_targets(before):
             raise IllegalMove(f"{self.noun} that is {before} cannot become {after}; {self._describe_options(before)}")
 
     def _describe_options(self, before: S) -> str:
-        causes = [f"{move.after} ({move.cause})" for move in self.moves if move.before is before]
+        causes = [f"{move.after} ({move.cause})" for move in self.transitions if move.before is before]
         return f"from there it can become {', '.join(causes)}" if causes else "it is final"
 
 
@@ -67,7 +67,7 @@ def _build_transitions(states: Iterable[S], after: S, cause: str) -> tuple[State
     return tuple(StateTransition(before, after, cause) for before in states)
 
 
-ACTIONS = StateMachine(
+RUN_TRANSITIONS = StateMachine(
     "a run",
     (
         StateTransition(R.WAITING, R.READY, "all inputs are available"),
@@ -92,7 +92,7 @@ ACTIONS = StateMachine(
 )
 """Transitions of runs, including those of actions. End states are final: a new submission creates a new run."""
 
-DATASETS = StateMachine(
+DATASET_TRANSITIONS = StateMachine(
     "a dataset",
     (
         StateTransition(D.TO_STORE, D.STORED, "its producer committed"),
@@ -120,11 +120,11 @@ DATASETS = StateMachine(
     ),
 )
 
-PRODUCED = frozenset({D.TO_STORE, D.TO_LEAF, D.TO_DELETE})
+PRODUCING_STATES = frozenset({D.TO_STORE, D.TO_LEAF, D.TO_DELETE})
 """A run is producing it."""
-READABLE = frozenset({D.STORED, D.LEAF, D.STORED_TO_DELETE})
-HOLDS_FILES = READABLE | {D.PROCESSING, D.DELETING}
-KEPT = frozenset({D.LEAF, D.TO_LEAF})
+READABLE_STATES = frozenset({D.STORED, D.LEAF, D.STORED_TO_DELETE})
+STATES_WITH_FILES = READABLE_STATES | {D.PROCESSING, D.DELETING}
+PERMANENT_STATES = frozenset({D.LEAF, D.TO_LEAF})
 """Never evicted."""
 
 
@@ -138,7 +138,7 @@ class Dataset:
     pinned: bool = False
 
     def transition_to(self, after: DatasetState) -> Dataset:
-        DATASETS.check_transition(self.state, after)
+        DATASET_TRANSITIONS.check_transition(self.state, after)
         if after in (D.PROCESSING, D.DELETING) and self.claims:
             raise IllegalMove(f"a dataset with {self.claims} claims cannot become {after}; wait for the last release")
         if after in (D.PROCESSING, D.STORED_TO_DELETE, D.TO_DELETE) and self.pinned:
@@ -148,7 +148,7 @@ class Dataset:
 
     def add_claim(self) -> Dataset:
         """Add a claim of a future reader; a dataset in production can be claimed as well."""
-        if self.state not in READABLE | PRODUCED:
+        if self.state not in READABLE_STATES | PRODUCING_STATES:
             raise IllegalMove(f"a dataset that is {self.state} cannot be claimed; rescue it or recompute it first")
         return replace(self, version=self.version + 1, claims=self.claims + 1)
 
@@ -186,8 +186,8 @@ class Dataset:
 
 
 def _find_retained_state(state: DatasetState, leaf: bool) -> DatasetState:
-    if state in KEPT:
+    if state in PERMANENT_STATES:
         return state
-    if state in PRODUCED:
+    if state in PRODUCING_STATES:
         return D.TO_LEAF if leaf else D.TO_STORE
     return D.LEAF if leaf else D.STORED

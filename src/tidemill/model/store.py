@@ -8,19 +8,19 @@ from typing import Any
 
 from tidemill.model.time import Version
 
-RUNS = "runs"
+RUNS_DIRECTORY = "runs"
 """The directory below the store's root that holds all files written by runs, and no other files of Tidemill."""
 
-FORMAT = 1
+MARKER_FORMAT = 1
 
 
-def format_attempt_directory(run: int, fence: int) -> str:
+def format_attempt_directory(run: int, fencing_token: int) -> str:
     """The directory of one attempt of a run; no other attempt writes to it.
 
     >>> format_attempt_directory(17, 1700000000000000)
     'runs/17/1700000000000000'
     """
-    return f"{RUNS}/{run}/{fence}"
+    return f"{RUNS_DIRECTORY}/{run}/{fencing_token}"
 
 
 def is_written_by_runs(path: str) -> bool:
@@ -47,7 +47,7 @@ class StoreMarker:
     clock: Version
     created: float  # seconds since the epoch
     inherited: int = 0  # at adoption, the greatest run number with a directory in the store, from any catalog
-    format: int = FORMAT
+    format: int = MARKER_FORMAT
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -8,9 +8,9 @@ from typing import Any
 
 from tidemill.model.block import Block, BlockKind, DataFile
 from tidemill.model.identity import Identity
-from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunState
+from tidemill.model.run import ACTIVE_STATES, PENDING_STATES, Run, RunState
 from tidemill.model.schema import Schema
-from tidemill.model.states import READABLE, DatasetState
+from tidemill.model.states import READABLE_STATES, DatasetState
 from tidemill.model.view import Snapshot
 
 Json = dict[str, Any]
@@ -18,18 +18,21 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ActionRequest:
-    """An action as submitted, with the identity of its dataset. `plain` is the identity without the force option."""
+    """An action as submitted, with the identity of its dataset.
+
+    `unforced_identity` is the identity without the force option.
+    """
 
     key: str
     name: str
     kind: str
     identity: Identity
-    plain: Identity
+    unforced_identity: Identity
     generation: int
     description: Json
     forced: bool
     parents: tuple[Identity, ...] = ()  # in port order
-    keep: bool = False
+    is_leaf: bool = False
     pinned: bool = False
     path: str | None = None
     attempts: int = 1
@@ -42,7 +45,7 @@ class SubmissionRequest:
     workflow: str
     user: str
     document: Json
-    wishes: tuple[ActionRequest, ...]
+    actions: tuple[ActionRequest, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +64,13 @@ class StoredDataset:
     files: tuple[DataFile, ...]
     bytes: int
     seconds: float
-    made: float | None
-    used: float | None
+    computed_at: float | None
+    used_at: float | None
     pinned: bool = False
 
     @property
     def is_readable(self) -> bool:
-        return self.state in READABLE
+        return self.state in READABLE_STATES
 
     def to_snapshot(self, name: str) -> Snapshot:
         """Its content, as an engine reads it."""
@@ -85,10 +88,10 @@ class SubmittedAction:
     kind: str
     identity: Identity
     verdict: str
-    why: str
+    reason: str
     saved: float  # seconds
     path: str | None
-    placed: float | None
+    copied_at: float | None
     run: Run | None  # the run that produces its dataset; None if the dataset existed or is not needed
     bytes: int  # of its dataset
 
@@ -97,7 +100,7 @@ class SubmittedAction:
         """The state of its run; a reused dataset is finished, unless a requested copy is pending."""
         if self.run is not None and self.run.state is not RunState.FINISHED:
             return self.run.state
-        return RunState.FINISHED if self.path is None or self.placed is not None else RunState.WAITING
+        return RunState.FINISHED if self.path is None or self.copied_at is not None else RunState.WAITING
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ class Submission:
     @property
     def has_ended(self) -> bool:
         """Whether no action is pending or active."""
-        return not any(a.state in (*TO_COME, *UNDER_WAY) for a in self.actions)
+        return not any(a.state in (*PENDING_STATES, *ACTIVE_STATES) for a in self.actions)
 
 
 def find_worst_state(states: Iterable[RunState]) -> RunState:
@@ -126,7 +129,7 @@ def find_worst_state(states: Iterable[RunState]) -> RunState:
     'running'
     """
     present = set(states)
-    ranked = (RunState.FAILED, RunState.KILLED, *reversed(UNDER_WAY), *reversed(TO_COME))
+    ranked = (RunState.FAILED, RunState.KILLED, *reversed(ACTIVE_STATES), *reversed(PENDING_STATES))
     return next((state for state in ranked if state in present), RunState.FINISHED)
 
 

@@ -6,19 +6,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from tidemill.model.channel import ChannelRole
-from tidemill.model.freshness_target import EVERY, FreshnessTarget, is_routed_via
+from tidemill.model.freshness_target import ALL_PATHWAYS, FreshnessTarget, is_routed_via
 from tidemill.model.location import SourceLocation
 from tidemill.model.provenance import Pathway
 from tidemill.model.trigger import LagTrigger, Trigger
 from tidemill.model.workflow import WorkflowSpec
 
-Promises = Mapping[str, tuple[FreshnessTarget, SourceLocation]]
+FreshnessTargets = Mapping[str, tuple[FreshnessTarget, SourceLocation]]
 """Freshness targets by channel, each with the location of its declaration."""
 
 
-def add_freshness_targets(workflow: WorkflowSpec, promises: Promises) -> WorkflowSpec:
+def add_freshness_targets(workflow: WorkflowSpec, targets: FreshnessTargets) -> WorkflowSpec:
     """The workflow with these freshness targets and the triggers that meet them."""
-    channels = tuple(replace(c, promise=promises[c.name][0]) if c.name in promises else c for c in workflow.channels)
+    channels = tuple(
+        replace(c, freshness_target=targets[c.name][0]) if c.name in targets else c for c in workflow.channels
+    )
     targeted = replace(workflow, channels=channels)
     bindings = tuple(
         replace(b, triggers=(*b.triggers, *_build_lag_triggers(targeted, b.written_channels)))
@@ -27,9 +29,9 @@ def add_freshness_targets(workflow: WorkflowSpec, promises: Promises) -> Workflo
     return replace(targeted, bindings=bindings)
 
 
-def find_misplaced_targets(workflow: WorkflowSpec, promises: Promises) -> Iterator[str]:
+def find_misplaced_targets(workflow: WorkflowSpec, targets: FreshnessTargets) -> Iterator[str]:
     """Problems of freshness targets: on input channels, or for routes that no data take."""
-    for name, (target, location) in promises.items():
+    for name, (target, location) in targets.items():
         channel = workflow.find_channel(name)
         if channel is None or channel.role is ChannelRole.INPUT:
             yield f"{location}: {name!r} is an input channel and cannot have a freshness target; set it on a table"
@@ -39,7 +41,7 @@ def find_misplaced_targets(workflow: WorkflowSpec, promises: Promises) -> Iterat
         for stray in sorted(
             route
             for route in target.lag
-            if route != EVERY and not any(is_routed_via(pathway, route) for pathway in pathways)
+            if route != ALL_PATHWAYS and not any(is_routed_via(pathway, route) for pathway in pathways)
         ):
             yield (
                 f"{location}: the target lag of {name!r} names the route {stray!r}, but no data take that route; "
@@ -86,8 +88,8 @@ def _build_lag_triggers(workflow: WorkflowSpec, written_channels: frozenset[str]
     required_lags = {
         (pathway[0], lag)
         for channel in workflow.channels
-        if channel.name in written_channels and channel.promise.lag
+        if channel.name in written_channels and channel.freshness_target.lag
         for pathway in find_pathways(workflow, channel.name)
-        if (lag := channel.promise.find_lag(pathway)) is not None
+        if (lag := channel.freshness_target.find_lag(pathway)) is not None
     }
     return (LagTrigger(source, lag) for source, lag in sorted(required_lags))

@@ -18,7 +18,7 @@ from tidemill.model.canonical_json import NotSerializable, to_canonical_json
 from tidemill.model.change import Updates
 from tidemill.model.code import Json, trace_code
 from tidemill.model.identity import Identity, compute_identity
-from tidemill.model.location import UNKNOWN, SourceLocation
+from tidemill.model.location import UNKNOWN_LOCATION, SourceLocation
 from tidemill.model.query import is_nondeterministic, normalise_query
 from tidemill.model.schema import Schema
 from tidemill.model.stateful import Stateful
@@ -37,14 +37,14 @@ class TaskInput:
     """One input: its name in the code, the port (a channel, once bound), and the mode.
 
     `advance`: the cursor moves, so that the task's next run continues from here, although this run reads the full
-    content. `afresh`: the task reads as if it had never run.
+    content. `from_start`: the task reads as if it had never run.
     """
 
     argument: str
     port: str
     mode: ReadMode
     advance: bool = False
-    afresh: bool = False
+    from_start: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,10 @@ class TaskOutput:
     kind: BlockKind
     updates: Updates | None = None
     void: bool = False  # nothing is written, and the previous content becomes invalid
-    merged: bool = False  # the code returns a delta, and the base written is that delta merged into an empty base
-    edge: str | None = None  # its column whose largest value is the watermark of all outputs of the task
+    merges_into_empty: bool = (
+        False  # the code returns a delta, and the base written is that delta merged into an empty base
+    )
+    watermark_column: str | None = None  # its column whose largest value is the watermark of all outputs of the task
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +108,10 @@ class Command:
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
-    made_of: Mapping[str, Any] = field(default_factory=dict)  # facts that identify the program, besides its name
+    fingerprint: Mapping[str, Any] = field(default_factory=dict)  # facts that identify the program, besides its name
 
     def describe_code(self) -> Json:
-        return {"command": list(self.argv), "env": dict(self.env), **self.made_of}
+        return {"command": list(self.argv), "env": dict(self.env), **self.fingerprint}
 
     def format_arguments(self, paths: Mapping[str, str]) -> list[str]:
         """The arguments with each known `{name}` replaced by its path; other braces are left unchanged.
@@ -144,17 +146,17 @@ class Refresh:
 
     query: Any
     table: str  # the argument under which the result is written
-    way: str
+    mode: str
     description: str  # of the operators, one a line
     schema: Schema | None = field(default=None, compare=False)  # of the result, as declared
-    text: QueryText | None = None  # the query that computes the full result, if a query declares the table
+    query_text: QueryText | None = None  # the query that computes the full result, if a query declares the table
     types: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of the columns that it reads, by channel
 
     def describe_code(self) -> Json:
         result = None if self.schema is None else str(self.schema)
         types = {channel: dict(columns) for channel, columns in self.types.items()}
-        text = {} if self.text is None else self.text.describe_query()
-        return {"refresh": self.way, "operators": self.description, "types": types, "result": result, **text}
+        text = {} if self.query_text is None else self.query_text.describe_query()
+        return {"refresh": self.mode, "operators": self.description, "types": types, "result": result, **text}
 
     def list_column_names(self) -> list[str]:
         """The names of the result's columns."""
@@ -185,11 +187,11 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """The number of attempts, and the time to wait after a failure: `backoff`, doubled each time, up to `longest`."""
+    """The number of attempts, and the time to wait after a failure: `backoff`, doubled each time, up to `max_backoff`."""
 
     attempts: int = 1
     backoff: float = 1.0  # seconds
-    longest: float = 300.0
+    max_backoff: float = 300.0
 
     def compute_backoff(self, failed_attempts: int) -> float:
         """Seconds to wait after this number of failed attempts.
@@ -197,7 +199,7 @@ class RetryPolicy:
         >>> [RetryPolicy(5, 2.0, longest=10.0).compute_backoff(n) for n in (1, 2, 3, 4)]
         [2.0, 4.0, 8.0, 10.0]
         """
-        return float(min(self.longest, self.backoff * 2 ** (failed_attempts - 1)))
+        return float(min(self.max_backoff, self.backoff * 2 ** (failed_attempts - 1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +211,9 @@ class Task:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     retry: RetryPolicy = RetryPolicy()
     time_limit: float | None = None  # seconds
-    location: SourceLocation = UNKNOWN
+    location: SourceLocation = UNKNOWN_LOCATION
     refresh: str | None = None  # of a declared table: the refresh mode that the user chose; None: a programmed task
-    batch_because: str | None = None  # of a declared table: the reason why only batch refresh is possible
+    batch_reason: str | None = None  # of a declared table: the reason why only batch refresh is possible
     version: str | None = None  # set by the user, to mark a change that the code does not show
     environment: tuple[str, ...] = ()  # names of environment variables that its result depends on
     deterministic: bool | None = None  # whether equal inputs give equal results; None: derived from its code
@@ -231,8 +233,8 @@ class Task:
 
         A task that reads full contents and writes bases is unchanged.
         """
-        reads = (replace(r, afresh=r.mode is not ReadMode.ALL or r.port in self.state_ports) for r in self.reads)
-        writes = (replace(w, kind=BlockKind.BASE, merged=w.kind is BlockKind.DELTA) for w in self.writes)
+        reads = (replace(r, from_start=r.mode is not ReadMode.ALL or r.port in self.state_ports) for r in self.reads)
+        writes = (replace(w, kind=BlockKind.BASE, merges_into_empty=w.kind is BlockKind.DELTA) for w in self.writes)
         return replace(self, variants=(replace(self.variant, reads=tuple(reads), writes=tuple(writes)),))
 
     @property
@@ -246,7 +248,7 @@ class Task:
     @property
     def watermark_output(self) -> TaskOutput | None:
         """The output that carries the watermark of event time; None if the task's outputs have none."""
-        return next((w for w in self.writes if w.edge is not None), None)
+        return next((w for w in self.writes if w.watermark_column is not None), None)
 
     @property
     def state_ports(self) -> frozenset[str]:

@@ -9,9 +9,9 @@ from tidemill.model.time import Version
 from tidemill.model.units import parse_duration
 
 
-def to_microseconds(moment: float) -> Version:
+def to_microseconds(timestamp: float) -> Version:
     """Seconds since the epoch as a reading of the catalog's clock."""
-    return int(moment * 1_000_000)
+    return int(timestamp * 1_000_000)
 
 
 def parse_instant(text: str) -> Version:
@@ -27,16 +27,16 @@ def parse_instant(text: str) -> Version:
     return to_microseconds((instant if instant.tzinfo else instant.replace(tzinfo=dt.UTC)).timestamp())
 
 
-def parse_moment(said: str, now: float) -> float:
+def parse_moment(text: str, now: float) -> float:
     """Parse a time, or a duration before `now`, to seconds since the epoch.
 
     >>> parse_moment("1 hour", 10_000.0), parse_moment("1970-01-02", 0.0)
     (6400.0, 86400.0)
     """
     try:
-        return now - parse_duration(said)
+        return now - parse_duration(text)
     except ValueError:
-        return _parse_instant_seconds(said)
+        return _parse_instant_seconds(text)
 
 
 def _parse_instant_seconds(text: str) -> float:
@@ -55,12 +55,12 @@ def format_version(version: Version) -> str:
     return f"{dt.datetime.fromtimestamp(version / 1_000_000, dt.UTC):%Y-%m-%d %H:%M:%S.%f}"
 
 
-def format_iso(moment: float | None) -> str | None:
+def format_iso(timestamp: float | None) -> str | None:
     """Seconds since the epoch as ISO 8601 in UTC.
 
     >>> format_iso(1.5)
     '1970-01-01T00:00:01.500000Z'
     """
-    if moment is None:
+    if timestamp is None:
         return None
-    return dt.datetime.fromtimestamp(moment, dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return dt.datetime.fromtimestamp(timestamp, dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -71,7 +71,7 @@ class CronTrigger:
     expression: str
     zone: str = "UTC"
 
-    MOST = 10_000
+    MAX_COUNTED_MISSES = 10_000
     """The greatest number of missed times that is counted."""
 
     def __str__(self) -> str:
@@ -87,12 +87,12 @@ class CronTrigger:
         times = self.iterate_moments(due)
         while (time := next(times)) <= now:
             missed += 1
-            if missed >= self.MOST:
+            if missed >= self.MAX_COUNTED_MISSES:
                 return next(self.iterate_moments(now)), missed
         return time, missed
 
-    def iterate_moments(self, moment: float) -> Iterator[float]:
-        start = datetime.fromtimestamp(moment, UTC).astimezone(ZoneInfo(self.zone))
+    def iterate_moments(self, timestamp: float) -> Iterator[float]:
+        start = datetime.fromtimestamp(timestamp, UTC).astimezone(ZoneInfo(self.zone))
         return (time.timestamp() for time in CronSim(self.expression, start))
 
 
@@ -101,10 +101,10 @@ class RunTrigger:
     """A run of another bound flow was launched, completed or failed."""
 
     flow: str
-    reached: RunMilestone = RunMilestone.COMPLETED
+    milestone: RunMilestone = RunMilestone.COMPLETED
 
     def __str__(self) -> str:
-        return f"{self.flow} {self.reached}"
+        return f"{self.flow} {self.milestone}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def to_json(trigger: Trigger) -> dict[str, Any]:
         case CronTrigger():
             return {"kind": "cron", "expression": trigger.expression, "zone": trigger.zone}
         case RunTrigger():
-            return {"kind": "after", "flow": trigger.flow, "reached": str(trigger.reached)}
+            return {"kind": "after", "flow": trigger.flow, "reached": str(trigger.milestone)}
         case LagTrigger():
             return {"kind": "lag", "channel": trigger.channel, "seconds": trigger.seconds}
         case AllOfTrigger():

@@ -106,22 +106,22 @@ class WaveProgress:
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[int, ...], _EventNode] = {}
-        self._done = False
+        self._is_complete = False
 
     @property
     def is_complete(self) -> bool:
-        return self._done
+        return self._is_complete
 
     def add_tag(self, tag: LineageTag) -> bool:
         """Record that an event arrived or ended; returns True if this completes the wave."""
-        if self._done:
+        if self._is_complete:
             return False
         for depth, step in enumerate(tag.path):
             node = self._nodes.setdefault(tag.serials[:depth], _EventNode())
             if step.last:
                 node.results = step.serial
-        self._done = self._complete_ancestors(tag.serials)
-        return self._done
+        self._is_complete = self._complete_ancestors(tag.serials)
+        return self._is_complete
 
     def _complete_ancestors(self, serials: tuple[int, ...]) -> bool:
         """Mark an event as complete, then its ancestors as far as they become complete; True if the root does."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tidemill.model.change import RESERVED
+from tidemill.model.change import RESERVED_COLUMNS
 from tidemill.model.code import Json
 from tidemill.model.schema import Schema
 from tidemill.model.state_schema import StateSchema, widen_schema
@@ -32,7 +32,7 @@ class WaveStartSpec:
 
     ARGUMENT, EVENTS, LAST = "events", "tagged", "last"
 
-    def bind_schema(self, schema: Schema, *, fed: bool) -> WaveStartSpec:
+    def bind_schema(self, schema: Schema, *, is_input: bool) -> WaveStartSpec:
         """Events of derived channels may start waves as well: then everything before them is external."""
         return WaveStartSpec(schema)
 
@@ -42,14 +42,14 @@ class WaveStartSpec:
         return {self.LAST: StateSchema.from_ddl("what int, root bigint", "what")}
 
     @property
-    def shapes(self) -> Mapping[str, Schema]:
+    def output_schemas(self) -> Mapping[str, Schema]:
         return {self.EVENTS: widen_schema(self.schema, f"{WAVE} string")}
 
     def describe_code(self) -> Json:
         return {"waves": "started", "of": str(self.schema)}
 
     def find_problems(self) -> Iterator[str]:
-        for name in (*RESERVED, WAVE):
+        for name in (*RESERVED_COLUMNS, WAVE):
             if name in self.schema:
                 yield f"waves start with events that are only added and have no tag yet; these have a column {name!r}"
 
@@ -66,7 +66,7 @@ class WaveEndSpec:
         return {}
 
     @property
-    def shapes(self) -> Mapping[str, Schema]:
+    def output_schemas(self) -> Mapping[str, Schema]:
         return {self.ENDED: TAGS}
 
     def describe_code(self) -> Json:
@@ -90,7 +90,7 @@ class WaveBarrierSpec:
         return {self.TAGS: StateSchema.from_ddl("branch string, tag string", ("branch", "tag"))}
 
     @property
-    def shapes(self) -> Mapping[str, Schema]:
+    def output_schemas(self) -> Mapping[str, Schema]:
         return {self.WAVES: TAGS}
 
     def describe_code(self) -> Json:
@@ -101,4 +101,4 @@ class WaveBarrierSpec:
             yield "a barrier needs two or more branches; name them, e.g. ['billed', 'shipped']"
 
 
-Waved = WaveStartSpec | WaveEndSpec | WaveBarrierSpec
+WaveTaskSpec = WaveStartSpec | WaveEndSpec | WaveBarrierSpec

@@ -55,7 +55,7 @@ def _to_set(value: Any) -> Any:
     return None if value is None else tuple(sorted(set(value), key=repr))
 
 
-FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {
+GROUP_FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {
     "as-set": _to_set,
     "length": lambda value: None if value is None else len(value),
     "lower": lambda value: None if value is None else str(value).lower(),
@@ -80,8 +80,10 @@ class GroupKey:
         call = _CALLED.fullmatch(text.strip())
         function, inner = (call[1], call[2]) if call else (None, text)
         path = tuple(re.split(r"[/.]", inner.strip().removeprefix("/")))
-        if function is not None and function not in FUNCTIONS:
-            raise ValueError(f"cannot group by {text!r}: its functions are {', '.join(FUNCTIONS)}, not {function!r}")
+        if function is not None and function not in GROUP_FUNCTIONS:
+            raise ValueError(
+                f"cannot group by {text!r}: its functions are {', '.join(GROUP_FUNCTIONS)}, not {function!r}"
+            )
         if not all(_STEP.fullmatch(step) for step in path):
             raise ValueError(f"cannot group by {text!r}; write a path like 'user', '/entities/hashtags' or 'tags/0'")
         return cls(path, function)
@@ -98,7 +100,7 @@ class GroupKey:
         """
         for step in self.path[1:]:
             value = _get_member(value, step)
-        return _to_hashable(value if self.function is None else FUNCTIONS[self.function](value))
+        return _to_hashable(value if self.function is None else GROUP_FUNCTIONS[self.function](value))
 
 
 _CALLED = re.compile(r"([a-z-]+)\((.*)\)")

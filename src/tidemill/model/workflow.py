@@ -11,7 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from tidemill.errors import WorkflowError
 from tidemill.model.analysis import SchemaKnowledge
 from tidemill.model.block import BlockKind
-from tidemill.model.change import RESERVED, Append, Signed
+from tidemill.model.change import RESERVED_COLUMNS, Append, Signed
 from tidemill.model.channel import Channel, ChannelRole, is_valid_name
 from tidemill.model.flow import BoundFlow
 from tidemill.model.location import SourceLocation
@@ -44,7 +44,7 @@ class WorkflowSpec:
 
     def find_problems(self) -> list[str]:
         """Every problem, each with the user's file and line."""
-        return [f"{location}: {problem}" for rule in RULES for location, problem in rule(self)]
+        return [f"{location}: {problem}" for rule in VALIDATION_RULES for location, problem in rule(self)]
 
     def validate_spec(self) -> WorkflowSpec:
         problems = self.find_problems()
@@ -183,7 +183,7 @@ def _find_column_mismatches(wf: WorkflowSpec) -> Iterator[Problem]:
         channel = _find_result_channel(wf, task)
         if not isinstance(code, Sql | Refresh) or channel is None or channel.schema is None:
             continue
-        names = [n for n in code.list_column_names() if n not in RESERVED]
+        names = [n for n in code.list_column_names() if n not in RESERVED_COLUMNS]
         expected = channel.schema.names
         if "*" not in names and sorted(names) != sorted(expected):
             yield (
@@ -202,11 +202,11 @@ def _find_result_channel(wf: WorkflowSpec, task: Task) -> Channel | None:
 
 def _find_strict_violations(wf: WorkflowSpec) -> Iterator[Problem]:
     for task in wf.list_tasks():
-        if task.refresh == "incremental_strict" and task.batch_because is not None:
+        if task.refresh == "incremental_strict" and task.batch_reason is not None:
             yield (
                 task.location,
                 f"query {task.name!r} must be incremental (refresh is 'incremental_strict') but can only be run in "
-                f"batch: {task.batch_because}; change the query, or let refresh be 'auto'",
+                f"batch: {task.batch_reason}; change the query, or let refresh be 'auto'",
             )
 
 
@@ -243,13 +243,13 @@ def _find_bad_triggers(wf: WorkflowSpec) -> Iterator[Problem]:
                     yield binding.location, f"flow {binding.name!r} would be run by its own runs"
 
 
-def find_dangling_triggers(wf: WorkflowSpec, channels: Iterable[str], flows: Iterable[str]) -> Iterator[str]:
+def find_dangling_triggers(workflow: WorkflowSpec, channels: Iterable[str], flows: Iterable[str]) -> Iterator[str]:
     """Problems of triggers that wait for a channel or flow outside the given ones, which are those of all workflows."""
     known: dict[type[DataTrigger | RunTrigger], tuple[str, set[str]]] = {
         DataTrigger: ("channel", {*channels}),
         RunTrigger: ("flow", {*flows}),
     }
-    for binding in wf.bindings:
+    for binding in workflow.bindings:
         for _, leaf in (leaf for trigger in binding.triggers for leaf in list_leaves(trigger)):
             if isinstance(leaf, DataTrigger | RunTrigger):
                 noun, names = known[type(leaf)]
@@ -278,7 +278,7 @@ def _find_stateful_problems(wf: WorkflowSpec) -> Iterator[Problem]:
 
 Rule = Callable[[WorkflowSpec], Iterator[Problem]]
 
-RULES: tuple[Rule, ...] = (
+VALIDATION_RULES: tuple[Rule, ...] = (
     _find_bad_names,
     _find_bad_channels,
     _find_bad_signatures,

@@ -18,11 +18,11 @@ RULES = SearchRules(overkill=False, long_term=False, loose_ends=False)
 class GreedyPlanner:
     """Takes the cheapest step that satisfies all bounds, even if it does not lead to the goal."""
 
-    def __init__(self, layout: GraphIndex, costs: CostFunction) -> None:
-        self._scopes, self._costs = ScopeCache(layout), costs
+    def __init__(self, index: GraphIndex, costs: CostFunction) -> None:
+        self._scopes, self._costs = ScopeCache(index), costs
 
-    def find_plan(self, stock: BlockInventory, output: str, timeline: Timeline) -> PlanResult:
-        search = self._scopes[output].build_search(stock, output, timeline, self._costs, RULES)
+    def find_plan(self, inventory: BlockInventory, output: str, timeline: Timeline) -> PlanResult:
+        search = self._scopes[output].build_search(inventory, output, timeline, self._costs, RULES)
         plans = search.list_single_steps()
         chosen = self._choose_plan(plans) if plans else None
         return PlanResult(chosen, search.rejected_goals, 0, search.generated, search.pruned_counts)
@@ -34,8 +34,8 @@ class GreedyPlanner:
 class RandomPlanner(GreedyPlanner):
     """Takes a random step that satisfies all bounds."""
 
-    def __init__(self, layout: GraphIndex, costs: CostFunction, random: Random) -> None:
-        super().__init__(layout, costs)
+    def __init__(self, index: GraphIndex, costs: CostFunction, random: Random) -> None:
+        super().__init__(index, costs)
         self._random = random
 
     def _choose_plan(self, plans: list[Plan]) -> Plan:

@@ -20,30 +20,30 @@ from tidemill.planner.graph_index import GraphIndex
 from tidemill.planner.search_rules import ALL, SearchRules
 from tidemill.planner.vector import NEVER, Ends, PlanningClock, Vector, apply_delta, merge_later
 
-Shelf = dict[BlockNode, BlockNode]
+ChannelBlocks = dict[BlockNode, BlockNode]
 """The blocks of a channel, in order of arrival; each maps to itself."""
 
 
-PARTS = 64
+MAX_CHAIN_PARTS = 64
 """Maximum number of parts remembered of a chain, in case no plan uses it as a whole."""
 
 
 class BlockInventory:
     """The blocks of a workflow, and the positions that derived channels and outputs have reached."""
 
-    def __init__(self, layout: GraphIndex, rules: SearchRules = ALL) -> None:
-        self.layout = layout
+    def __init__(self, index: GraphIndex, rules: SearchRules = ALL) -> None:
+        self.index = index
         self.rules = rules
-        self._shelves: dict[str, Shelf] = {c: {} for c in layout.channels}
-        self._consumed = {c: layout.build_empty_vector(c) for c in layout.writer}
-        self._delivered = {c: layout.build_empty_vector(c) for c in layout.graph.outputs}
+        self._blocks: dict[str, ChannelBlocks] = {c: {} for c in index.channels}
+        self._consumed = {c: index.build_empty_vector(c) for c in index.writer}
+        self._delivered = {c: index.build_empty_vector(c) for c in index.graph.outputs}
         self._parts: dict[BlockNode, deque[BlockNode]] = {}
         self._points: dict[str, frozenset[Vector]] = {}
-        self._pinned: dict[str, Counter[Vector]] = {c: Counter() for c in layout.channels}
+        self._pinned: dict[str, Counter[Vector]] = {c: Counter() for c in index.channels}
 
     def list_blocks(self, channel: str, *, chained: bool = True) -> Iterable[BlockNode]:
         """List the blocks of a channel; chains as one block, or as their remembered parts."""
-        shelf = self._shelves[channel]
+        shelf = self._blocks[channel]
         return shelf if chained else [part for block in shelf for part in self._parts.get(block, (block,))]
 
     def get_delivered(self, output: str) -> Vector:
@@ -52,7 +52,7 @@ class BlockInventory:
 
     def add_block(self, block: BlockNode) -> None:
         """Add a block that arrived on an input channel, or was written to a derived one."""
-        shelf = self._shelves[block.channel]
+        shelf = self._blocks[block.channel]
         shelf.pop(block, None)
         shelf[block] = block
         consumed = self._consumed.get(block.channel, block.target)
@@ -87,33 +87,33 @@ class BlockInventory:
     def trim_channels(self, channels: Iterable[str], clock: PlanningClock) -> None:
         """Drop passed blocks and chain deltas, after readers of these channels advanced."""
         for channel in channels:
-            if self.rules.old_blocks and not _is_trimmed(self._shelves[channel]):
+            if self.rules.old_blocks and not _is_trimmed(self._blocks[channel]):
                 self._drop_passed_blocks(channel, clock)
-            if self.rules.chains and len(self._shelves[channel]) > 1:
-                targets = {b.target for b in self._shelves[channel] if b.source is not None}
-                self._chain_deltas(channel, [b.source for b in self._shelves[channel] if b.source in targets])
+            if self.rules.chains and len(self._blocks[channel]) > 1:
+                targets = {b.target for b in self._blocks[channel] if b.source is not None}
+                self._chain_deltas(channel, [b.source for b in self._blocks[channel] if b.source in targets])
 
     def find_resume_points(self, channel: str) -> frozenset[Vector]:
         """Return the positions from which derived channels and outputs will continue."""
         points = self._points.get(channel)
         if points is None:
-            readers = (*self.layout.children[channel], *self.layout.routes[channel])
-            parts = (self.layout.slice_vector(self._consumed[r.channel], channel, r.offset) for r in readers)
+            readers = (*self.index.children[channel], *self.index.routes[channel])
+            parts = (self.index.slice_vector(self._consumed[r.channel], channel, r.offset) for r in readers)
             points = self._points[channel] = frozenset(parts)
         return points
 
     def _is_terminal(self, channel: str) -> bool:
         """Tell whether it is an output from which nothing is derived."""
-        consumers = self.layout.children[channel] or self.layout.channels[channel].conversions
+        consumers = self.index.children[channel] or self.index.channels[channel].conversions
         return channel in self._delivered and not consumers
 
     def _drop_block(self, block: BlockNode) -> None:
-        self._shelves[block.channel].pop(block, None)
+        self._blocks[block.channel].pop(block, None)
         self._parts.pop(block, None)
 
     def _drop_passed_blocks(self, channel: str, clock: PlanningClock) -> None:
         pinned = self._pinned[channel]
-        ends = {b: clock.find_ends(channel, b.target) for b in self._shelves[channel]}
+        ends = {b: clock.find_ends(channel, b.target) for b in self._blocks[channel]}
         bases = {b: block_ends for b, block_ends in ends.items() if b.shape is BlockShape.BASE}
         if not bases:
             return
@@ -137,7 +137,7 @@ class BlockInventory:
     ) -> BlockNode | None:
         """Return the last base that all outputs have passed. Older content can be rebuilt from there."""
         parts = (
-            self.layout.slice_vector(self._consumed[r.channel], channel, r.offset) for r in self.layout.routes[channel]
+            self.index.slice_vector(self._consumed[r.channel], channel, r.offset) for r in self.index.routes[channel]
         )
         reached = [clock.find_ends(channel, p) for p in parts]
         if not reached or any(NEVER in r for r in reached):
@@ -147,7 +147,7 @@ class BlockInventory:
 
     def _chain_deltas(self, channel: str, joints: Iterable[Vector]) -> None:
         """Chain two adjacent deltas where no consumer resumes and no other delta joins."""
-        shelf = self._shelves[channel]
+        shelf = self._blocks[channel]
         for joint in joints:
             before = [b for b in shelf if b.target == joint]
             after = [b for b in shelf if b.source == joint]
@@ -166,13 +166,13 @@ class BlockInventory:
     def _join_parts(self, first: BlockNode, second: BlockNode) -> deque[BlockNode]:
         parts = self._parts.pop(first, deque([first]))
         parts.extend(self._parts.pop(second, deque([second])))
-        while len(parts) > PARTS and (oldest := chain_blocks(parts[0], parts[1])) is not None:
+        while len(parts) > MAX_CHAIN_PARTS and (oldest := chain_blocks(parts[0], parts[1])) is not None:
             parts.popleft()
             parts[0] = oldest
         return parts
 
 
-def _is_trimmed(shelf: Shelf) -> bool:
+def _is_trimmed(shelf: ChannelBlocks) -> bool:
     """Tell whether nothing can be dropped: there is at most one base, and all other blocks came after it."""
     return all(b.shape is not BlockShape.BASE for b in islice(shelf, 1, None))
 

@@ -52,23 +52,23 @@ def compute_inconsistency(vector: Vector, ends: Ends) -> Version:
     return NEVER if oldest is None else find_start(vector) - oldest
 
 
-def get_declared_limit(layout: GraphIndex, channel: str) -> ChannelLimit:
+def get_declared_limit(index: GraphIndex, channel: str) -> ChannelLimit:
     """Return the declared bounds of the channel."""
-    bounds: ChannelBounds = layout.channels[channel].bounds
-    return ChannelLimit(tuple(bounds.staleness.get(p) for p in layout.pathways[channel]), bounds.inconsistency)
+    bounds: ChannelBounds = index.channels[channel].bounds
+    return ChannelLimit(tuple(bounds.staleness.get(p) for p in index.pathways[channel]), bounds.inconsistency)
 
 
-def list_declared_limits(layout: GraphIndex, goal: str) -> dict[str, ChannelLimit]:
-    return {c: get_declared_limit(layout, c) for c in layout.list_upstream(goal)}
+def list_declared_limits(index: GraphIndex, goal: str) -> dict[str, ChannelLimit]:
+    return {c: get_declared_limit(index, c) for c in index.list_upstream(goal)}
 
 
-def propagate_limits(layout: GraphIndex, goal: str) -> dict[str, ChannelLimit]:
+def propagate_limits(index: GraphIndex, goal: str) -> dict[str, ChannelLimit]:
     """Return the bounds that the goal and all intermediate channels imply for each channel upstream."""
-    limits = list_declared_limits(layout, goal)
+    limits = list_declared_limits(index, goal)
     for channel in reversed(list(limits)):
-        for child in layout.children[channel]:
+        for child in index.children[channel]:
             if child.channel in limits:
-                below = _project_limit(limits[child.channel], layout, channel, child.offset)
+                below = _project_limit(limits[child.channel], index, channel, child.offset)
                 limits[channel] = _tighten_limit(limits[channel], below)
         if channel != goal:
             limits[channel] = _cap_limit(limits[channel])

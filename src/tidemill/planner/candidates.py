@@ -46,34 +46,36 @@ class CandidateIndex:
         self.ending: dict[Vector, list[Candidate]] = {}
         self.fit: list[Candidate] = []
 
-    def add_candidate(self, found: Candidate) -> None:
-        block = found.block
+    def add_candidate(self, candidate: Candidate) -> None:
+        block = candidate.block
         if block.source is None:
-            self.bases[block.target] = found
+            self.bases[block.target] = candidate
         else:
-            self.starting.setdefault(block.source, []).append(found)
-            self.ending.setdefault(block.target, []).append(found)
-        if found.fit:
-            self.fit.append(found)
+            self.starting.setdefault(block.source, []).append(candidate)
+            self.ending.setdefault(block.target, []).append(candidate)
+        if candidate.fit:
+            self.fit.append(candidate)
 
-    def find_pairs(self, found: Candidate) -> list[tuple[Candidate, Candidate]]:
+    def find_pairs(self, candidate: Candidate) -> list[tuple[Candidate, Candidate]]:
         """Return the pairs of a base and a delta that starts there which contain this block."""
-        if found.block.source is None:
-            return [(found, delta) for delta in self.starting.get(found.block.target, ())]
-        return [(self.bases[found.block.source], found)] if found.block.source in self.bases else []
+        if candidate.block.source is None:
+            return [(candidate, delta) for delta in self.starting.get(candidate.block.target, ())]
+        return [(self.bases[candidate.block.source], candidate)] if candidate.block.source in self.bases else []
 
-    def list_fillings(self, take: PortRequirement) -> list[Filling]:
+    def list_fillings(self, requirement: PortRequirement) -> list[Filling]:
         """List all fillings of a port."""
-        fit = [candidate for candidate in self.fit if take.can_take(candidate.block.shape)]
-        if not take.old:
+        fit = [candidate for candidate in self.fit if requirement.can_take(candidate.block.shape)]
+        if not requirement.needs_old_base:
             return [(candidate,) for candidate in fit]
         return [pair for candidate in fit for pair in self.find_pairs(candidate)]
 
-    def list_fillings_with(self, found: Candidate, take: PortRequirement, as_old: bool) -> list[Filling]:
+    def list_fillings_with(self, candidate: Candidate, requirement: PortRequirement, as_old: bool) -> list[Filling]:
         """List the fillings of a port that contain this block."""
-        if not (as_old or take.old):
-            return [(found,)]
-        return [pair for pair in self.find_pairs(found) if pair[1].fit and take.can_take(pair[1].block.shape)]
+        if not (as_old or requirement.needs_old_base):
+            return [(candidate,)]
+        return [
+            pair for pair in self.find_pairs(candidate) if pair[1].fit and requirement.can_take(pair[1].block.shape)
+        ]
 
 
 class StepRegistry:
@@ -88,9 +90,9 @@ class StepRegistry:
         self._steps.append(step)
         return len(self._steps) - 1
 
-    def list_steps(self, found: Candidate) -> tuple[PlanStep, ...]:
+    def list_steps(self, candidate: Candidate) -> tuple[PlanStep, ...]:
         """Return all steps of a block's derivation."""
-        seen, pending = {found}, [found]
+        seen, pending = {candidate}, [candidate]
         while pending:
             new = [part for part in pending.pop().parts if part not in seen]
             seen.update(new)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.program import RefreshMode
-from tidemill.model.freshness_target import EVERY, FreshnessTarget
+from tidemill.model.freshness_target import ALL_PATHWAYS, FreshnessTarget
 from tidemill.model.provenance import Provenance
 from tidemill.model.time import Timeline, Version
 from tidemill.planner.block_inventory import BlockInventory
@@ -19,7 +19,7 @@ from tidemill.planner.cost import CostModel, ScanVolume, estimate_seconds, measu
 from tidemill.planner.graph import APPLY, EMPTY, BlockNode, BlockShape, DataSize, PlanningGraph
 from tidemill.planner.graph_index import GraphIndex
 from tidemill.planner.planner import DynamicProgrammingPlanner
-from tidemill.planner.refresh_mode import PRIORS, WORTH, build_prior, estimate_compaction
+from tidemill.planner.refresh_mode import PRIORS, STATE_DROP_GAIN, build_prior, estimate_compaction
 from tidemill.planner.steps import CostEstimate, PlanResult, PlanStep
 from tidemill.planner.vector import NEVER, PlanningClock, pack_provenance
 from tidemill.planner.workflow_graph import apply_target
@@ -47,23 +47,23 @@ class CatalogState:
         return Timeline(self.arrivals, self.now)
 
 
-def build_inventory(layout: GraphIndex, standing: CatalogState) -> BlockInventory:
-    inventory = BlockInventory(layout)
-    for channel, head in standing.heads.items():
-        pathways = layout.pathways[channel]
+def build_inventory(index: GraphIndex, state: CatalogState) -> BlockInventory:
+    inventory = BlockInventory(index)
+    for channel, head in state.heads.items():
+        pathways = index.pathways[channel]
         target = pack_provenance(head.reached, pathways)
-        points = [p for (_, c), p in standing.cursors.items() if c == channel]
+        points = [p for (_, c), p in state.cursors.items() if c == channel]
         deltas = {pack_provenance(p.reached, pathways): p.size for p in points}
-        shape = _find_change_shape(layout, channel)
+        shape = _find_change_shape(index, channel)
         inventory.add_block(BlockNode(channel, BlockShape.BASE, None, target, head.size))
         for source, size in deltas.items():
             inventory.add_block(BlockNode(channel, shape, source, source, EMPTY))  # to leave the cursor where it is
             if source != target:
                 inventory.add_block(BlockNode(channel, shape, source, target, size))
-    for output in layout.graph.outputs:
-        head = standing.heads[output]
+    for output in index.graph.outputs:
+        head = state.heads[output]
         inventory.deliver_block(
-            BlockNode(output, BlockShape.BASE, None, pack_provenance(head.reached, layout.pathways[output]))
+            BlockNode(output, BlockShape.BASE, None, pack_provenance(head.reached, index.pathways[output]))
         )
     return inventory
 
@@ -71,19 +71,17 @@ def build_inventory(layout: GraphIndex, standing: CatalogState) -> BlockInventor
 def _find_change_shape(index: GraphIndex, channel: str) -> BlockShape:
     """Return the shape of a channel's changes: that of its task's deltas, so that pruning can compare them."""
     task = index.writer.get(channel)
-    shapes = () if task is None else {v.makes[task.writes.index(channel)] for v in task.variants}
+    shapes = () if task is None else {v.output_shapes[task.writes.index(channel)] for v in task.variants}
     return BlockShape.MONOTONE if BlockShape.MONOTONE in shapes else BlockShape.STRONG
 
 
 class LearntCosts:
     """Costs of steps, by cost models fitted from past runs."""
 
-    def __init__(
-        self, graph: PlanningGraph, standing: CatalogState, learnt: Mapping[tuple[str, str], CostModel]
-    ) -> None:
+    def __init__(self, graph: PlanningGraph, state: CatalogState, models: Mapping[tuple[str, str], CostModel]) -> None:
         self._tasks = {t.name: t for t in graph.tasks}
-        self._contents = {channel: head.size for channel, head in standing.heads.items()}
-        self._learnt = learnt
+        self._contents = {channel: head.size for channel, head in state.heads.items()}
+        self._models = models
 
     def __call__(self, task: str, variant: str, reads: Sequence[BlockNode], /) -> CostEstimate:
         if variant == APPLY.name:  # readers apply deltas while they read
@@ -91,7 +89,7 @@ class LearntCosts:
         models = self._find_cost_models(task)
         moved = [b for b in reads if b.source is not None and b.source != b.target]
         if not any(b.source is not None for b in reads):
-            extra = WORTH if variant == RefreshMode.RECOMPUTE else 0.0
+            extra = STATE_DROP_GAIN if variant == RefreshMode.RECOMPUTE else 0.0
             return self._estimate_step(models, variant, measure_reads(reads), extra)
         contents = sum((self._contents[c] for c in self._tasks[task].reads), EMPTY)
         volume = replace(measure_reads(moved), content=contents.rows)
@@ -113,8 +111,10 @@ class LearntCosts:
         writes = len(self._tasks[task].writes)
         partial_names = (f"{RefreshMode.INCREMENTAL}:{c}" for c in self._tasks[task].reads)
         names = [*PRIORS, *partial_names, *(v.name for v in self._tasks[task].variants)]
-        models = {str(name): self._learnt.get((task, str(name))) or build_prior(str(name), writes) for name in names}
-        return {n: model if len(model.yields) == writes else build_prior(n, writes) for n, model in models.items()}
+        models = {str(name): self._models.get((task, str(name))) or build_prior(str(name), writes) for name in names}
+        return {
+            n: model if len(model.output_ratios) == writes else build_prior(n, writes) for n, model in models.items()
+        }
 
 
 def resolve_variant(variant: str, reads: Sequence[str], moved: Sequence[str]) -> str:
@@ -129,13 +129,13 @@ class PlanDecision:
 
     goal: str
     due: Version | None  # when it becomes too stale if nothing is done
-    answer: PlanResult | None  # None: nothing is due
-    again: Version | None  # when it becomes too stale after this plan
+    result: PlanResult | None  # None: nothing is due
+    next_due: Version | None  # when it becomes too stale after this plan
 
     @property
     def steps(self) -> tuple[PlanStep, ...]:
         """The steps to run; conversions that readers do while reading are not among them."""
-        plan = None if self.answer is None else self.answer.plan
+        plan = None if self.result is None else self.result.plan
         return () if plan is None else tuple(s for s in plan.steps if s.variant != APPLY.name)
 
 
@@ -144,25 +144,25 @@ class DecisionRequest:
     """All data that a decision depends on."""
 
     graph: PlanningGraph
-    standing: CatalogState
-    learnt: Mapping[tuple[str, str], CostModel]
+    state: CatalogState
+    cost_models: Mapping[tuple[str, str], CostModel]
 
     def decide_refresh(
-        self, goal: str, promise: FreshnessTarget, *, lead: float = 0.0, fresh: bool = False
+        self, goal: str, freshness_target: FreshnessTarget, *, lead: float = 0.0, fresh: bool = False
     ) -> PlanDecision:
         """Decide for a channel with a freshness target; `fresh`: reflect all data, regardless of it."""
-        target = replace(promise, lag={EVERY: 0.0}) if fresh else promise
+        target = replace(freshness_target, lag={ALL_PATHWAYS: 0.0}) if fresh else freshness_target
         graph = self._build_graph(goal, target, lead)
         index = GraphIndex(graph)
-        inventory = build_inventory(index, self.standing)
-        due = _find_due_time(index, inventory, goal, self.standing.timeline)
-        if due is None or due > self.standing.now:
+        inventory = build_inventory(index, self.state)
+        due = _find_due_time(index, inventory, goal, self.state.timeline)
+        if due is None or due > self.state.now:
             return PlanDecision(goal, due, None, due)
-        costs = LearntCosts(graph, self.standing, self.learnt)
-        answer = DynamicProgrammingPlanner(index, costs).find_plan(inventory, goal, self.standing.timeline)
+        costs = LearntCosts(graph, self.state, self.cost_models)
+        answer = DynamicProgrammingPlanner(index, costs).find_plan(inventory, goal, self.state.timeline)
         if answer.plan is not None and answer.plan.delivers is not None:
             inventory.deliver_block(answer.plan.delivers)
-        return PlanDecision(goal, due, answer, _find_due_time(index, inventory, goal, self.standing.timeline))
+        return PlanDecision(goal, due, answer, _find_due_time(index, inventory, goal, self.state.timeline))
 
     def _build_graph(self, goal: str, target: FreshnessTarget, lead: float) -> PlanningGraph:
         pathways = GraphIndex(self.graph).pathways
@@ -183,22 +183,26 @@ def _find_due_time(index: GraphIndex, inventory: BlockInventory, goal: str, time
 class TargetStatus:
     """How one channel meets its freshness target at a time."""
 
-    stale: Mapping[tuple[str, ...], float]  # seconds, by pathway
+    staleness: Mapping[tuple[str, ...], float]  # seconds, by pathway
     bounds: Mapping[tuple[str, ...], float]  # of the bounded pathways
-    apart: float | None  # seconds of inconsistency, negative if all versions were valid together; None: no versions
+    inconsistency: (
+        float | None
+    )  # seconds of inconsistency, negative if all versions were valid together; None: no versions
     consistency: float | None
 
     @property
     def is_late(self) -> bool:
-        return any(self.stale.get(p, 0.0) > bound for p, bound in self.bounds.items())
+        return any(self.staleness.get(p, 0.0) > bound for p, bound in self.bounds.items())
 
     @property
     def is_inconsistent(self) -> bool:
-        return self.consistency is not None and self.apart is not None and self.apart >= self.consistency
+        return (
+            self.consistency is not None and self.inconsistency is not None and self.inconsistency >= self.consistency
+        )
 
 
 def compute_target_status(
-    promise: FreshnessTarget, reached: Provenance, timeline: Timeline, declared: Iterable[tuple[str, ...]] = ()
+    target: FreshnessTarget, reached: Provenance, timeline: Timeline, declared: Iterable[tuple[str, ...]] = ()
 ) -> TargetStatus:
     """Compute the status of a target. `declared` are all pathways from inputs, even those without data."""
     pathways = tuple(reached.pathways)
@@ -206,9 +210,9 @@ def compute_target_status(
     stale = {p: (timeline.now - e) / 1e6 for p, e in ends.items() if e is not None}
     unread = {p: timeline.versions.get(p[0], ()) for p in declared if pathways and p not in reached.pathways}
     stale |= {p: (timeline.now - versions[0]) / 1e6 for p, versions in unread.items() if versions}
-    bounds = {p: lag for p in stale.keys() | set(pathways) if (lag := promise.find_lag(p)) is not None}
+    bounds = {p: lag for p in stale.keys() | set(pathways) if (lag := target.find_lag(p)) is not None}
     vector = pack_provenance(reached, pathways)
     inconsistency = (
         compute_inconsistency(vector, tuple(NEVER if e is None else e for e in ends.values())) if pathways else None
     )
-    return TargetStatus(stale, bounds, None if inconsistency is None else inconsistency / 1e6, promise.consistency)
+    return TargetStatus(stale, bounds, None if inconsistency is None else inconsistency / 1e6, target.consistency)

@@ -22,26 +22,26 @@ from math import log
 from statistics import mean
 from typing import Any
 
-from tidemill.algebra.program import COLLECTED
+from tidemill.algebra.program import MAX_COLLECTED_ROWS
 from tidemill.planner.graph import EMPTY, BlockNode, BlockShape, DataSize
 from tidemill.planner.steps import CostEstimate
 
-KEPT = 0.9
+DECAY = 0.9
 """Decay of a run's weight with each further run."""
 
-GUESS = 1e-4
+PRIOR_WEIGHT = 1e-4
 """Permanent weight of the prior, in runs. At first its weight is one."""
 
-DOUBTED = 0.1
+COLD_DECAY = 0.1
 """Decay of the prior's weight with each run, and of a cold run's with the next: they may be off by any factor."""
 
-ENOUGH = 3
+MIN_RUNS = 3
 """Runs after which a variant is estimated from its own runs alone. Earlier ones may have been cold."""
 
-SURE = 1.0
+MERGE_VARIANCE = 1.0
 """Total variation of merge estimates, in seconds squared, at which runs count as much as the estimate."""
 
-SPREAD = 6.0
+SPREAD_FACTOR = 6.0
 """Cost factor of a row of a change that is too large to be collected."""
 
 Numbers = tuple[float, ...]
@@ -54,11 +54,11 @@ class ScanVolume:
     change: float = 0.0
     content: float = 0.0
     bytes: float = 0.0
-    times: float = 1.0  # cost factor of a changed row
+    spread_factor: float = 1.0  # cost factor of a changed row
 
     @property
     def effort(self) -> float:
-        return self.times * self.change
+        return self.spread_factor * self.change
 
     @property
     def size(self) -> DataSize:
@@ -75,7 +75,7 @@ def measure_reads(reads: Iterable[BlockNode]) -> ScanVolume:
 
 def compute_spread_factor(change: float) -> float:
     """Return the cost factor of each changed row of a refresh with this many changed rows."""
-    return 1.0 if change <= COLLECTED else SPREAD
+    return 1.0 if change <= MAX_COLLECTED_ROWS else SPREAD_FACTOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +87,11 @@ class CostTerms:
     content: float  # per row of a content
     byte: float
 
-    def compute_cost(self, at: ScanVolume) -> float:
-        return self.start + self.change * at.effort + self.content * at.content + self.byte * at.bytes
+    def compute_cost(self, volume: ScanVolume) -> float:
+        return self.start + self.change * volume.effort + self.content * volume.content + self.byte * volume.bytes
 
-    def split_cost(self, at: ScanVolume) -> Numbers:
-        return self.start, self.change * at.effort, self.content * at.content, self.byte * at.bytes
+    def split_cost(self, volume: ScanVolume) -> Numbers:
+        return self.start, self.change * volume.effort, self.content * volume.content, self.byte * volume.bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +99,16 @@ class OutputRatio:
     """The ratio of output to input on one channel, as decaying sums."""
 
     read: DataSize = EMPTY
-    made: DataSize = EMPTY
+    written: DataSize = EMPTY
 
     def estimate_output(self, read: DataSize) -> DataSize:
         return DataSize(
-            read.rows * _compute_ratio(self.made.rows, self.read.rows),
-            read.bytes * _compute_ratio(self.made.bytes, self.read.bytes),
+            read.rows * _compute_ratio(self.written.rows, self.read.rows),
+            read.bytes * _compute_ratio(self.written.bytes, self.read.bytes),
         )
 
-    def add_run(self, read: DataSize, made: DataSize) -> OutputRatio:
-        return OutputRatio(_decay_size(self.read) + read, _decay_size(self.made) + made)
+    def add_run(self, read: DataSize, written: DataSize) -> OutputRatio:
+        return OutputRatio(_decay_size(self.read) + read, _decay_size(self.written) + written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,8 @@ class MergeCost:
     """
 
     runs: float = 0.0
-    guessed: float = 0.0
-    over: float = 0.0  # seconds by which runs took longer than expected
+    estimated: float = 0.0
+    excess: float = 0.0  # seconds by which runs took longer than expected
     squares: float = 0.0  # sum of squared estimates
     products: float = 0.0  # sum of products of both
 
@@ -130,74 +130,80 @@ class MergeCost:
         """The ratio of the merge cost to its estimate."""
         if not self.runs:
             return 1.0
-        variance = max(0.0, self.squares - self.guessed**2 / self.runs)
-        covariance = self.products - self.guessed * self.over / self.runs
-        return min(10.0, max(0.0, (SURE + covariance) / (SURE + variance)))
+        variance = max(0.0, self.squares - self.estimated**2 / self.runs)
+        covariance = self.products - self.estimated * self.excess / self.runs
+        return min(10.0, max(0.0, (MERGE_VARIANCE + covariance) / (MERGE_VARIANCE + variance)))
 
-    def add_run(self, guess: float, over: float) -> MergeCost:
-        sums = (self.runs, self.guessed, self.over, self.squares, self.products)
-        increments = (1.0, guess, over, guess * guess, guess * over)
-        return MergeCost(*(KEPT * s + m for s, m in zip(sums, increments, strict=True)))
+    def add_run(self, estimate: float, excess: float) -> MergeCost:
+        sums = (self.runs, self.estimated, self.excess, self.squares, self.products)
+        increments = (1.0, estimate, excess, estimate * estimate, estimate * excess)
+        return MergeCost(*(DECAY * s + m for s, m in zip(sums, increments, strict=True)))
 
     def to_json(self) -> list[float]:
-        return [self.runs, self.guessed, self.over, self.squares, self.products]
+        return [self.runs, self.estimated, self.excess, self.squares, self.products]
 
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
     """The cost model of a variant. `moments` and `cross` are the normal equations of the fit, in units of the prior."""
 
-    guess: CostTerms  # the prior; no term is zero
+    prior: CostTerms  # the prior; no term is zero
     terms: CostTerms  # the fit
-    yields: tuple[OutputRatio, ...]  # for each output channel
+    output_ratios: tuple[OutputRatio, ...]  # for each output channel
     moments: tuple[Numbers, ...] = ((0.0,) * 4,) * 4
     cross: Numbers = (0.0,) * 4
     weight: float = 1.0  # of the prior, above its minimum
     runs: int = 0
-    usual: float = 0.0  # recent cost of a run
-    merged: MergeCost = MergeCost()
+    recent_cost: float = 0.0  # recent cost of a run
+    merge_cost: MergeCost = MergeCost()
 
-    def add_run(self, at: ScanVolume, cost: float, made: Sequence[DataSize], merging: float | None = None) -> CostModel:
-        """Return the model after another run; `merging`: the estimated seconds of merging, if it read contents."""
-        scale = self.guess.compute_cost(at)  # a fixed unit, so that the errors of all runs are comparable
-        parts = [part / scale for part in self.guess.split_cost(at)]
-        decay = KEPT if self.runs >= ENOUGH else DOUBTED
+    def add_run(
+        self, volume: ScanVolume, cost: float, written: Sequence[DataSize], merge_estimate: float | None = None
+    ) -> CostModel:
+        """Return the model after another run; `merge_estimate`: the estimated seconds of merging, if it read contents."""
+        scale = self.prior.compute_cost(volume)  # a fixed unit, so that the errors of all runs are comparable
+        parts = [part / scale for part in self.prior.split_cost(volume)]
+        decay = DECAY if self.runs >= MIN_RUNS else COLD_DECAY
         moments = tuple(
             tuple(decay * m + a * b for m, b in zip(row, parts, strict=True))
             for row, a in zip(self.moments, parts, strict=True)
         )
         cross = tuple(decay * c + a * cost / scale for c, a in zip(self.cross, parts, strict=True))
-        weight = DOUBTED * self.weight
+        weight = COLD_DECAY * self.weight
         return replace(
             self,
-            terms=_fit_terms(self.guess, moments, cross, weight + GUESS),
-            yields=tuple(y.add_run(at.size, m) for y, m in zip(self.yields, made, strict=True)),
+            terms=_fit_terms(self.prior, moments, cross, weight + PRIOR_WEIGHT),
+            output_ratios=tuple(y.add_run(volume.size, m) for y, m in zip(self.output_ratios, written, strict=True)),
             moments=moments,
             cross=cross,
             weight=weight,
             runs=self.runs + 1,
-            usual=KEPT * self.usual + (1 - KEPT) * cost if self.runs else cost,
-            merged=self.merged if merging is None else self.merged.add_run(merging, cost - self.terms.compute_cost(at)),
+            recent_cost=DECAY * self.recent_cost + (1 - DECAY) * cost if self.runs else cost,
+            merge_cost=self.merge_cost
+            if merge_estimate is None
+            else self.merge_cost.add_run(merge_estimate, cost - self.terms.compute_cost(volume)),
         )
 
-    def estimate_run(self, at: ScanVolume) -> CostEstimate:
-        return CostEstimate(self.terms.compute_cost(at), tuple(y.estimate_output(at.size) for y in self.yields))
+    def estimate_run(self, volume: ScanVolume) -> CostEstimate:
+        return CostEstimate(
+            self.terms.compute_cost(volume), tuple(y.estimate_output(volume.size) for y in self.output_ratios)
+        )
 
-    def compute_error_factor(self, at: ScanVolume) -> float:
+    def compute_error_factor(self, volume: ScanVolume) -> float:
         """Return the ratio of the fitted cost to the prior."""
-        return self.terms.compute_cost(at) / self.guess.compute_cost(at)
+        return self.terms.compute_cost(volume) / self.prior.compute_cost(volume)
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "guess": _to_numbers(self.guess),
+            "guess": _to_numbers(self.prior),
             "terms": _to_numbers(self.terms),
-            "yields": [[y.read.rows, y.read.bytes, y.made.rows, y.made.bytes] for y in self.yields],
+            "yields": [[y.read.rows, y.read.bytes, y.written.rows, y.written.bytes] for y in self.output_ratios],
             "moments": [list(row) for row in self.moments],
             "cross": list(self.cross),
             "weight": self.weight,
             "runs": self.runs,
-            "usual": self.usual,
-            "merged": self.merged.to_json(),
+            "usual": self.recent_cost,
+            "merged": self.merge_cost.to_json(),
         }
 
     @classmethod
@@ -214,18 +220,19 @@ def guess_cost_model(terms: CostTerms, *ratios: float) -> CostModel:
     return CostModel(terms, terms, tuple(OutputRatio(DataSize(1.0, 1.0), DataSize(r, r)) for r in ratios))
 
 
-def estimate_seconds(variant: str, known: Mapping[str, CostModel], at: ScanVolume) -> float:
+def estimate_seconds(variant: str, models: Mapping[str, CostModel], volume: ScanVolume) -> float:
     """Estimate the cost of a variant.
 
-    With fewer than `ENOUGH` runs, its prior is scaled by the error factors of its runs and of the most similar variant.
+    With fewer than `MIN_RUNS` runs, its prior is scaled by the error factors of its runs and of the most similar
+    variant.
     """
-    model = known[variant]
-    if model.runs >= ENOUGH:
-        return model.terms.compute_cost(at)
-    prior_cost = model.guess.compute_cost(at)
-    fitted = [other for name, other in known.items() if other.runs and name != variant]
-    similar = sorted(fitted, key=lambda other: abs(log(other.guess.compute_cost(at) / prior_cost)))[:1]
-    ratios = [other.compute_error_factor(at) for other in (*similar, model) if other.runs]
+    model = models[variant]
+    if model.runs >= MIN_RUNS:
+        return model.terms.compute_cost(volume)
+    prior_cost = model.prior.compute_cost(volume)
+    fitted = [other for name, other in models.items() if other.runs and name != variant]
+    similar = sorted(fitted, key=lambda other: abs(log(other.prior.compute_cost(volume) / prior_cost)))[:1]
+    ratios = [other.compute_error_factor(volume) for other in (*similar, model) if other.runs]
     return prior_cost * min(10.0, max(0.1, mean(ratios) if ratios else 1.0))
 
 
@@ -276,7 +283,7 @@ def _to_numbers(terms: CostTerms) -> list[float]:
 
 
 def _decay_size(size: DataSize) -> DataSize:
-    return DataSize(KEPT * size.rows, KEPT * size.bytes)
+    return DataSize(DECAY * size.rows, DECAY * size.bytes)
 
 
 def _compute_ratio(written: float, read: float) -> float:

@@ -107,11 +107,11 @@ class TableExplanation:
     together: str | None = None  # whether a refresh group would be better; None: unknown
 
 
-def explain_plan(decision: PlanDecision, otherwise: PlanDecision, now: Version) -> PlanExplanation:
-    """Explain the decision; if nothing is due, explain `otherwise`, the decision on request."""
-    shown = decision if decision.steps else otherwise
+def explain_plan(decision: PlanDecision, on_request: PlanDecision, now: Version) -> PlanExplanation:
+    """Explain the decision; if nothing is due, explain `on_request`, the decision on request."""
+    shown = decision if decision.steps else on_request
     due = None if decision.due is None else max(0.0, (decision.due - now) / 1e6)
-    answer = shown.answer
+    answer = shown.result
     refused = () if answer is None else answer.rejected
     return PlanExplanation(
         due,
@@ -153,13 +153,13 @@ def find_query(task: Task) -> DeclaredQuery | None:
 
 def _find_mode(task: Task, choice: RefreshChoice | None) -> str | None:
     if choice is not None:
-        return choice.way
+        return choice.mode
     return task.variant.name if task.refresh is None else None
 
 
 def _explain_choice(task: Task, choice: RefreshChoice | None) -> str:
     if choice is not None:
-        return choice.why
+        return choice.reason
     if task.refresh is None:
         return "a programmed task has one variant"
     return "it is not applied as it is declared; apply it to see its refresh mode"
@@ -173,13 +173,13 @@ def _explain_state(op: Operator, state: State) -> StateExplanation:
 
 def _explain_variants(task: Task, choice: RefreshChoice | None) -> Iterator[VariantExplanation]:
     # The modes of a query that is known only as text were not compared: it has only one.
-    options = {o.way: o for o in choice.options} if choice is not None and find_query(task) is not None else {}
-    obstacle = options[RefreshMode.INCREMENTAL].reason if options else task.batch_because or ""
+    options = {o.mode: o for o in choice.options} if choice is not None and find_query(task) is not None else {}
+    obstacle = options[RefreshMode.INCREMENTAL].reason if options else task.batch_reason or ""
     for variant in task.variants:
         recomputes = variant.name in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
         yield _explain_variant(variant, options.get(variant.name), "" if recomputes else obstacle)
-    if task.batch_because is not None:
-        yield VariantExplanation(RefreshMode.INCREMENTAL, (), (), obstacle=task.batch_because)
+    if task.batch_reason is not None:
+        yield VariantExplanation(RefreshMode.INCREMENTAL, (), (), obstacle=task.batch_reason)
 
 
 def _explain_variant(variant: Variant, option: RefreshOption | None, obstacle: str) -> VariantExplanation:
@@ -210,6 +210,6 @@ def _build_line(name: str, op: Operator) -> ProgramLine:
 def _list_sources(op: Operator) -> Iterator[str]:
     for operator in walk_operators(op):
         if isinstance(operator, Scan):
-            yield f"{operator.channel} ({operator.at})"
+            yield f"{operator.channel} ({operator.mode})"
         elif isinstance(operator, StepReference):
             yield operator.step

@@ -82,7 +82,7 @@ class PortRequirement:
     """The block that a variant reads from one of its channels."""
 
     shape: BlockShape | None  # None: no block, and its output reflects nothing of the channel
-    old: bool = False  # together with the base that the delta starts from
+    needs_old_base: bool = False  # together with the base that the delta starts from
 
     def can_take(self, shape: BlockShape) -> bool:
         return shape is self.shape or (shape is BlockShape.MONOTONE and self.shape is BlockShape.STRONG)
@@ -96,8 +96,8 @@ class VariantNode:
     """One variant of a task."""
 
     name: str
-    takes: tuple[PortRequirement, ...]  # for each channel that the task reads
-    makes: tuple[BlockShape, ...]  # for each channel that the task writes
+    requirements: tuple[PortRequirement, ...]  # for each channel that the task reads
+    output_shapes: tuple[BlockShape, ...]  # for each channel that the task writes
     strict: bool = False  # its inputs must be consistent, regardless of the channel's own bound
 
 
@@ -113,15 +113,15 @@ class TaskNode:
 class ShapeConversion:
     """Converts a block of one shape to another, on the same channel, using an old base."""
 
-    takes: BlockShape
-    makes: BlockShape
+    source_shape: BlockShape
+    target_shape: BlockShape
 
     @property
     def name(self) -> str:
-        return f"{self.takes} to {self.makes}"
+        return f"{self.source_shape} to {self.target_shape}"
 
     def can_take(self, shape: BlockShape) -> bool:
-        return shape is self.takes or (shape is BlockShape.MONOTONE and self.takes is BlockShape.STRONG)
+        return shape is self.source_shape or (shape is BlockShape.MONOTONE and self.source_shape is BlockShape.STRONG)
 
 
 APPLY = ShapeConversion(BlockShape.STRONG, BlockShape.BASE)

@@ -49,9 +49,9 @@ Port = tuple[str, PortRequirement]
 class BlockUse:
     """A variant that can read a block of some shape from one of its channels, with its ports before and after it."""
 
-    maker: BlockProducer
+    producer: BlockProducer
     before: tuple[Port, ...]
-    take: PortRequirement
+    requirement: PortRequirement
     as_old: bool  # as the base that its delta starts from
     after: tuple[Port, ...]
 
@@ -97,7 +97,7 @@ class GraphIndex:
         for task in self.graph.tasks:
             for variant in task.variants:
                 producer = _build_producer(task, variant)
-                ports = tuple(zip(task.reads, variant.takes, strict=True))
+                ports = tuple(zip(task.reads, variant.requirements, strict=True))
                 for position, (channel, take) in enumerate(ports):
                     for shape, as_old in _list_shapes(take):
                         uses_by_key[channel, shape].append(
@@ -108,8 +108,16 @@ class GraphIndex:
     @cached_property
     def support_channels(self) -> frozenset[str]:
         """Channels whose old base a task or conversion may need."""
-        read = {c for t in self.graph.tasks for v in t.variants for c, k in zip(t.reads, v.takes, strict=True) if k.old}
-        converted = {c.name for c in self.graph.channels for k in c.conversions if k.makes is not BlockShape.BASE}
+        read = {
+            c
+            for t in self.graph.tasks
+            for v in t.variants
+            for c, k in zip(t.reads, v.requirements, strict=True)
+            if k.needs_old_base
+        }
+        converted = {
+            c.name for c in self.graph.channels for k in c.conversions if k.target_shape is not BlockShape.BASE
+        }
         return frozenset(read | converted)
 
     @cached_property
@@ -117,7 +125,7 @@ class GraphIndex:
         """The conversions of each channel that use a block of this shape, including as the old base."""
         return {
             (c.name, shape): tuple(
-                (k, BlockProducer(c.name, k.name, ((c.name, k.makes),)))
+                (k, BlockProducer(c.name, k.name, ((c.name, k.target_shape),)))
                 for k in c.conversions
                 if shape is BlockShape.BASE or k.can_take(shape)
             )
@@ -177,10 +185,12 @@ def _extend_pathways(channel: str, pathways: tuple[Pathway, ...], derived: bool)
 
 
 def _build_producer(task: TaskNode, variant: VariantNode) -> BlockProducer:
-    return BlockProducer(task.name, variant.name, tuple(zip(task.writes, variant.makes, strict=True)), variant.strict)
+    return BlockProducer(
+        task.name, variant.name, tuple(zip(task.writes, variant.output_shapes, strict=True)), variant.strict
+    )
 
 
 def _list_shapes(take: PortRequirement) -> Iterator[tuple[BlockShape, bool]]:
     yield from ((shape, False) for shape in BlockShape if take.can_take(shape))
-    if take.old:
+    if take.needs_old_base:
         yield BlockShape.BASE, True

@@ -25,50 +25,52 @@ class Planner(Protocol):
     The timeline fixes the time and the input versions for the whole plan; the time is later than all versions.
     """
 
-    def find_plan(self, stock: BlockInventory, output: str, timeline: Timeline) -> PlanResult: ...
+    def find_plan(self, inventory: BlockInventory, output: str, timeline: Timeline) -> PlanResult: ...
 
 
 class PlanningScope:
     """The scope of planning for an output, computed once: channels with their limits, and the uses of their blocks."""
 
-    def __init__(self, layout: GraphIndex, output: str) -> None:
-        self.declared: Mapping[str, ChannelLimit] = list_declared_limits(layout, output)
-        self.propagated: Mapping[str, ChannelLimit] = propagate_limits(layout, output)
+    def __init__(self, index: GraphIndex, output: str) -> None:
+        self.declared: Mapping[str, ChannelLimit] = list_declared_limits(index, output)
+        self.propagated: Mapping[str, ChannelLimit] = propagate_limits(index, output)
         self.uses: Uses = {
-            key: tuple(u for u in uses if any(c in self.declared for c, _ in u.maker.writes))
-            for key, uses in layout.uses.items()
+            key: tuple(u for u in uses if any(c in self.declared for c, _ in u.producer.writes))
+            for key, uses in index.uses.items()
             if key[0] in self.declared
         }
 
     def build_search(
-        self, stock: BlockInventory, output: str, timeline: Timeline, costs: CostFunction, rules: SearchRules
+        self, inventory: BlockInventory, output: str, timeline: Timeline, costs: CostFunction, rules: SearchRules
     ) -> PlanSearch:
         limits = self.propagated if rules.propagation else self.declared
-        return PlanSearch(stock, output, limits, self.uses, PlanningClock(timeline, stock.layout.inputs), costs, rules)
+        return PlanSearch(
+            inventory, output, limits, self.uses, PlanningClock(timeline, inventory.index.inputs), costs, rules
+        )
 
 
 class ScopeCache:
     """The planning scopes of a graph's outputs."""
 
-    def __init__(self, layout: GraphIndex) -> None:
-        self._layout = layout
-        self._known: dict[str, PlanningScope] = {}
+    def __init__(self, index: GraphIndex) -> None:
+        self._index = index
+        self._scopes: dict[str, PlanningScope] = {}
 
     def __getitem__(self, output: str) -> PlanningScope:
-        if output not in self._known:
-            self._known[output] = PlanningScope(self._layout, output)
-        return self._known[output]
+        if output not in self._scopes:
+            self._scopes[output] = PlanningScope(self._index, output)
+        return self._scopes[output]
 
 
 class DynamicProgrammingPlanner:
     """Finds the cheapest plan by dynamic programming; if there is none, with fewer pruning rules."""
 
-    def __init__(self, layout: GraphIndex, costs: CostFunction, rules: SearchRules = ALL) -> None:
-        self._scopes, self._costs, self._rules = ScopeCache(layout), costs, rules
+    def __init__(self, index: GraphIndex, costs: CostFunction, rules: SearchRules = ALL) -> None:
+        self._scopes, self._costs, self._rules = ScopeCache(index), costs, rules
 
-    def find_plan(self, stock: BlockInventory, output: str, timeline: Timeline) -> PlanResult:
+    def find_plan(self, inventory: BlockInventory, output: str, timeline: Timeline) -> PlanResult:
         with _pause_gc():
-            return self._search_plan(stock, output, timeline)
+            return self._search_plan(inventory, output, timeline)
 
     def _search_plan(self, inventory: BlockInventory, output: str, timeline: Timeline) -> PlanResult:
         pruned: Counter[str] = Counter()
@@ -94,16 +96,16 @@ def _pause_gc() -> Iterator[None]:
             gc.enable()
 
 
-def is_too_stale(stock: BlockInventory, output: str, timeline: Timeline) -> bool:
+def is_too_stale(inventory: BlockInventory, output: str, timeline: Timeline) -> bool:
     """Tell whether a staleness bound of an output is violated."""
-    due = find_due_time(stock, output, timeline)
+    due = find_due_time(inventory, output, timeline)
     return due is not None and due <= timeline.now
 
 
-def find_due_time(stock: BlockInventory, output: str, timeline: Timeline) -> int | None:
+def find_due_time(inventory: BlockInventory, output: str, timeline: Timeline) -> int | None:
     """Return when an output becomes too stale if nothing is done; None if that is not foreseeable."""
-    index = stock.layout
-    delivered = stock.get_delivered(output)
+    index = inventory.index
+    delivered = inventory.get_delivered(output)
     if not any(delivered):
         return timeline.now
     return get_declared_limit(index, output).find_violation_time(

@@ -19,7 +19,7 @@ class BlockPruner:
 
     def __init__(
         self,
-        stock: BlockInventory,
+        inventory: BlockInventory,
         goal: str,
         limits: Mapping[str, ChannelLimit],
         clock: PlanningClock,
@@ -27,12 +27,12 @@ class BlockPruner:
     ) -> None:
         self.pruned: Counter[str] = Counter()
         self.ends = clock.find_ends
-        self._stock, self._goal, self._limits, self._clock, self._rules = stock, goal, limits, clock, rules
-        self._has = stock.get_delivered(goal)
-        self._has_ends = self.ends(goal, self._has)
+        self._inventory, self._goal, self._limits, self._clock, self._rules = inventory, goal, limits, clock, rules
+        self._delivered = inventory.get_delivered(goal)
+        self._delivered_ends = self.ends(goal, self._delivered)
         self._joints: dict[str, set[Vector]] = {}
-        self._enough: dict[tuple[str, BlockShape], list[Ends]] = {}
-        self._passed: dict[tuple[str, BlockShape], list[Candidate]] = {}
+        self._sufficient: dict[tuple[str, BlockShape], list[Ends]] = {}
+        self._competitors: dict[tuple[str, BlockShape], list[Candidate]] = {}
 
     def evaluate_existing(self, block: BlockNode) -> Candidate:
         """Return the candidate of an existing block. If it satisfies the bounds, no newer block of its shape is needed.
@@ -41,18 +41,18 @@ class BlockPruner:
         fit.
         """
         ends = self.ends(block.channel, block.target)
-        is_written = any(block.target) or block.channel not in self._stock.layout.writer
+        is_written = any(block.target) or block.channel not in self._inventory.index.writer
         fit = is_written and self._limits[block.channel].is_satisfied(block.target, ends, self._clock.now)
         if fit:
-            self._enough.setdefault((block.channel, block.shape), []).append(ends)
+            self._sufficient.setdefault((block.channel, block.shape), []).append(ends)
         accepted = block.channel == self._goal and self.find_objection(block) is None
         return Candidate(block, ends, fit=fit, accepted=accepted)
 
     def find_objection(self, block: BlockNode) -> RejectionReason | None:
         """Return why a block is not accepted as the goal, or None. A delta is checked by its effect on the consumer."""
-        if not self._stock.layout.channels[self._goal].is_accepted(block.shape):
+        if not self._inventory.index.channels[self._goal].is_accepted(block.shape):
             return RejectionReason.UNACCEPTED
-        delivered, reached = self._has, block.target
+        delivered, reached = self._delivered, block.target
         if block.source is not None:
             if not is_legal_delta(delivered, block.source, block.target):
                 return RejectionReason.ILLEGAL
@@ -62,8 +62,8 @@ class BlockPruner:
     def _check_effect(self, reached: Vector) -> RejectionReason | None:
         limit = self._limits[self._goal]
         ends = self.ends(self._goal, reached)
-        if not can_advance(self._has_ends, ends):
-            return RejectionReason.BACKWARDS
+        if not can_advance(self._delivered_ends, ends):
+            return RejectionReason.NO_PROGRESS
         if not limit.is_fresh(ends, self._clock.now):
             return RejectionReason.STALE
         return None if limit.is_consistent(reached, ends) else RejectionReason.INCONSISTENT
@@ -73,29 +73,29 @@ class BlockPruner:
         is_consistent = not strict or compute_inconsistency(block.target, ends) < 0
         return is_consistent and self._limits[block.channel].is_satisfied(block.target, ends, self._clock.now)
 
-    def can_lead_on(self, found: Candidate) -> bool:
+    def can_lead_on(self, candidate: Candidate) -> bool:
         """Tell whether an existing block can lead to others, or is only a base that deltas start from.
 
         A block derived from a delta is no fresher and no more consistent than the delta: from one that is not fit, at
         best a support. With several pathways, only its application shows whether it leads to a resume point.
         """
-        block = found.block
-        mixes = len(block.target) > 1 and block.channel in self._stock.layout.support_channels
-        return found.fit or mixes or self.is_support(block)
+        block = candidate.block
+        mixes = len(block.target) > 1 and block.channel in self._inventory.index.support_channels
+        return candidate.fit or mixes or self.is_support(block)
 
     def is_support(self, block: BlockNode) -> bool:
         """Tell whether it leads to a resume point where a base is needed. Such a base may be stale."""
         channel = block.channel
-        if channel not in self._stock.layout.support_channels:
+        if channel not in self._inventory.index.support_channels:
             return False
-        return block.target in self._stock.find_resume_points(channel)
+        return block.target in self._inventory.find_resume_points(channel)
 
     def is_loose(self, block: BlockNode) -> bool:
         """Tell whether it is a delta that starts where no block of its channel ends, so that it cannot be applied."""
         source = block.source
         if not self._rules.loose_ends or source is None or block.channel == self._goal:
             return False
-        is_joined = source in self._stock.find_resume_points(block.channel) or source in self._find_targets(
+        is_joined = source in self._inventory.find_resume_points(block.channel) or source in self._find_targets(
             block.channel
         )
         return self._count_pruned("loose_ends", not is_joined and any(source))
@@ -103,40 +103,40 @@ class BlockPruner:
     def _find_targets(self, channel: str) -> set[Vector]:
         targets = self._joints.get(channel)
         if targets is None:
-            blocks = self._stock.list_blocks(channel, chained=self._rules.chains)
+            blocks = self._inventory.list_blocks(channel, chained=self._rules.chains)
             targets = self._joints[channel] = {b.target for b in blocks}
         return targets
 
     def is_overkill(self, block: BlockNode, ends: Ends) -> bool:
         if not self._rules.overkill or block.channel == self._goal:
             return False  # on the goal's channel no existing block is new enough, or there would be no search
-        enough = self._enough.get((block.channel, block.shape))
+        enough = self._sufficient.get((block.channel, block.shape))
         if enough is None:
             return False
         return self._count_pruned("overkill", any(is_before(e, ends) for e in enough))
 
     def is_outdone(self, block: BlockNode, ends: Ends) -> bool:
         """Tell whether a later block, which stays fresh longer, can serve the same purpose. For competing blocks."""
-        competitors = self._passed.get((block.channel, block.shape))
+        competitors = self._competitors.get((block.channel, block.shape))
         if competitors is None:
             return False
         return self._count_pruned("long_term", any(is_before(ends, p.ends) for p in competitors))
 
-    def record_candidate(self, found: Candidate) -> None:
+    def record_candidate(self, candidate: Candidate) -> None:
         """Remember a block that can be written and competes with others, and mark those that it outdoes.
 
         A block competes if others are derived from its target: a later block can then replace it. A stale base does
         not, because the delta that starts from it can be applied to no other; nor, on the goal's channel, does a block
         that is not accepted as the goal and only leads to another one.
         """
-        competes = found.accepted if found.block.channel == self._goal else found.fit
+        competes = candidate.accepted if candidate.block.channel == self._goal else candidate.fit
         if not competes or not self._rules.long_term:
             return
-        competitors = self._passed.setdefault((found.block.channel, found.block.shape), [])
+        competitors = self._competitors.setdefault((candidate.block.channel, candidate.block.shape), [])
         for other in competitors:
-            if not other.outdone and is_before(other.ends, found.ends):
+            if not other.outdone and is_before(other.ends, candidate.ends):
                 other.outdone = self._count_pruned("long_term", True)
-        competitors.append(found)
+        competitors.append(candidate)
 
     def _count_pruned(self, rule: str, pruned: bool) -> bool:
         if pruned:

@@ -27,14 +27,14 @@ class GroupProposal:
     """Flows that could form a refresh group, and its effects."""
 
     flows: tuple[str, ...]
-    apart: float  # seconds of their separate runs, one after the other
+    separate_seconds: float  # seconds of their separate runs, one after the other
     seconds: float  # of one run
-    gained: float  # by other flows
-    lost: float  # by these flows; negative if they gain as well
+    others_gain: float  # by other flows
+    members_loss: float  # by these flows; negative if they gain as well
 
     @property
     def is_worthwhile(self) -> bool:
-        return self.gained > self.lost
+        return self.others_gain > self.members_loss
 
     def __str__(self) -> str:
         """
@@ -42,17 +42,20 @@ class GroupProposal:
         >>> print(propose_group(alike, others=1.0))
         one run for a, b would take 0.45 s instead of 0.50 s; others gain 0.05 and they lose 0.15: better apart
         """
-        durations = f"one run for {', '.join(self.flows)} would take {self.seconds:.2f} s instead of {self.apart:.2f} s"
+        flows, separate = ", ".join(self.flows), self.separate_seconds
+        durations = f"one run for {flows} would take {self.seconds:.2f} s instead of {separate:.2f} s"
         verdict = "better together, so declare them with together=" if self.is_worthwhile else "better apart"
-        return f"{durations}; others gain {self.gained:.2f} and they lose {self.lost:.2f}: {verdict}"
+        return f"{durations}; others gain {self.others_gain:.2f} and they lose {self.members_loss:.2f}: {verdict}"
 
 
-def propose_group(parts: Sequence[GroupMember], others: float) -> GroupProposal:
-    """Propose a refresh group; `others` is the sum of the priorities of other flows that wait for the same track."""
-    starts = [p.start for p in parts]
-    apart = sum(p.seconds for p in parts)
+def propose_group(members: Sequence[GroupMember], waiting_priority: float) -> GroupProposal:
+    """Propose a refresh group; `waiting_priority` is the sum of the priorities of other flows that wait for the same
+    track.
+    """
+    starts = [p.start for p in members]
+    apart = sum(p.seconds for p in members)
     seconds = apart - (sum(starts) - max(starts))
-    order = sorted(parts, key=lambda p: p.seconds / p.priority)
+    order = sorted(members, key=lambda p: p.seconds / p.priority)
     ends = accumulate(p.seconds for p in order)
     lost = sum(p.priority * (seconds - end) for p, end in zip(order, ends, strict=True))
-    return GroupProposal(tuple(p.flow for p in parts), apart, seconds, (apart - seconds) * others, lost)
+    return GroupProposal(tuple(p.flow for p in members), apart, seconds, (apart - seconds) * waiting_priority, lost)

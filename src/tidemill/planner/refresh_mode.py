@@ -28,10 +28,10 @@ class ChannelReading:
     content: int  # approximate rows of its content
     change: int  # approximate rows that changed since the last refresh
     bytes: int = 0  # of its content
-    changed: int = 0  # bytes of the change
+    change_bytes: int = 0  # bytes of the change
     consumed: bool = True  # whether this query has consumed it before
     replaced: bool = False  # whether its content was replaced, so that no deltas lead to it
-    grows: bool = False  # whether the query relies on rows being only added
+    append_only: bool = False  # whether the query relies on rows being only added
 
 
 PRIORS: Mapping[str, CostTerms] = {
@@ -48,14 +48,14 @@ def build_prior(variant: str, outputs: int) -> CostModel:
     return guess_cost_model(PRIORS.get(mode, PRIORS[RefreshMode.BATCH]), *([1.0] * outputs))
 
 
-AFTERWARDS = 1.2e-8
+COMPACTION_BYTE_SECONDS = 1.2e-8
 """Seconds for each byte of the result, if the change is so large that compaction writes a new base at once."""
 
-REBASED = 1 / 3
+MAJOR_COMPACTION_SHARE = 1 / 3
 """The changed share of a content above which it does: a changed row is two signed rows, and if these outnumber the
 rows of the base, compaction does not wait for readers."""
 
-WORTH = 0.25
+STATE_DROP_GAIN = 0.25
 """Seconds that dropping the state must save, because the next refresh may have to rebuild it."""
 
 
@@ -71,7 +71,7 @@ class StateStatus(Enum):
 class RefreshOption:
     """One refresh mode: the rows it reads and its cost, or why it is impossible."""
 
-    way: str
+    mode: str
     rows: int
     seconds: float | None
     reason: str = ""
@@ -81,75 +81,75 @@ class RefreshOption:
 class RefreshChoice:
     """The chosen mode, the reason, and all options that were compared."""
 
-    way: str
-    why: str
+    mode: str
+    reason: str
     options: tuple[RefreshOption, ...]
 
 
 def choose_mode(
     readings: Iterable[ChannelReading],
-    learnt: Mapping[str, CostModel],
+    models: Mapping[str, CostModel],
     *,
-    wanted: str = "auto",
+    declared: str = "auto",
     only_batch: str | None = None,
     state: StateStatus = StateStatus.NONE,
 ) -> RefreshChoice:
-    """Choose the cheapest possible mode; `wanted` is the declared one, `only_batch` why no other is possible."""
+    """Choose the cheapest possible mode; `declared` is the declared one, `only_batch` why no other is possible."""
     channels = list(readings)
     content, change = sum(r.content for r in channels), sum(r.change for r in channels)
-    cost = estimate_modes(channels, learnt)
+    cost = estimate_modes(channels, models)
     size = sum(r.bytes for r in channels)
     cost[RefreshMode.INCREMENTAL] += estimate_compaction(
-        learnt.get(RefreshMode.BATCH), ScanVolume(change, content), size
+        models.get(RefreshMode.BATCH), ScanVolume(change, content), size
     )
     full_modes = [RefreshMode.BATCH] if state is StateStatus.NONE else [RefreshMode.BATCH, RefreshMode.RECOMPUTE]
     options = tuple(RefreshOption(mode, content, cost[mode]) for mode in full_modes)
     obstacle = only_batch or _find_obstacle(channels) or (_DROPPED if state is StateStatus.DROPPED else None)
     if obstacle is not None:
         impossible = (*options, RefreshOption(RefreshMode.INCREMENTAL, change, None, obstacle))
-        if wanted == RefreshMode.RECOMPUTE and RefreshMode.RECOMPUTE in full_modes:
-            return RefreshChoice(RefreshMode.RECOMPUTE, f"refresh is {wanted!r}", impossible)
+        if declared == RefreshMode.RECOMPUTE and RefreshMode.RECOMPUTE in full_modes:
+            return RefreshChoice(RefreshMode.RECOMPUTE, f"refresh is {declared!r}", impossible)
         keep_dropped = (
             obstacle is _DROPPED
-            and wanted == "auto"
-            and cost[RefreshMode.RECOMPUTE] + WORTH < cost[RefreshMode.INCREMENTAL]
+            and declared == "auto"
+            and cost[RefreshMode.RECOMPUTE] + STATE_DROP_GAIN < cost[RefreshMode.INCREMENTAL]
         )
         return RefreshChoice(RefreshMode.RECOMPUTE if keep_dropped else RefreshMode.BATCH, obstacle, impossible)
     options = (*options, RefreshOption(RefreshMode.INCREMENTAL, change, cost[RefreshMode.INCREMENTAL]))
-    if wanted != "auto":
-        mode = RefreshMode.INCREMENTAL if wanted == "incremental_strict" else wanted
-        return RefreshChoice(mode, f"refresh is {wanted!r}", options)
-    surcharges = {RefreshMode.RECOMPUTE: WORTH}
+    if declared != "auto":
+        mode = RefreshMode.INCREMENTAL if declared == "incremental_strict" else declared
+        return RefreshChoice(mode, f"refresh is {declared!r}", options)
+    surcharges = {RefreshMode.RECOMPUTE: STATE_DROP_GAIN}
     cheapest = min(
         options,
-        key=lambda o: ((o.seconds or 0.0) + surcharges.get(RefreshMode(o.way), 0.0), o.way == RefreshMode.BATCH),
+        key=lambda o: ((o.seconds or 0.0) + surcharges.get(RefreshMode(o.mode), 0.0), o.mode == RefreshMode.BATCH),
     )
-    return RefreshChoice(cheapest.way, f"{change} of {content} rows changed", options)
+    return RefreshChoice(cheapest.mode, f"{change} of {content} rows changed", options)
 
 
-def estimate_modes(readings: Iterable[ChannelReading], learnt: Mapping[str, CostModel]) -> dict[str, float]:
-    """Estimate the seconds of each mode; `learnt` has the cost models of those that ever ran."""
+def estimate_modes(readings: Iterable[ChannelReading], cost_models: Mapping[str, CostModel]) -> dict[str, float]:
+    """Estimate the seconds of each mode; `cost_models` has the cost models of those that ever ran."""
     channels = list(readings)
     content, size = sum(r.content for r in channels), sum(r.bytes for r in channels)
     full_volume = ScanVolume(0, content, size)
     change = sum(r.change for r in channels)
-    change_volume = ScanVolume(change, content, sum(r.changed for r in channels), compute_spread_factor(change))
-    models = {mode: learnt.get(mode) or build_prior(mode, 1) for mode in PRIORS}
+    change_volume = ScanVolume(change, content, sum(r.change_bytes for r in channels), compute_spread_factor(change))
+    models = {mode: cost_models.get(mode) or build_prior(mode, 1) for mode in PRIORS}
     return {
         mode: estimate_seconds(mode, models, change_volume if mode == RefreshMode.INCREMENTAL else full_volume)
         for mode in PRIORS
     }
 
 
-def estimate_compaction(batch: CostModel | None, looked: ScanVolume, size: float) -> float:
+def estimate_compaction(batch: CostModel | None, volume: ScanVolume, size: float) -> float:
     """Estimate the seconds of the compaction right after an incremental refresh of this volume and content size.
 
     The size of the result is estimated from batch runs.
     """
-    if looked.change <= REBASED * looked.content:
+    if volume.change <= MAJOR_COMPACTION_SHARE * volume.content:
         return 0.0
-    results = (batch or build_prior(RefreshMode.BATCH, 1)).estimate_run(ScanVolume(0, looked.content, size)).sizes
-    return AFTERWARDS * sum(result.bytes for result in results)
+    results = (batch or build_prior(RefreshMode.BATCH, 1)).estimate_run(ScanVolume(0, volume.content, size)).sizes
+    return COMPACTION_BYTE_SECONDS * sum(result.bytes for result in results)
 
 
 _DROPPED = "its state was dropped by the last recomputation"
@@ -160,6 +160,6 @@ def _find_obstacle(readings: list[ChannelReading]) -> str | None:
     for reading in readings:
         if not reading.consumed:
             return f"there is no previous refresh to continue from: this query never consumed {reading.channel}"
-        if reading.replaced and reading.grows:
+        if reading.replaced and reading.append_only:
             return f"the content of {reading.channel} was replaced"
     return None

@@ -31,7 +31,7 @@ class PlanSearch:
 
     def __init__(
         self,
-        stock: BlockInventory,
+        inventory: BlockInventory,
         goal: str,
         limits: Mapping[str, ChannelLimit],
         uses: Uses,
@@ -39,10 +39,10 @@ class PlanSearch:
         costs: CostFunction,
         rules: SearchRules,
     ) -> None:
-        self._stock, self._goal, self._costs, self._chained = stock, goal, costs, rules.chains
+        self._inventory, self._goal, self._costs, self._chained = inventory, goal, costs, rules.chains
         self._channels = limits.keys()
-        self._judge = BlockPruner(stock, goal, limits, clock, rules)
-        self._expansion = CandidateExpansion(stock.layout, uses, limits)
+        self._pruner = BlockPruner(inventory, goal, limits, clock, rules)
+        self._expansion = CandidateExpansion(inventory.index, uses, limits)
         self._best: dict[BlockNode, Candidate] = {}
         self._queue: list[tuple[float, int, Candidate]] = []
         self._steps = StepRegistry()
@@ -73,7 +73,7 @@ class PlanSearch:
 
     @property
     def pruned_counts(self) -> Mapping[str, int]:
-        return self._judge.pruned
+        return self._pruner.pruned
 
     @property
     def rejected_goals(self) -> tuple[RejectedBlock, ...]:
@@ -85,7 +85,7 @@ class PlanSearch:
 
     def _reject_queued(self, candidate: Candidate) -> RejectedBlock:
         last_step = self._steps.list_steps(candidate)[-1]
-        reason = RejectionReason.OUTDONE if candidate.outdone and not candidate.dropped else RejectionReason.DEAR
+        reason = RejectionReason.OUTDONE if candidate.outdone and not candidate.dropped else RejectionReason.COSTLIER
         return RejectedBlock(last_step.task, last_step.variant, candidate.block, reason, candidate.cost)
 
     def _build_plan(self, candidate: Candidate) -> Plan:
@@ -95,9 +95,9 @@ class PlanSearch:
     def _load_existing(self) -> Candidate | None:
         """Start from all existing blocks; if one is accepted as the goal, no plan is needed."""
         candidates = [
-            self._judge.evaluate_existing(b)
+            self._pruner.evaluate_existing(b)
             for c in self._channels
-            for b in self._stock.list_blocks(c, chained=self._chained)
+            for b in self._inventory.list_blocks(c, chained=self._chained)
         ]
         ready = next((f for f in candidates if f.accepted), None)
         if ready is None:
@@ -109,7 +109,7 @@ class PlanSearch:
         """Expand the blocks that can lead to others; the rest is only available for combinations."""
         leading = []
         for candidate in candidates:
-            if self._judge.can_lead_on(candidate):
+            if self._pruner.can_lead_on(candidate):
                 leading.append(candidate)
             else:
                 self._expansion.add_candidate(candidate)
@@ -153,7 +153,7 @@ class PlanSearch:
                 return
             earlier.dropped = True
         self._best[candidate.block] = candidate
-        self._judge.record_candidate(candidate)
+        self._pruner.record_candidate(candidate)
         self.generated += 1
         heappush(self._queue, (candidate.cost, self.generated, candidate))
 
@@ -162,7 +162,7 @@ class PlanSearch:
         earlier = self._best.get(block)
         if earlier is not None and earlier.cost <= cost:
             return None
-        pruner, ends = self._judge, self._judge.ends(block.channel, block.target)
+        pruner, ends = self._pruner, self._pruner.ends(block.channel, block.target)
         fit = pruner.is_fit(block, ends, producer is not None and producer.strict)
         if block.channel == self._goal:
             return self._build_goal(block, ends, fit, producer)
@@ -176,7 +176,7 @@ class PlanSearch:
 
     def _is_support(self, block: BlockNode, *, is_derived: bool) -> bool:
         """Tell whether it is a base from which a delta or task continues, or a free chain that may become one."""
-        return (not is_derived or block.source is None) and self._judge.is_support(block)
+        return (not is_derived or block.source is None) and self._pruner.is_support(block)
 
     def _is_still_support(self, candidate: Candidate) -> bool:
         """Tell whether a block that was outdone after it was queued is still useful as a base to continue from."""
@@ -185,13 +185,13 @@ class PlanSearch:
 
     def _build_goal(self, block: BlockNode, ends: Ends, fit: bool, producer: BlockProducer | None) -> Candidate | None:
         """Return a candidate for the goal; a block that is not accepted may still be converted, or serve as a base."""
-        objection = self._judge.find_objection(block)
-        if objection is None and self._judge.is_outdone(block, ends):
+        objection = self._pruner.find_objection(block)
+        if objection is None and self._pruner.is_outdone(block, ends):
             objection = RejectionReason.OUTDONE
         if objection is None:
             return Candidate(block, ends, fit=fit, accepted=True)
         if producer is not None:
             self._rejected.append(RejectedBlock(producer.task, producer.variant, block, objection))
-        conversions = self._stock.layout.channels[self._goal].conversions
+        conversions = self._inventory.index.channels[self._goal].conversions
         is_convertible = any(block.source is None or c.can_take(block.shape) for c in conversions)
         return Candidate(block, ends, fit=fit) if is_convertible and objection is not RejectionReason.OUTDONE else None

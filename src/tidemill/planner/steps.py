@@ -33,19 +33,19 @@ class PlanStep(NamedTuple):
     task: str
     variant: str
     reads: tuple[BlockNode, ...]  # in the order of the task's channels, an old base before its delta
-    makes: tuple[BlockNode, ...]
+    writes: tuple[BlockNode, ...]
     cost: float
 
 
 class RejectionReason(StrEnum):
     """Why a block of an output was not chosen."""
 
-    DEAR = "it costs more"
+    COSTLIER = "it costs more"
     UNACCEPTED = "no reader accepts this kind of block"
     ILLEGAL = "the delta does not start where the consumer is"
     STALE = "the output would still be too stale"
     INCONSISTENT = "the output would be too inconsistent"
-    BACKWARDS = "the output would not advance"
+    NO_PROGRESS = "the output would not advance"
     OUTDONE = "a later block can be written"
 
 
@@ -71,7 +71,7 @@ class Plan:
     @cached_property
     def reads(self) -> tuple[BlockNode, ...]:
         """The blocks that must exist before the first step."""
-        written = {b for step in self.steps for b in step.makes}
+        written = {b for step in self.steps for b in step.writes}
         return tuple(dict.fromkeys(b for step in self.steps for b in step.reads if b not in written))
 
 

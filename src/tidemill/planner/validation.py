@@ -16,8 +16,8 @@ from tidemill.planner.graph_index import GraphIndex
 class GraphProblem:
     """An invalid declaration, and why it is invalid."""
 
-    where: str  # a channel or task
-    why: str
+    subject: str  # a channel or task
+    reason: str
 
 
 def find_problems(graph: PlanningGraph) -> list[GraphProblem]:
@@ -64,13 +64,13 @@ def _find_variant_problems(task: TaskNode) -> Iterator[GraphProblem]:
         yield GraphProblem(task.name, "it has no variant, so it can never run")
     for variant in task.variants:
         where = f"{task.name} ({variant.name})"
-        if len(variant.takes) != len(task.reads) or len(variant.makes) != len(task.writes):
+        if len(variant.requirements) != len(task.reads) or len(variant.output_shapes) != len(task.writes):
             yield GraphProblem(where, f"it must declare {len(task.reads)} inputs and {len(task.writes)} outputs")
-        shapes = {take.shape for take in variant.takes} - {None}
+        shapes = {take.shape for take in variant.requirements} - {None}
         reads_delta = bool(shapes - {BlockShape.BASE})
         if not shapes:
             yield GraphProblem(where, "it reads no channel")
-        elif any((shape is BlockShape.BASE) == reads_delta for shape in variant.makes):
+        elif any((shape is BlockShape.BASE) == reads_delta for shape in variant.output_shapes):
             yield GraphProblem(where, "it must write deltas if it reads a delta, and bases if it reads only bases")
 
 
@@ -113,7 +113,7 @@ def _find_output_problems(graph: PlanningGraph) -> Iterator[GraphProblem]:
             continue
         task = writer[channel.name]
         position = task.writes.index(channel.name)
-        shapes = {v.makes[position] for v in task.variants} | {k.makes for k in channel.conversions}
+        shapes = {v.output_shapes[position] for v in task.variants} | {k.target_shape for k in channel.conversions}
         if not any(map(channel.is_accepted, shapes)):
             yield GraphProblem(
                 channel.name,

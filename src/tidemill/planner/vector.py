@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import le
 
-from tidemill.model.provenance import NAMED, Pathway, Provenance
+from tidemill.model.provenance import MAX_VERSIONS, Pathway, Provenance
 from tidemill.model.time import Timeline, Version
 
 Entry = tuple[Version, ...]
@@ -102,25 +102,25 @@ def merge_later(one: Vector, other: Vector) -> Vector:
 
 def _keep_extremes(versions: Iterable[Version]) -> Entry:
     ordered = sorted(versions)
-    if len(ordered) > NAMED:
-        ordered = ordered[: NAMED // 2] + ordered[-NAMED // 2 :]
+    if len(ordered) > MAX_VERSIONS:
+        ordered = ordered[: MAX_VERSIONS // 2] + ordered[-MAX_VERSIONS // 2 :]
     return tuple(ordered)
 
 
 class PlanningClock:
     """Ends of vectors at one time, each computed once; `inputs` gives the inputs of each channel's pathways."""
 
-    __slots__ = ("_inputs", "_known", "_timeline", "now")
+    __slots__ = ("_cache", "_inputs", "_timeline", "now")
 
     def __init__(self, timeline: Timeline, inputs: Mapping[str, tuple[str, ...]]) -> None:
         self.now = timeline.now
         self._timeline, self._inputs = timeline, inputs
-        self._known: defaultdict[int, dict[Vector, Ends]] = defaultdict(dict)
+        self._cache: defaultdict[int, dict[Vector, Ends]] = defaultdict(dict)
 
     def find_ends(self, channel: str, vector: Vector) -> Ends:
         """Return the smallest end on each pathway of a channel."""
         inputs = self._inputs[channel]
-        cache = self._known[id(inputs)]  # channels with the same inputs, one object in a graph index, share the cache
+        cache = self._cache[id(inputs)]  # channels with the same inputs, one object in a graph index, share the cache
         ends = cache.get(vector)
         if ends is None:
             end = self._timeline.find_end  # ends ascend with versions, so the oldest has the smallest

@@ -43,7 +43,7 @@ _SHAPES = {
     DeliveryForm.MONOTONE: (BlockShape.MONOTONE,),
 }
 
-Usable = Callable[[BoundFlow, DeclaredTask, DeclaredVariant], bool]
+VariantFilter = Callable[[BoundFlow, DeclaredTask, DeclaredVariant], bool]
 """Tells whether a variant may run now."""
 
 
@@ -78,31 +78,31 @@ def _format_task_name(binding: BoundFlow, task: DeclaredTask) -> str:
     return task.name if len(binding.tasks) == 1 else f"{binding.name}.{task.name}"
 
 
-def build_graph(workflow: WorkflowSpec, usable: Usable = lambda _b, _t, _v: True) -> PlanningGraph:
+def build_graph(workflow: WorkflowSpec, usable: VariantFilter = lambda _b, _t, _v: True) -> PlanningGraph:
     """Build the graph of a workflow with its freshness targets."""
     channels = {c.name: c for c in workflow.channels if c.role is not ChannelRole.STATE}
     tasks = tuple(_build_task(name, bound, channels, usable) for name, bound in list_bound_tasks(workflow).items())
     unbounded = PlanningGraph(tuple(ChannelNode(name, conversions=(APPLY,)) for name in channels), tasks)
     pathways = GraphIndex(unbounded).pathways
     return PlanningGraph(
-        tuple(apply_target(c, channels[c.name].promise, pathways[c.name]) for c in unbounded.channels), tasks
+        tuple(apply_target(c, channels[c.name].freshness_target, pathways[c.name]) for c in unbounded.channels), tasks
     )
 
 
 def apply_target(
-    channel: ChannelNode, promise: FreshnessTarget, pathways: tuple[tuple[str, ...], ...], lead: float = 0.0
+    channel: ChannelNode, target: FreshnessTarget, pathways: tuple[tuple[str, ...], ...], lead: float = 0.0
 ) -> ChannelNode:
     """Return a channel with its freshness target, tightened by `lead` seconds, but by at most half of each lag."""
-    if not promise:
+    if not target:
         return channel
-    lags = {p: promise.find_lag(p) for p in pathways}
+    lags = {p: target.find_lag(p) for p in pathways}
     staleness = {p: int((lag - min(lag / 2, lead)) * MICROSECONDS) for p, lag in lags.items() if lag is not None}
-    inconsistency = None if promise.consistency is None else int(promise.consistency * MICROSECONDS)
-    accepts = frozenset(s for form in promise.accepts or (DeliveryForm.BASE, DeliveryForm.DELTA) for s in _SHAPES[form])
+    inconsistency = None if target.consistency is None else int(target.consistency * MICROSECONDS)
+    accepts = frozenset(s for form in target.accepts or (DeliveryForm.BASE, DeliveryForm.DELTA) for s in _SHAPES[form])
     return replace(channel, bounds=ChannelBounds(staleness, inconsistency), accepts=accepts)
 
 
-def _build_task(name: str, bound: BoundTask, channels: Mapping[str, Declared], usable: Usable) -> TaskNode:
+def _build_task(name: str, bound: BoundTask, channels: Mapping[str, Declared], usable: VariantFilter) -> TaskNode:
     task = bound.task
     reads = tuple(dict.fromkeys(r.port for r in task.reads if r.port in channels and r.port not in task.state_ports))
     writes = tuple(dict.fromkeys(w.port for w in task.writes if w.port in channels))

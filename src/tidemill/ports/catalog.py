@@ -54,8 +54,8 @@ class CatalogReader(Protocol):
     def read_costs(self, flow: str) -> dict[tuple[str, str], Json]:
         """The cost models of refreshes, fitted from past runs, by task and variant."""
 
-    def list_merge_costs(self, paid: float = 0.0) -> list[ChannelMergeCost]:
-        """The merge costs of channels on which readers have spent at least `paid` seconds merging."""
+    def list_merge_costs(self, min_seconds: float = 0.0) -> list[ChannelMergeCost]:
+        """The merge costs of channels on which readers have spent at least `min_seconds` seconds merging."""
 
     def read_flow_statistics(self) -> dict[str, FlowStatistics]:
         """The statistics of all bound flows, by name. Unchanged ones are the same objects as in the last call."""
@@ -169,49 +169,55 @@ class CatalogWriter(CatalogReader, Protocol):
         """Take the lease of a ready run for `lease` seconds under a new fencing token, before its reads are known."""
 
     def claim_run(
-        self, run: int, demand: ClaimRequest, *, owner: str, lease: float, fence: int | None = None
+        self, run: int, request: ClaimRequest, *, owner: str, lease: float, fencing_token: int | None = None
     ) -> RunClaim:
-        """Claim a ready run, or one acquired under `fence`: its reservations, and a lease under a new fencing token."""
+        """Claim a ready run, or one acquired under `fencing_token`: its reservations, and a lease under a new fencing
+        token.
+        """
 
-    def claim_new_run(self, kind: RunKind, subject: str, demand: ClaimRequest, *, owner: str, lease: float) -> RunClaim:
+    def claim_new_run(
+        self, kind: RunKind, subject: str, request: ClaimRequest, *, owner: str, lease: float
+    ) -> RunClaim:
         """Create a run and claim it in one transaction; if it cannot be claimed, no run is created.
 
         Raises `KeyUsed` if an insert has used one of its keys, `InsertUnderWay` if that insert is in progress.
         """
 
-    def mark_running(self, run: int, fence: int) -> None:
+    def mark_running(self, run: int, fencing_token: int) -> None:
         """Record that the engine started a submitted run."""
 
     def find_inserted_blocks(self, channel: str, keys: Collection[str]) -> dict[str, Block]:
         """The blocks that were inserted under these idempotency keys, by key."""
 
-    def renew_lease(self, run: int, fence: int, *, lease: float) -> None: ...
+    def renew_lease(self, run: int, fencing_token: int, *, lease: float) -> None: ...
     def commit_run(self, claim: RunClaim, outcome: RunOutcome) -> list[Block]:
         """Make all effects of a run visible atomically, or raise and change nothing. Returns the filled blocks."""
 
-    def commit_compaction(self, claim: RunClaim, made: Block, *, log: str = "", rewriting: Json | None = None) -> Block:
+    def commit_compaction(
+        self, claim: RunClaim, compacted: Block, *, log: str = "", rewrite_cost: Json | None = None
+    ) -> Block:
         """Commit a compaction run: a base (major) or a combined delta (minor), beside the blocks that it replaces.
 
-        `rewriting` is the updated cost model of a new base.
+        `rewrite_cost` is the updated cost model of a new base.
         """
 
-    def record_merge_costs(self, paid: Mapping[str, float]) -> None:
+    def record_merge_costs(self, seconds_by_channel: Mapping[str, float]) -> None:
         """Record interactive reads of channels with their seconds of merging."""
 
     def fail_run(
         self,
         run: int,
-        fence: int,
+        fencing_token: int,
         *,
         error: str,
         log: str = "",
         retry_in: float | None = None,
-        lost: bool = False,
+        is_lost: bool = False,
     ) -> Run:
         """Cancel the reservations. Ready again after `retry_in` seconds, if given and attempts remain; else failed.
 
-        `lost`: it was not a fault of the tasks. That uses up none of their attempts, and if the run finally fails, its
-        triggers stay due.
+        `is_lost`: it was not a fault of the tasks. That uses up none of their attempts, and if the run finally fails,
+        its triggers stay due.
         """
 
     def kill_run(self, run: int) -> Run: ...
@@ -227,10 +233,10 @@ class CatalogWriter(CatalogReader, Protocol):
     def fire_trigger(self, leaf: int) -> int | None:
         """Handle a due trigger leaf; returns the requested run, None if not due or the compound is incomplete."""
 
-    def release_run(self, run: int, fence: int, *, seconds: float) -> None:
+    def release_run(self, run: int, fencing_token: int, *, seconds: float) -> None:
         """Release an acquired run; it waits for `seconds`, and the attempt does not count."""
 
-    def override_settings(self, wanted: Mapping[str, Any]) -> None:
+    def override_settings(self, overrides: Mapping[str, Any]) -> None:
         """Override settings of all dispatchers: policy, placement, tracks; None removes an override."""
 
     def set_freshness_deadline(self, flow: str, at: float) -> None:
@@ -273,8 +279,8 @@ class CatalogWriter(CatalogReader, Protocol):
         Blocks held by pins are skipped; returns the number of blocks hidden.
         """
 
-    def pin_block(self, block: int, keeps: Collection[int]) -> None:
-        """Exclude a block and its inputs, `keeps`, from garbage collection until the block is unpinned."""
+    def pin_block(self, block: int, block_ids: Collection[int]) -> None:
+        """Exclude a block and its inputs, `block_ids`, from garbage collection until the block is unpinned."""
 
     def unpin_block(self, block: int) -> None: ...
 

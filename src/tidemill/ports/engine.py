@@ -34,9 +34,9 @@ class WriteTarget:
     schema: Schema | None  # of the channel's content; None if the first block decides
     updates: Updates
     seq: int = 0  # the sequence number of its reservation, which no other attempt has
-    before: int = 0  # of a state: its current sequence number
-    merged: bool = False  # the task returns a delta, and the base is that delta merged into an empty base
-    learnt: bool = False  # the schema was not declared: a base may change it, and a delta may add columns
+    state_seq: int = 0  # of a state: its current sequence number
+    merges_into_empty: bool = False  # the task returns a delta, and the base is that delta merged into an empty base
+    is_schema_inferred: bool = False  # the schema was not declared: a base may change it, and a delta may add columns
     receipt: WriteReceipt = field(default_factory=WriteReceipt, compare=False)  # filled in by the writer
 
     def to_physical_schema(self, content: Schema) -> Schema:
@@ -50,7 +50,7 @@ class EngineHealth:
 
     problem: str | None = None
     retry_in: float = 0.0  # seconds
-    gave_up: bool = False  # restarts failed too often, and there will be no other
+    has_given_up: bool = False  # restarts failed too often, and there will be no other
 
 
 HEALTHY = EngineHealth()

@@ -94,7 +94,7 @@ class RegisteredTrigger:
     missed: int
     fired: float | None  # when it fired, while other parts of its compound have not
     paused: bool
-    lead: float = 0.0  # of a freshness target: seconds that it is due before the target would be missed
+    lead_seconds: float = 0.0  # of a freshness target: seconds that it is due before the target would be missed
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +120,19 @@ class DeltaLink:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkProgress:
-    """The progress of a watermark: at time `at` it was `edge`, and it advances by `rate` seconds per second."""
+    """The progress of a watermark: at time `at` it was `watermark`, and it advances by `rate` seconds per second."""
 
     at: float
-    edge: float
+    watermark: float
     rate: float
 
-    def predict_watermark(self, moment: float) -> float:
+    def predict_watermark(self, timestamp: float) -> float:
         """The predicted watermark once all data that arrived by that time are loaded.
 
         >>> WatermarkProgress(100.0, 40.0, 0.5).predict_watermark(120.0)
         50.0
         """
-        return self.edge + self.rate * (moment - self.at)
+        return self.watermark + self.rate * (timestamp - self.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +141,14 @@ class FlowStatistics:
 
     flow: str
     priority: float  # weight of its staleness
-    urgency: int  # priority of its workflow: larger runs first
+    workflow_priority: int  # priority of its workflow: larger runs first
     parents: tuple[str, ...]  # flows that write its inputs
     seconds: float | None  # median duration of a run
-    began: float | None = None  # start of its last finished run
+    last_start: float | None = None  # start of its last finished run
     period: float | None = None  # recent mean of the seconds between two due times
     selectivity: float | None = None  # median of rows written per row read
-    pace: WatermarkProgress | None = None  # of its watermark
-    start: float | None = None  # median overhead of a run: its seconds outside its tasks
+    watermark_progress: WatermarkProgress | None = None  # of its watermark
+    overhead_seconds: float | None = None  # median overhead of a run: its seconds outside its tasks
 
 
 SERVING = "serving"
@@ -164,7 +164,7 @@ class Server:
     tracks: int
     state: str = SERVING  # or RECOVERING, "draining", "stopped"
     started: float = 0.0
-    seen: float = 0.0
+    last_heartbeat: float = 0.0
     leader: bool = False
 
 
@@ -194,6 +194,6 @@ class ChannelMergeCost:
 
     channel: str
     reads: int = 0  # that had deltas to merge
-    paid: float = 0.0  # seconds
-    rewriting: Json | None = None  # the cost model of new bases, fitted from past ones
-    asked: int = 0  # interactive reads, never reset
+    seconds: float = 0.0  # seconds
+    rewrite_cost: Json | None = None  # the cost model of new bases, fitted from past ones
+    interactive_reads: int = 0  # interactive reads, never reset

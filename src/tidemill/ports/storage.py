@@ -58,7 +58,7 @@ class InsertBatchLoader(Protocol):
     ) -> InsertBatch:
         """Parse and validate a file. `latest`: the later of two upserts of a key counts; else duplicates are errors."""
 
-    def write_batches(self, parcels: Sequence[Any], directory: Path) -> None: ...
+    def write_batches(self, batches: Sequence[Any], directory: Path) -> None: ...
 
 
 class BlockStore(Protocol):

@@ -62,43 +62,46 @@ class BlockWebhook:
 class BlockMail:
     """A recipient of rows by e-mail, as an attachment."""
 
-    by: SmtpMailer
+    mailer: SmtpMailer
 
     def send_part(self, part: DeliveryPart) -> None:
         if not part.rows:
             return
         number = f"{part.channel}-{part.seq}-{part.number}"
-        message = self.by.build_message(f"{part.rows} new rows in {part.channel}", number)
+        message = self.mailer.build_message(f"{part.rows} new rows in {part.channel}", number)
         message.set_content(f"Block {part.seq} of {part.channel}, part {part.number}: {part.rows} rows are attached.\n")
         message.add_attachment(
             part.text.encode(), maintype="application", subtype="x-ndjson", filename=f"{number}.jsonl"
         )
-        self.by.send_message(message)
+        self.mailer.send_message(message)
 
 
 @dataclass(slots=True)
 class BlockDelivery:
-    """Delivers new blocks of a channel to one receiver. `parts` returns the parts of the block after a position."""
+    """Delivers new blocks of a channel to one receiver.
+
+    `read_parts` returns the parts of the block after a position.
+    """
 
     name: str
     channel: str
-    to: BlockReceiver
+    receiver: BlockReceiver
     catalog: CatalogWriter
-    parts: Callable[[int, int], Iterator[DeliveryPart]]
+    read_parts: Callable[[int, int], Iterator[DeliveryPart]]
     clock: Callable[[], float] = time.monotonic
-    _failed: int = 0
-    _again: float = 0.0  # the time of the next attempt, by the clock
+    _failures: int = 0
+    _next_attempt: float = 0.0  # the time of the next attempt, by the clock
 
     def __call__(self) -> None:
         """Deliver all new blocks in order; after a failure the rest waits for a back-off."""
-        if self.clock() < self._again:
+        if self.clock() < self._next_attempt:
             return
         try:
             self._deliver_blocks()
-            self._failed = 0
+            self._failures = 0
         except Exception as error:
-            pause = _PAUSES[min(self._failed, len(_PAUSES) - 1)]
-            self._failed, self._again = self._failed + 1, self.clock() + pause
+            pause = _PAUSES[min(self._failures, len(_PAUSES) - 1)]
+            self._failures, self._next_attempt = self._failures + 1, self.clock() + pause
             log.warning("%s did not accept blocks of %s: %s; retry in %g s", self.name, self.channel, error, pause)
 
     def _deliver_blocks(self) -> None:
@@ -114,8 +117,8 @@ class BlockDelivery:
     def _deliver_block(self, offset: int, head: int) -> int:
         """Deliver the block after `offset`; returns its sequence number."""
         try:
-            for part in self.parts(offset, head):
-                self.to.send_part(part)
+            for part in self.read_parts(offset, head):
+                self.receiver.send_part(part)
                 seq = part.seq
         except Collected as error:
             log.error("%s misses rows: %s", self.name, error)

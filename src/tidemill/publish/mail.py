@@ -8,7 +8,7 @@ from email.message import EmailMessage
 
 from tidemill.model.notice import Notice, NoticeKind
 
-TIMEOUT = 20.0
+SMTP_TIMEOUT = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class SmtpMailer:
         return message
 
     def send_message(self, message: EmailMessage) -> None:
-        with smtplib.SMTP(self.host, self.port, timeout=TIMEOUT) as server:
+        with smtplib.SMTP(self.host, self.port, timeout=SMTP_TIMEOUT) as server:
             if self.starttls:
                 server.starttls()
             if self.user is not None:
@@ -46,17 +46,17 @@ class MailReceiver:
     """A recipient of notices by e-mail."""
 
     name: str
-    post: SmtpMailer
+    mailer: SmtpMailer
     kinds: frozenset[NoticeKind] = frozenset(NoticeKind)
 
     def can_receive(self, kind: NoticeKind) -> bool:
         return kind in self.kinds
 
     def send_notice(self, notice: Notice) -> None:
-        self.post.send_message(self.build_notice_message(notice))
+        self.mailer.send_message(self.build_notice_message(notice))
 
     def build_notice_message(self, notice: Notice) -> EmailMessage:
-        message = self.post.build_message(f"{_to_single_line(notice.subject)}: {notice.kind}", f"notice-{notice.id}")
+        message = self.mailer.build_message(f"{_to_single_line(notice.subject)}: {notice.kind}", f"notice-{notice.id}")
         message.set_content(notice.text + "\n")
         return message
 

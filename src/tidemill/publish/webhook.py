@@ -17,7 +17,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from tidemill.model.notice import Notice, NoticeKind
 
-TIMEOUT = 10.0
+WEBHOOK_TIMEOUT = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class WebhookReceiver:
 def post_body(url: str, body: bytes, headers: Mapping[str, str]) -> None:
     """Send a POST request; raises unless it is accepted."""
     request = Request(url, data=body, headers=dict(headers), method="POST")
-    with build_opener(_NoRedirect).open(request, timeout=TIMEOUT) as response:
+    with build_opener(_NoRedirect).open(request, timeout=WEBHOOK_TIMEOUT) as response:
         response.read(1)
 
 

@@ -28,7 +28,7 @@ class CompactionLimits:
 
     fan: int = 8  # deltas of one level that are compacted into one of the next
     share: float = 1.0  # of the base's rows; more delta rows than that cause a new base, even without readers
-    wait: float = 0.3  # of the time of reading a base; bound on the extra time of a user's read for merging
+    max_slowdown: float = 0.3  # of the time of reading a base; bound on the extra time of a user's read for merging
     floor: int = 100_000  # rows; below, writing the full content costs about as much as a minor compaction
     small_file: int = 32 * MEGABYTE  # bytes; larger files are shared rather than rewritten
 
@@ -44,8 +44,8 @@ class ReadPrices:
     delta: float = 0.02  # per delta
     row: float = 2e-6  # per row of a delta
     patch: float = 4e-6  # per row of a patch, which is applied to many rows
-    opened: float = 0.005  # per delta, where only a few keys are looked up
-    passed: float = 8e-8  # per row of such a delta
+    lookup_delta: float = 0.005  # per delta, where only a few keys are looked up
+    lookup_row: float = 8e-8  # per row of such a delta
     read: float = 0.05  # constant of a read, merged or not
     byte: float = 1.2e-8  # per byte of a base
 
@@ -53,14 +53,14 @@ class ReadPrices:
 PRICES = ReadPrices()
 
 
-def estimate_merge_seconds(content: Snapshot, *, whole: bool = True, prices: ReadPrices = PRICES) -> float:
-    """Estimate the seconds that one reader pays because a content's deltas are not merged; `whole`: it reads all rows.
+def estimate_merge_seconds(content: Snapshot, *, full: bool = True, prices: ReadPrices = PRICES) -> float:
+    """Estimate the seconds that one reader pays because a content's deltas are not merged; `full`: it reads all rows.
 
     Appended rows are read as they are, without merging.
     """
     deltas = _list_unmerged(content)
-    if not whole:
-        return sum(prices.opened + d.rows * prices.passed for d in deltas)
+    if not full:
+        return sum(prices.lookup_delta + d.rows * prices.lookup_row for d in deltas)
     rows = sum(d.rows * (prices.patch if isinstance(d.updates, Patch) else prices.row) for d in deltas)
     return prices.merge + len(deltas) * prices.delta + rows if deltas else 0.0
 
@@ -80,14 +80,14 @@ class MergeBalance:
     """The cost that readers have paid for merging since the newest base, and the cost of a new one."""
 
     reads: int  # that had deltas to merge
-    paid: float  # seconds
-    price: float
-    asked: int = 0  # reads by waiting users, of this base or earlier ones
+    paid_seconds: float  # seconds
+    rewrite_seconds: float
+    user_reads: int = 0  # reads by waiting users, of this base or earlier ones
 
     def __str__(self) -> str:
         reads = "1 read has" if self.reads == 1 else f"{self.reads} reads have"
-        paid = f"{reads} paid {self.paid:.2f} s for merging since the newest base"
-        return f"{paid}, and a new one costs {self.price:.2f} s"
+        paid = f"{reads} paid {self.paid_seconds:.2f} s for merging since the newest base"
+        return f"{paid}, and a new one costs {self.rewrite_seconds:.2f} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +112,17 @@ Compaction = MinorCompaction | MajorCompaction
 class CompactionVerdict:
     """The first compaction that a channel needs to be read cheaply, or None; and the reason."""
 
-    wanted: Compaction | None
-    why: str
+    compaction: Compaction | None
+    reason: str
 
     def __str__(self) -> str:
-        match self.wanted:
+        match self.compaction:
             case None:
-                return f"not due: {self.why}"
+                return f"not due: {self.reason}"
             case MinorCompaction():
-                return f"due, a minor compaction: {self.why}"
+                return f"due, a minor compaction: {self.reason}"
             case MajorCompaction():
-                return f"due, a major compaction: {self.why}"
+                return f"due, a major compaction: {self.reason}"
 
 
 def is_check_due(block: Block, limits: CompactionLimits = LIMITS) -> bool:
@@ -137,9 +137,13 @@ def is_check_due(block: Block, limits: CompactionLimits = LIMITS) -> bool:
 def choose_compaction(content: Snapshot, balance: MergeBalance, limits: CompactionLimits = LIMITS) -> CompactionVerdict:
     """Decide which compaction is due on a channel, and why."""
     delta_rows, base_rows = _count_rows(_list_unmerged(content)), content.base.rows if content.base is not None else 0
-    if delta_rows and balance.paid >= balance.price:
+    if delta_rows and balance.paid_seconds >= balance.rewrite_seconds:
         return CompactionVerdict(MajorCompaction(content), str(balance))
-    if balance.asked and delta_rows > limits.floor and (slowdown := _compute_slowdown(content)) > limits.wait:
+    if (
+        balance.user_reads
+        and delta_rows > limits.floor
+        and (slowdown := _compute_slowdown(content)) > limits.max_slowdown
+    ):
         return CompactionVerdict(
             MajorCompaction(content), f"a read would take {slowdown:.0%} longer than with a new base"
         )

@@ -27,7 +27,7 @@ class ReadNeed:
 
 
 def find_collectable(
-    blocks: Iterable[Block], head: int, needs: Iterable[ReadNeed], held: Set[int] = frozenset()
+    blocks: Iterable[Block], head: int, needs: Iterable[ReadNeed], pinned: Set[int] = frozenset()
 ) -> list[Block]:
     """Return the filled blocks of one channel that no pin, no need and no reader at the head can ever touch again.
 
@@ -35,7 +35,7 @@ def find_collectable(
     it takes no space.
     """
     visible = sorted((b for b in blocks if b.seq <= head), key=lambda b: b.seq)
-    retained = held | _find_content_blocks(visible, head) | {b.id for b in visible if b.origin is BlockOrigin.FIRST}
+    retained = pinned | _find_content_blocks(visible, head) | {b.id for b in visible if b.origin is BlockOrigin.FIRST}
     for need in needs:
         retained |= _find_content_blocks(visible, need.since) | _find_change_blocks(visible, need.since, head)
         retained |= {b.id for b in visible if need.onwards and b.seq > need.since}

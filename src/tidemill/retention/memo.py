@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from tidemill.model.code import NOTHING, Json
+from tidemill.model.code import EMPTY_MAPPING, Json
 from tidemill.model.description import DescriptionChange, compute_dataset_identity, describe_output, diff_descriptions
 from tidemill.model.identity import Identity
-from tidemill.model.states import PRODUCED, READABLE, DatasetState
+from tidemill.model.states import PRODUCING_STATES, READABLE_STATES, DatasetState
 from tidemill.model.task import Task
 
 
@@ -37,15 +37,15 @@ class IdentifiedNode:
     forced: bool
 
 
-Recorded = Callable[[Identity], Json | None]
+DescriptionLookup = Callable[[Identity], Json | None]
 """Returns the description that the catalog has under an identity."""
 
 
 def identify_nodes(
     nodes: Iterable[MemoNode],
-    recorded: Recorded,
+    recorded: DescriptionLookup,
     generations: Mapping[Identity, int],
-    surroundings: Mapping[str, str] = NOTHING,
+    environment: Mapping[str, str] = EMPTY_MAPPING,
 ) -> dict[str, IdentifiedNode]:
     """Compute the identity of each node's output.
 
@@ -56,7 +56,7 @@ def identify_nodes(
     for node in nodes:
         inputs = [[identified[p].identity] for p in node.parents]
         forced = node.force or not node.task.is_repeatable
-        description = _resolve_collision(describe_output(node.task, node.output, inputs, surroundings), recorded)
+        description = _resolve_collision(describe_output(node.task, node.output, inputs, environment), recorded)
         plain = compute_dataset_identity(description)
         generation = generations.get(plain, 0) + forced
         if generation:
@@ -67,7 +67,7 @@ def identify_nodes(
     return identified
 
 
-def _resolve_collision(description: Json, recorded: Recorded) -> Json:
+def _resolve_collision(description: Json, recorded: DescriptionLookup) -> Json:
     """Return the description with a unique identity: a colliding one gets a number."""
     candidate, number = description, 0
     while recorded(compute_dataset_identity(candidate)) not in (None, candidate):
@@ -92,7 +92,7 @@ class ReuseVerdict(StrEnum):
     AWAITED = "awaited"  # another run computes it
     FORCED = "forced"  # by its user, or its result differs each time
     CHANGED = "changed"  # the task is known, but something that its result depends on changed
-    GONE = "gone"  # it was computed before, and has been deleted since
+    DELETED = "gone"  # it was computed before, and has been deleted since
     NEW = "new"  # nothing like it was ever computed
     UNNEEDED = "unneeded"  # it does not exist, but all requested outputs derived from it do
 
@@ -114,29 +114,29 @@ _MESSAGES = {
     ReuseVerdict.AWAITED: "awaited: another run is computing the same",
     ReuseVerdict.FORCED: "computed: it was forced, or its task may give another result each time",
     ReuseVerdict.CHANGED: "computed: something that it depends on has changed since it was last computed",
-    ReuseVerdict.GONE: "computed: the same was computed before, but has been deleted to free space",
+    ReuseVerdict.DELETED: "computed: the same was computed before, but has been deleted to free space",
     ReuseVerdict.NEW: "computed: nothing like it was ever computed",
     ReuseVerdict.UNNEEDED: "not computed: it does not exist, but all requested outputs derived from it do",
 }
 
 
 def explain_reuse(
-    wanted: ReuseCandidate, state: DatasetState | None, last: Json | None = None, *, needed: bool = True
+    candidate: ReuseCandidate, state: DatasetState | None, last: Json | None = None, *, needed: bool = True
 ) -> ReuseExplanation:
-    """Explain whether `wanted` is reused, from the state of its dataset and the last output of its task.
+    """Explain whether `candidate` is reused, from the state of its dataset and the last output of its task.
 
     `needed` tells whether any action would have to read it.
     """
-    if state in READABLE or state is DatasetState.PROCESSING:
-        return ReuseExplanation(ReuseVerdict.REUSED, wanted.identity)
-    if state in PRODUCED:
-        return ReuseExplanation(ReuseVerdict.AWAITED, wanted.identity)
+    if state in READABLE_STATES or state is DatasetState.PROCESSING:
+        return ReuseExplanation(ReuseVerdict.REUSED, candidate.identity)
+    if state in PRODUCING_STATES:
+        return ReuseExplanation(ReuseVerdict.AWAITED, candidate.identity)
     if not needed:
-        return ReuseExplanation(ReuseVerdict.UNNEEDED, wanted.identity)
-    if wanted.forced:
-        return ReuseExplanation(ReuseVerdict.FORCED, wanted.identity)
+        return ReuseExplanation(ReuseVerdict.UNNEEDED, candidate.identity)
+    if candidate.forced:
+        return ReuseExplanation(ReuseVerdict.FORCED, candidate.identity)
     if state is not None:
-        return ReuseExplanation(ReuseVerdict.GONE, wanted.identity)
+        return ReuseExplanation(ReuseVerdict.DELETED, candidate.identity)
     if last is None:
-        return ReuseExplanation(ReuseVerdict.NEW, wanted.identity)
-    return ReuseExplanation(ReuseVerdict.CHANGED, wanted.identity, diff_descriptions(last, wanted.description))
+        return ReuseExplanation(ReuseVerdict.NEW, candidate.identity)
+    return ReuseExplanation(ReuseVerdict.CHANGED, candidate.identity, diff_descriptions(last, candidate.description))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tidemill.model.identity import Identity
-from tidemill.model.states import PRODUCED, Dataset, DatasetState
+from tidemill.model.states import PRODUCING_STATES, Dataset, DatasetState
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Preparation:
     wait: frozenset[Identity]  # computed by another submission, and requested here
     reuse: frozenset[Identity]  # existing datasets, including rescued ones
     rescue: frozenset[Identity]  # about to be deleted: if that update fails, prepare again with the current datasets
-    moves: Mapping[Identity, tuple[DatasetState | None, DatasetState]]  # state transitions; None: was unknown
+    transitions: Mapping[Identity, tuple[DatasetState | None, DatasetState]]  # state transitions; None: was unknown
 
 
 def prepare_submission(actions: Iterable[RequestedAction], datasets: Mapping[Identity, Dataset]) -> Preparation:
@@ -67,10 +67,10 @@ def prepare_submission(actions: Iterable[RequestedAction], datasets: Mapping[Ide
     existing = needed.difference(run)
     return Preparation(
         run=tuple(_build_runnable(graph[i], set(run), states) for i in run),
-        wait=frozenset(i for i in existing if states[i] in PRODUCED),
-        reuse=frozenset(i for i in existing if states[i] not in PRODUCED),
+        wait=frozenset(i for i in existing if states[i] in PRODUCING_STATES),
+        reuse=frozenset(i for i in existing if states[i] not in PRODUCING_STATES),
         rescue=frozenset(i for i in existing if states[i] is DatasetState.PROCESSING),
-        moves=_compute_transitions(run, existing, leaves, datasets),
+        transitions=_compute_transitions(run, existing, leaves, datasets),
     )
 
 
@@ -112,7 +112,7 @@ def _build_runnable(
     action: RequestedAction, run: set[Identity], states: Mapping[Identity, DatasetState]
 ) -> RunnableAction:
     """Second pass: an input that runs here or elsewhere is awaited; any other is claimed."""
-    awaits = frozenset(p for p in action.parents if p in run or states[p] in PRODUCED)
+    awaits = frozenset(p for p in action.parents if p in run or states[p] in PRODUCING_STATES)
     deleting = states.get(action.identity) is DatasetState.DELETING
     return RunnableAction(action.identity, awaits, frozenset(action.parents) - awaits, deleting)
 

@@ -22,17 +22,19 @@ class TimeResolution(StrEnum):
     WEEK = "week"
     MONTH = "month"
 
-    def find_begin(self, at: float) -> float:
+    def find_begin(self, time: float) -> float:
         """Return the beginning of the minute, hour, day, week or month.
 
         >>> [TimeResolution(r).find_begin(40 * 86_400.0 + 7_300) / 3600 for r in ("hour", "day", "week", "month")]
         [962.0, 960.0, 936.0, 744.0]
         """
         if self is TimeResolution.MINUTE:
-            return at // 60 * 60
+            return time // 60 * 60
         if self is TimeResolution.HOUR:
-            return at // 3600 * 3600
-        second = dt.datetime.fromtimestamp(at // 1, dt.UTC)  # round down: a microsecond before midnight is still today
+            return time // 3600 * 3600
+        second = dt.datetime.fromtimestamp(
+            time // 1, dt.UTC
+        )  # round down: a microsecond before midnight is still today
         day = second.replace(hour=0, minute=0, second=0)
         if self is TimeResolution.WEEK:
             day -= dt.timedelta(days=day.weekday())
@@ -63,10 +65,10 @@ class UsageSplit(StrEnum):
     WORKFLOW = "workflow"
     TASK = "task"
 
-    def extract_key(self, one: UsageRecord | UsageTally) -> str:
+    def extract_key(self, record: UsageRecord | UsageTally) -> str:
         if self is UsageSplit.USER:
-            return one.user or ""
-        return one.workflow if self is UsageSplit.WORKFLOW else f"{one.workflow}/{one.task}"
+            return record.user or ""
+        return record.workflow if self is UsageSplit.WORKFLOW else f"{record.workflow}/{record.task}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class UsageFigures:
     """Usage within a minute, hour, day, week or month, in total or of one user, workflow or task."""
 
     begin: float
-    of: str | None = None  # None: the total
+    group: str | None = None  # None: the total
     submissions: int = 0
     actions: int = 0
     computed: int = 0  # actions that were run
@@ -113,25 +115,28 @@ _LOST = (RunState.FAILED, RunState.KILLED)
 
 
 def compute_figures(
-    past: Iterable[UsageRecord], tallies: Iterable[UsageTally], by: TimeResolution, per: UsageSplit | None = None
+    usage_records: Iterable[UsageRecord],
+    tallies: Iterable[UsageTally],
+    resolution: TimeResolution,
+    split: UsageSplit | None = None,
 ) -> list[UsageFigures]:
     """Return one entry for each period with usage, the oldest first, and for each value of the split."""
     groups: dict[_Key, list[UsageRecord]] = defaultdict(list)
-    for record in past:
-        groups[by.find_begin(record.at), None if per is None else per.extract_key(record)].append(record)
+    for record in usage_records:
+        groups[resolution.find_begin(record.at), None if split is None else split.extract_key(record)].append(record)
     figures = {key: _sum_usage(*key, records) for key, records in groups.items()}
     for tally in tallies:
-        if per is not UsageSplit.TASK or tally.task is not None:
-            key = by.find_begin(tally.figures.begin), None if per is None else per.extract_key(tally)
+        if split is not UsageSplit.TASK or tally.task is not None:
+            key = resolution.find_begin(tally.figures.begin), None if split is None else split.extract_key(tally)
             figures[key] = figures.get(key, UsageFigures(*key)) + tally.figures
     return [figures[key] for key in sorted(figures, key=lambda key: (key[0], key[1] or ""))]
 
 
-def tally_usage(past: Sequence[UsageRecord]) -> list[UsageTally]:
+def tally_usage(records: Sequence[UsageRecord]) -> list[UsageTally]:
     """Return the hourly totals to keep when the records expire."""
     return [
-        *_tally_by(past, lambda record: record.task),
-        *_tally_by([record for record in past if record.submission is not None], lambda _: None),
+        *_tally_by(records, lambda record: record.task),
+        *_tally_by([record for record in records if record.submission is not None], lambda _: None),
     ]
 
 
@@ -157,7 +162,7 @@ def _sum_usage(begin: float, group: str | None, records: list[UsageRecord]) -> U
     finished = [p for p in (*runs, *refreshed) if p.state is RunState.FINISHED]
     return UsageFigures(
         begin=begin,
-        of=group,
+        group=group,
         submissions=len({p.submission for p in actions}),
         actions=len(actions),
         computed=sum(p.state is RunState.FINISHED for p in runs),
@@ -170,10 +175,10 @@ def _sum_usage(begin: float, group: str | None, records: list[UsageRecord]) -> U
     )
 
 
-def fill_gaps(found: Iterable[UsageFigures], by: TimeResolution, most: int) -> list[UsageFigures]:
-    """Return the newest periods, at most `most`, including those without usage."""
-    by_begin = {f.begin: f for f in found}
-    return [by_begin.get(begin, UsageFigures(begin)) for begin in _list_periods(by_begin, by)][-most:]
+def fill_gaps(figures: Iterable[UsageFigures], resolution: TimeResolution, limit: int) -> list[UsageFigures]:
+    """Return the newest periods, at most `limit`, including those without usage."""
+    by_begin = {f.begin: f for f in figures}
+    return [by_begin.get(begin, UsageFigures(begin)) for begin in _list_periods(by_begin, resolution)][-limit:]
 
 
 def _list_periods(begins: Iterable[float], by: TimeResolution) -> Iterator[float]:

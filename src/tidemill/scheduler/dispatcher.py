@@ -24,7 +24,7 @@ Start = tuple[Job, int, int]
 class DispatchLimits:
     """Limits that hold for every policy."""
 
-    chop: float | None = None  # periods of data that one run loads at most; None: no limit
+    catch_up_periods: float | None = None  # periods of data that one run loads at most; None: no limit
     patience: float | None = 10.0  # periods for which a job is ready before it goes first; None: no limit
 
 
@@ -45,38 +45,40 @@ class Dispatcher:
     ) -> None:
         self._jobs = index_by_name(jobs)
         self._order, self._placement, self._limits = order, placement, limits
-        self._seats = TrackTable(self._jobs, placement, tracks, backfill_tracks)
+        self._track_table = TrackTable(self._jobs, placement, tracks, backfill_tracks)
         self._guard = StarvationGuard(limits.patience)
         order.set_jobs(jobs)
 
     def mark_ready(self, job: Job, now: float) -> None:
         """Mark a job with pending data as ready. Idempotent, and has no effect while the job runs."""
         name = job.name
-        if name in self._seats.taken:
+        if name in self._track_table.running:
             return
         if name not in self._guard.waiting:
             self._guard.start_waiting(job, now)
-            self._seats.waiting[job.lane] += 1
+            self._track_table.waiting[job.lane] += 1
         self._order.mark_ready(job, now)
 
-    def mark_finished(self, job: Job, now: float, grain: int, cost: float, selectivity: float = 1.0) -> None:
+    def mark_finished(self, job: Job, now: float, batches: int, cost: float, selectivity: float = 1.0) -> None:
         """Record the end of a run, successful or not: its batches, its cost, and its rows written per row read.
 
         If data is still pending, the job is ready again.
         """
-        self._seats.release_track(job.name)
+        self._track_table.release_track(job.name)
         if job.name not in self._jobs:
             return  # it was removed while it ran
-        self._order.mark_finished(job, now, grain, cost, selectivity)
+        self._order.mark_finished(job, now, batches, cost, selectivity)
         if job.batches:
             self.mark_ready(job, now)
 
     def dispatch_jobs(self, now: float) -> list[Start]:
         """Return the jobs to start now. They count as running until `mark_finished`."""
         started: list[Start] = []
-        table, guard, order, chop = self._seats, self._guard, self._order, self._limits.chop
+        table, guard, order, chop = self._track_table, self._guard, self._order, self._limits.catch_up_periods
         while table.idle and guard.waiting:
-            jobs = order.rank_jobs(now) if now < guard.next else chain(guard.list_overdue(now), order.rank_jobs(now))
+            jobs = (
+                order.rank_jobs(now) if now < guard.next_alarm else chain(guard.list_overdue(now), order.rank_jobs(now))
+            )
             placed = self._find_placeable(jobs) or self._start_new_round(now)
             if placed is None:
                 break
@@ -116,9 +118,9 @@ class Dispatcher:
         """
         all_jobs = self._jobs if jobs is None else index_by_name(jobs)
         new_placement = placement or self._placement
-        live_count = self._seats.tracks if tracks is None else tracks
-        backfill_count = self._seats.backfill_tracks if backfill_tracks is None else backfill_tracks
-        self._seats.place_jobs(all_jobs, new_placement, live_count, backfill_count)
+        live_count = self._track_table.tracks if tracks is None else tracks
+        backfill_count = self._track_table.backfill_tracks if backfill_tracks is None else backfill_tracks
+        self._track_table.place_jobs(all_jobs, new_placement, live_count, backfill_count)
         for job in self._guard.list_jobs():
             if job.name not in all_jobs:
                 self._order.mark_started(job, now)
@@ -126,14 +128,14 @@ class Dispatcher:
         self._jobs, self._placement, self._order = all_jobs, new_placement, order or self._order
         self._rebuild_order(now)
         for job in self._guard.list_jobs():
-            self._seats.waiting[job.lane] += 1
+            self._track_table.waiting[job.lane] += 1
 
     def list_states(self, now: float) -> dict[str, JobState]:
         """Return the state of every job."""
         states = dict.fromkeys(self._jobs, JobState.INACTIVE)
         states |= dict.fromkeys(self._guard.waiting, JobState.WAITING)
         states |= {job.name: JobState.ACTIVE for job in self._order.rank_jobs(now)}
-        return states | {name: JobState.RUNNING for name in self._seats.taken if name in states}
+        return states | {name: JobState.RUNNING for name in self._track_table.running if name in states}
 
     def _rebuild_order(self, now: float) -> None:
         """Rank the waiting jobs again, by their current profiles."""
@@ -143,7 +145,7 @@ class Dispatcher:
 
     def _find_placeable(self, jobs: Iterable[Job]) -> tuple[Job, int] | None:
         """Return the first job that can be placed. Jobs of a lane without an idle track are skipped."""
-        table = self._seats
+        table = self._track_table
         full: list[int] = []
         for job in jobs:
             lane = job.lane

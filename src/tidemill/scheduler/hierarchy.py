@@ -20,7 +20,7 @@ class PriorityInheritance(StrEnum):
     MAX_PLUS = "max-plus"  # maximum, growing with every step towards the sources
 
 
-PLUS = 2.0
+MAX_PLUS_FACTOR = 2.0
 """Growth factor of max-plus with every step."""
 
 
@@ -66,12 +66,12 @@ def derive_periods(profiles: Iterable[JobProfile]) -> list[JobProfile]:
 
 
 def inherit_priorities(
-    profiles: Sequence[JobProfile], how: PriorityInheritance, plus: float = PLUS
+    profiles: Sequence[JobProfile], inheritance: PriorityInheritance, factor: float = MAX_PLUS_FACTOR
 ) -> dict[str, float]:
     """Return the scheduling weight of each table."""
     children = index_children(profiles)
     bottom_up = list(reversed(sort_profiles(profiles)))
-    match how:
+    match inheritance:
         case PriorityInheritance.NONE:
             return {p.name: p.priority for p in profiles}
         case PriorityInheritance.SUM:
@@ -79,12 +79,12 @@ def inherit_priorities(
         case PriorityInheritance.MAX:
             return _find_largest(bottom_up, children, 1.0)
         case PriorityInheritance.MAX_PLUS:
-            return _find_largest(bottom_up, children, plus)
+            return _find_largest(bottom_up, children, factor)
 
 
-def build_jobs(profiles: Sequence[JobProfile], how: PriorityInheritance = PriorityInheritance.MAX) -> list[Job]:
+def build_jobs(profiles: Sequence[JobProfile], inheritance: PriorityInheritance = PriorityInheritance.MAX) -> list[Job]:
     """Build a job for each table, without pending batches."""
-    weights = inherit_priorities(profiles, how)
+    weights = inherit_priorities(profiles, inheritance)
     return [Job(profile, weights[profile.name]) for profile in profiles]
 
 

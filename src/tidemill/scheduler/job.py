@@ -107,18 +107,18 @@ class Job:
         self.batches.append(batch)
         self.expected = batch[0] + self.profile.period
 
-    def compute_span(self, grain: int) -> float:
-        """Return the data time in the first `grain` batches."""
-        return self.batches[grain - 1][1] - self.fresh
+    def compute_span(self, batches: int) -> float:
+        """Return the data time in the first `count` batches."""
+        return self.batches[batches - 1][1] - self.fresh
 
-    def load_batches(self, grain: int, now: float) -> None:
-        """Record that the first `grain` batches became visible."""
+    def load_batches(self, count: int, now: float) -> None:
+        """Record that the first `count` batches became visible."""
         batches = self.batches
-        upto = batches[grain - 1][1]
-        if grain == len(batches):  # the usual case
+        upto = batches[count - 1][1]
+        if count == len(batches):  # the usual case
             batches.clear()
         else:
-            for _ in range(grain):
+            for _ in range(count):
                 batches.popleft()
         self.staleness += integrate_staleness(self.since, now, self.fresh)
         self.since, self.fresh = now, upto

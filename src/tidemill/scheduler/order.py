@@ -24,7 +24,7 @@ class SchedulingPolicy(Protocol):
     def mark_started(self, job: Job, now: float) -> None:
         """Record the start of a ready job, which need not be the first in the ranking."""
 
-    def mark_finished(self, job: Job, now: float, grain: int, cost: float, selectivity: float) -> None:
+    def mark_finished(self, job: Job, now: float, batches: int, cost: float, selectivity: float) -> None:
         """Record the end of a run: the batches it loaded, its cost, and its rows written per row read.
 
         If data is still pending, `mark_ready` is called next.
@@ -49,7 +49,7 @@ class BasePolicy:
     def set_jobs(self, jobs: Sequence[Job]) -> None:
         pass
 
-    def mark_finished(self, job: Job, now: float, grain: int, cost: float, selectivity: float) -> None:
+    def mark_finished(self, job: Job, now: float, batches: int, cost: float, selectivity: float) -> None:
         pass
 
     def start_round(self, now: float) -> bool:

@@ -19,7 +19,7 @@ class RoundPolicy(SortedPolicy):
     def __init__(self) -> None:
         super().__init__()
         self.round = 0
-        self._later: dict[int, list[Entry]] = {}
+        self._later_entries: dict[int, list[Entry]] = {}
         self._due: dict[str, int] = {}
 
     @abstractmethod
@@ -33,21 +33,21 @@ class RoundPolicy(SortedPolicy):
         due = self.find_due_round(job)
         self._due[name] = due
         self._entry[name] = entry = (self.compute_key(job), job.batches[0][0], name, job)
-        insort(self._entries if due <= self.round else self._later.setdefault(due, []), entry)
+        insort(self._entries if due <= self.round else self._later_entries.setdefault(due, []), entry)
 
     def mark_started(self, job: Job, now: float) -> None:
         entry = self._entry.pop(job.name, None)
         if entry is None:
             return
         due = self._due.pop(job.name)
-        queue = self._entries if due <= self.round else self._later[due]
+        queue = self._entries if due <= self.round else self._later_entries[due]
         del queue[bisect_left(queue, entry)]
         if not queue:
-            self._later.pop(due, None)
+            self._later_entries.pop(due, None)
 
     def start_round(self, now: float) -> bool:
-        if not self._later:
+        if not self._later_entries:
             return False
-        self.round = min(self._later)
-        self._entries = self._later.pop(self.round)
+        self.round = min(self._later_entries)
+        self._entries = self._later_entries.pop(self.round)
         return True

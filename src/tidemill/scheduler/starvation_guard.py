@@ -32,10 +32,10 @@ class StarvationGuard:
     def __init__(self, patience: float | None) -> None:
         self._patience = inf if patience is None else patience  # in periods of the job
         self.waiting: dict[str, Turn] = {}
-        self.next = inf  # no job's patience ends before
+        self.next_alarm = inf  # no job's patience ends before
         self._alarm: dict[str, float] = {}  # by name; never after the turn
         self._alarms: list[tuple[float, str]] = []
-        self._late: list[Turn] = []
+        self._overdue: list[Turn] = []
 
     def start_waiting(self, job: Job, now: float) -> None:
         """Record that a job starts to wait."""
@@ -47,10 +47,10 @@ class StarvationGuard:
 
     def stop_waiting(self, job: Job) -> None:
         turn = self.waiting.pop(job.name)
-        if self._late:
-            position = bisect_left(self._late, turn)
-            if position < len(self._late) and self._late[position] is turn:
-                del self._late[position]
+        if self._overdue:
+            position = bisect_left(self._overdue, turn)
+            if position < len(self._overdue) and self._overdue[position] is turn:
+                del self._overdue[position]
 
     def list_jobs(self) -> list[Job]:
         """Return all waiting jobs."""
@@ -61,13 +61,13 @@ class StarvationGuard:
         alarms = self._alarms
         while alarms and alarms[0][0] <= now:
             self._ring_alarm(*heappop(alarms), now)
-        self.next = -inf if self._late else alarms[0][0] if alarms else inf
-        return map(_job, self._late)
+        self.next_alarm = -inf if self._overdue else alarms[0][0] if alarms else inf
+        return map(_job, self._overdue)
 
     def _set_alarm(self, time: float, name: str) -> None:
         self._alarm[name] = time
         heappush(self._alarms, (time, name))
-        self.next = min(self.next, time)
+        self.next_alarm = min(self.next_alarm, time)
 
     def _ring_alarm(self, time: float, name: str, now: float) -> None:
         if self._alarm.get(name) != time:
@@ -75,18 +75,20 @@ class StarvationGuard:
         del self._alarm[name]
         turn = self.waiting.get(name)
         if turn is not None and turn[0] <= now:
-            insort(self._late, turn)
+            insort(self._overdue, turn)
         elif turn is not None:
             self._set_alarm(turn[0], name)
 
 
 def compute_wait_bound(
-    job: Job, others: Iterable[Job], *, patience: float, chop: float, tracks: int, slower: float = 1.0
+    job: Job, others: Iterable[Job], *, patience: float, catch_up_periods: float, tracks: int, slowdown: float = 1.0
 ) -> float:
-    """Return the longest time that a job can wait, if updates take at most `slower` times their estimate.
+    """Return the longest time that a job can wait, if updates take at most `slowdown` times their estimate.
 
     The others are those that may run on the job's own `tracks`. When its patience ends each of them is running there,
     or may go first, but not both; and until the job starts, none of its tracks is idle.
     """
-    one_update_each = sum(slower * o.profile.cost(max(chop, 1.0) * o.profile.period) for o in others if o is not job)
+    one_update_each = sum(
+        slowdown * o.profile.cost(max(catch_up_periods, 1.0) * o.profile.period) for o in others if o is not job
+    )
     return patience * job.profile.period + one_update_each / tracks

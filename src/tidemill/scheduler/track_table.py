@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tidemill.errors import ConfigError
 from tidemill.scheduler.job import Job, JobProfile
-from tidemill.scheduler.tracks.lane import Shared, TrackLane, TrackPlacement
+from tidemill.scheduler.tracks.lane import LaneJobs, TrackLane, TrackPlacement
 
 SLACK = 1.25
 """Factor by which a job's cost or period may change before the job is placed again."""
@@ -19,7 +19,7 @@ class TrackTable:
     """
 
     def __init__(self, jobs: Mapping[str, Job], placement: TrackPlacement, tracks: int, backfill_tracks: int) -> None:
-        self.taken: dict[str, int] = {}  # tracks of the running jobs
+        self.running: dict[str, int] = {}  # tracks of the running jobs
         self.place_jobs(jobs, placement, tracks, backfill_tracks)
 
     def place_jobs(self, jobs: Mapping[str, Job], placement: TrackPlacement, tracks: int, backfill_tracks: int) -> None:
@@ -36,21 +36,21 @@ class TrackTable:
                 job.lane, job.placed = number, profile
         self.tracks, self.backfill_tracks = tracks, backfill_tracks
         self._lanes = list(numbers)
-        self._first = [(*lane.home, *lane.free) for lane in self._lanes]
+        self._preferred = [(*lane.home, *lane.free) for lane in self._lanes]
         self.waiting = [0] * len(self._lanes)  # jobs, by lane
         self._all = {track for lane in self._lanes for track in (*lane.home, *lane.free, *lane.guest)}
         self._owners = {t: [n for n, lane in enumerate(self._lanes) if t in lane.home] for t in self._all}
-        self.idle = self._all - set(self.taken.values())
+        self.idle = self._all - set(self.running.values())
 
     def assign_track(self, job: Job, track: int) -> None:
         """Assign a track to a waiting job."""
         self.waiting[job.lane] -= 1
         self.idle.remove(track)
-        self.taken[job.name] = track
+        self.running[job.name] = track
 
     def release_track(self, name: str) -> None:
         """Release the track of a finished run. A track that was removed meanwhile is not reused."""
-        track = self.taken.pop(name)
+        track = self.running.pop(name)
         if track in self._all:
             self.idle.add(track)
 
@@ -61,7 +61,7 @@ class TrackTable:
     def find_idle_track(self, lane: int) -> int | None:
         """Return the best idle track for a lane, or None."""
         idle = self.idle
-        for track in self._first[lane]:
+        for track in self._preferred[lane]:
             if track in idle:
                 return track
         track_lane = self._lanes[lane]
@@ -86,7 +86,7 @@ def _is_similar(value: float, other: float) -> bool:
 
 def _build_lanes(
     profiles: Sequence[JobProfile], placement: TrackPlacement, tracks: int, backfill_tracks: int
-) -> list[Shared]:
+) -> list[LaneJobs]:
     """Build the lanes of all jobs. Backfills have separate tracks, so that live tables never wait for them."""
     live = [p for p in profiles if not p.backfill]
     backfills = [p for p in profiles if p.backfill]

@@ -16,7 +16,7 @@ from tidemill.wire.refusals import Forbidden, Unidentified
 
 log = logging.getLogger("tidemill.server.access")
 
-LOCAL = "local"
+LOCAL_CALLER = "local"
 """The name of the caller while access control is off."""
 
 _SCHEME = "bearer "
@@ -48,7 +48,7 @@ class AccessControl:
             return await run_in_threadpool(self._identify_by_token, address, authorization)
         if not is_loopback(address):
             raise Forbidden("access control is off, so only this machine may call; turn it on to let others in")
-        return Caller(LOCAL, UserRole.ADMIN, address)
+        return Caller(LOCAL_CALLER, UserRole.ADMIN, address)
 
     def check_role(self, caller: Caller, role: UserRole) -> None:
         if not caller.role.covers_role(role):

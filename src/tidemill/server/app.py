@@ -14,13 +14,13 @@ from tidemill import __version__
 from tidemill.app.sources import build_subscriptions
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
-from tidemill.runtime.runs.insert_batcher import Answer, InsertBatcher, Wanted
+from tidemill.runtime.runs.insert_batcher import InsertAnswer, InsertBatcher, InsertRequest
 from tidemill.server.access import AccessControl
 from tidemill.server.authentication import ApiAuthentication
 from tidemill.server.batching import BatchSize, RequestBatcher
 from tidemill.server.body_limit import BodyLimit, MemoryBudget
-from tidemill.server.error_handlers import ANYWHERE, ErrorResponder, build_response_references, build_responses
-from tidemill.server.feed import PAGE, EventFeed
+from tidemill.server.error_handlers import COMMON_STATUSES, ErrorResponder, build_response_references, build_responses
+from tidemill.server.feed import PAGE_SIZE, EventFeed
 from tidemill.server.options import ApiOptions
 from tidemill.server.page_authentication import PageAuthentication
 from tidemill.server.request_guard import RequestGuard
@@ -62,7 +62,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     submissions.router,
     history.router,
     storing.router,
-    accounts.mine,
+    accounts.caller_router,
     accounts.router,
 )
 
@@ -84,26 +84,28 @@ def build_api(
         redoc_url=None,
         redirect_slashes=False,
         middleware=[  # the first is the outermost
-            Middleware(RequestGuard, names=options.names, answers=responder),
+            Middleware(RequestGuard, names=options.allowed_hosts, responder=responder),
             Middleware(PageAuthentication, access=access),
             Middleware(ApiAuthentication, access=access),
-            Middleware(BodyLimit, limit=options.body),
+            Middleware(BodyLimit, limit=options.max_body_bytes),
         ],
     )
     for kind in (TidemillError, RequestValidationError, WebSocketRequestValidationError, HTTPException):
         app.add_exception_handler(kind, responder.handle_error)
     for router in ROUTERS:
-        app.include_router(router, prefix=PREFIX, responses=build_responses(*ANYWHERE))
-    app.include_router(events.streams, prefix=PREFIX, responses=build_response_references(*ANYWHERE))
+        app.include_router(router, prefix=PREFIX, responses=build_responses(*COMMON_STATUSES))
+    app.include_router(events.streams, prefix=PREFIX, responses=build_response_references(*COMMON_STATUSES))
     app.include_router(websub.router)
     app.include_router(status.health, prefix=PREFIX)
     app.include_router(status.health, include_in_schema=False)  # the usual path for probes
     app.state.mill, app.state.access, app.state.options, app.state.wake = mill, access, options, wake
-    app.state.room, app.state.answers = MemoryBudget(options.memory), responder
+    app.state.room, app.state.answers = MemoryBudget(options.memory_bytes), responder
     app.state.small = RequestBatcher(
-        partial(_insert_all, mill.gatherer, lambda: app.state.wake()), BatchSize(options.rows, options.bytes)
+        partial(_insert_all, mill.gatherer, lambda: app.state.wake()), BatchSize(options.max_rows, options.max_bytes)
     )
-    app.state.feed = EventFeed(lambda after: mill.catalog.list_events(after=after, limit=PAGE), options.look)
+    app.state.feed = EventFeed(
+        lambda after: mill.catalog.list_events(after=after, limit=PAGE_SIZE), options.poll_interval
+    )
     app.state.heads = RequestBatcher(lambda names: _read_heads(mill, names))
     app.state.subscriptions = build_subscriptions(mill.settings.sources)
     app.state.ending = False  # True: streams must end
@@ -116,7 +118,9 @@ def _read_heads(mill: Tidemill, names: Sequence[str]) -> list[int]:
     return [heads[name] for name in names]
 
 
-def _insert_all(gatherer: InsertBatcher, wake: Callable[[], None], inserts: Sequence[Wanted]) -> list[Answer]:
+def _insert_all(
+    gatherer: InsertBatcher, wake: Callable[[], None], inserts: Sequence[InsertRequest]
+) -> list[InsertAnswer]:
     answers = gatherer.insert_all(inserts)
     wake()
     return answers

@@ -14,7 +14,7 @@ from tidemill.catalog.access import AccountCatalog, AuditOutcome, AuditStart
 from tidemill.errors import TidemillError
 from tidemill.server.access import AccessControl, Caller
 from tidemill.server.batching import RequestBatcher
-from tidemill.server.request_guard import HEALTH, SAFE
+from tidemill.server.request_guard import HEALTH_PATHS, SAFE_METHODS
 from tidemill.wire.http_status import find_status
 
 _OK = 200
@@ -35,7 +35,7 @@ def audit_action(accounts: AccountCatalog, caller: Caller, action: str) -> Itera
 log = logging.getLogger("tidemill.server.access")
 
 PREFIX = "/api/"
-PUSH = "/push"
+PUSH_SUFFIX = "/push"
 """The suffix of the paths of sockets that change data."""
 _SWITCHING_PROTOCOLS = 101  # the HTTP status of an opened socket
 
@@ -50,7 +50,7 @@ class ApiAuthentication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_api = scope["type"] in ("http", "websocket") and scope["path"].startswith(PREFIX)
-        if not is_api or scope["path"] in HEALTH:
+        if not is_api or scope["path"] in HEALTH_PATHS:
             await self._app(scope, receive, send)
             return
         caller = await self._identify_caller(scope)
@@ -93,8 +93,8 @@ class ApiAuthentication:
 
 def _is_read_only(scope: Scope) -> bool:
     if scope["type"] == "websocket":
-        return not scope["path"].endswith(PUSH)
-    return scope["method"] in SAFE
+        return not scope["path"].endswith(PUSH_SUFFIX)
+    return scope["method"] in SAFE_METHODS
 
 
 def _escape_path(path: str) -> str:

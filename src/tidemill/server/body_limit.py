@@ -15,21 +15,21 @@ class MemoryBudget:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._taken = 0
-        self._given = asyncio.Event()  # set on each release, and then replaced by a new event
+        self._used = 0
+        self._released = asyncio.Event()  # set on each release, and then replaced by a new event
 
     def has_space(self, size: int) -> bool:
-        return not self._taken or self._taken + size <= self._size
+        return not self._used or self._used + size <= self._size
 
     async def acquire_bytes(self, size: int) -> None:
         while not self.has_space(size):
-            await self._given.wait()
-        self._taken += size
+            await self._released.wait()
+        self._used += size
 
     def release_bytes(self, size: int) -> None:
-        self._taken -= size
-        self._given.set()
-        self._given = asyncio.Event()
+        self._used -= size
+        self._released.set()
+        self._released = asyncio.Event()
 
 
 class BodyLimit:

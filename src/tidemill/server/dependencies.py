@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 from tidemill.app.registry import WorkflowDefinition
 from tidemill.app.wiring import Tidemill
 from tidemill.model.access import UserRole
-from tidemill.runtime.runs.insert_batcher import Taken, Wanted
+from tidemill.runtime.runs.insert_batcher import InsertRequest, InsertSuccess
 from tidemill.runtime.runs.requests import find_flow_workflow, find_run_workflow
 from tidemill.server.access import AccessControl, Caller
 from tidemill.server.batching import RequestBatcher
@@ -36,7 +36,7 @@ Number = Annotated[int, Path(description="The number.", ge=1, le=_LARGEST)]
 Limit = Annotated[int, Query(description="The maximum number of results.", ge=1, le=1000)]
 Before = Annotated[int | None, Query(description="Only entries with a smaller number.", ge=1, le=_LARGEST)]
 After = Annotated[int | None, Query(description="Only entries with a larger number.", ge=0, le=_LARGEST)]
-Every = Annotated[bool, Query(alias="all", description="Include the state channels of declared tables.")]
+IncludeStates = Annotated[bool, Query(alias="all", description="Include the state channels of declared tables.")]
 OfFlow = Annotated[str | None, Query(description="Only of this flow.", pattern=_NAME, max_length=_LONGEST)]
 OfSubject = Annotated[
     str | None, Query(description="Only of this flow or channel.", pattern=_NAME, max_length=_LONGEST)
@@ -70,8 +70,8 @@ async def _get_wake(request: HTTPConnection) -> Callable[[], None]:
     return wake
 
 
-async def _get_insert_batcher(request: HTTPConnection) -> RequestBatcher[Wanted, Taken]:
-    batcher: RequestBatcher[Wanted, Taken] = request.app.state.small
+async def _get_insert_batcher(request: HTTPConnection) -> RequestBatcher[InsertRequest, InsertSuccess]:
+    batcher: RequestBatcher[InsertRequest, InsertSuccess] = request.app.state.small
     return batcher
 
 
@@ -91,28 +91,31 @@ Mill = Annotated[Tidemill, Depends(_get_mill)]
 TheAccess = Annotated[AccessControl, Depends(_get_access)]
 TheOptions = Annotated[ApiOptions, Depends(_get_options)]
 TheCaller = Annotated[Caller, Depends(_get_caller)]
-Smalls = Annotated[RequestBatcher[Wanted, Taken], Depends(_get_insert_batcher)]
+TheInsertBatcher = Annotated[RequestBatcher[InsertRequest, InsertSuccess], Depends(_get_insert_batcher)]
 """The batcher of small inserts and pushes, which may share a block."""
 TheFeed = Annotated[EventFeed, Depends(_get_feed)]
 Wake = Annotated[Callable[[], None], Depends(_get_wake)]
 """Wakes the server in this process, because there may be work to do."""
 
 
-Finds = Callable[[], str | None]
+WorkflowFinder = Callable[[], str | None]
 """Finds the workflow of the requested object; called only if ownership matters."""
 
 
-def require_role(role: UserRole, of: Callable[..., Awaitable[Finds]] | None = None) -> Any:
-    """A dependency: the caller has this role and, if `of` resolves a workflow, may change that workflow."""
+def require_role(role: UserRole, resolve_workflow: Callable[..., Awaitable[WorkflowFinder]] | None = None) -> Any:
+    """A dependency: the caller has this role and, if `resolve_workflow` resolves a workflow, may change that workflow."""
 
     async def check_caller_role(access: TheAccess, caller: TheCaller) -> None:
         access.check_role(caller, role)
 
-    if of is None:
+    if resolve_workflow is None:
         return Depends(check_caller_role)
 
     async def check_ownership(
-        access: TheAccess, caller: TheCaller, _: None = Depends(check_caller_role), find_workflow: Finds = Depends(of)
+        access: TheAccess,
+        caller: TheCaller,
+        _: None = Depends(check_caller_role),
+        find_workflow: WorkflowFinder = Depends(resolve_workflow),
     ) -> None:
         if caller.role is not UserRole.ADMIN:  # admins may change every workflow
             await run_in_threadpool(lambda: access.check_workflow_access(caller, find_workflow()))
@@ -120,21 +123,21 @@ def require_role(role: UserRole, of: Callable[..., Awaitable[Finds]] | None = No
     return Depends(check_ownership)
 
 
-async def resolve_channel_workflow(mill: Mill, name: Name) -> Finds:
+async def resolve_channel_workflow(mill: Mill, name: Name) -> WorkflowFinder:
     return lambda: mill.catalog.read_channel(name).workflow
 
 
-async def resolve_flow_workflow(mill: Mill, name: FlowName) -> Finds:
+async def resolve_flow_workflow(mill: Mill, name: FlowName) -> WorkflowFinder:
     return lambda: find_flow_workflow(mill.catalog, name)
 
 
-async def resolve_run_workflow(mill: Mill, run: Number) -> Finds:
+async def resolve_run_workflow(mill: Mill, run: Number) -> WorkflowFinder:
     return lambda: find_run_workflow(mill.catalog, run)
 
 
-async def resolve_document_workflow(document: WorkflowDefinition) -> Finds:
+async def resolve_document_workflow(document: WorkflowDefinition) -> WorkflowFinder:
     return lambda: document.name
 
 
-async def resolve_named_workflow(name: WorkflowName) -> Finds:
+async def resolve_named_workflow(name: WorkflowName) -> WorkflowFinder:
     return lambda: name

@@ -33,7 +33,7 @@ _DESCRIPTIONS = {
     503: "The catalog, the block store or Spark is unavailable",
 }
 
-ANYWHERE = (401, 403, 421, 422, 429, 500, 503)
+COMMON_STATUSES = (401, 403, 421, 422, 429, 500, 503)
 
 Responses = dict[int | str, dict[str, Any]]
 

@@ -23,14 +23,14 @@ class GunzipStream:
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(_GZIP)
-        self._begun = False
+        self._started = False
 
     def decompress_chunk(self, data: bytes) -> Iterator[bytes]:
         """The decompressed chunks of the next compressed bytes."""
         while data:
             if self._member.eof:
-                self._member, self._begun = zlib.decompressobj(_GZIP), False
-            self._begun = True
+                self._member, self._started = zlib.decompressobj(_GZIP), False
+            self._started = True
             try:
                 chunk = self._member.decompress(data, _CHUNK_BYTES)
             except zlib.error as error:
@@ -42,7 +42,7 @@ class GunzipStream:
                 yield from self._drain_output()
 
     def finish(self) -> None:
-        if self._begun and not self._member.eof:
+        if self._started and not self._member.eof:
             raise BadInput("the gzip upload is truncated. Nothing was inserted")
 
     def _drain_output(self) -> Iterator[bytes]:

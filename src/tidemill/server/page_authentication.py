@@ -15,10 +15,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidemill.errors import TidemillError
-from tidemill.intake.sources.websub import PREFIX as HUBS
+from tidemill.intake.sources.websub import CALLBACK_PREFIX as HUBS
 from tidemill.server.access import AccessControl, Caller
 from tidemill.server.authentication import PREFIX
-from tidemill.server.request_guard import HEALTH
+from tidemill.server.request_guard import HEALTH_PATHS
 
 COOKIE = "tidemill_token"
 LOGIN, LOGOUT = "/login", "/logout"
@@ -42,7 +42,7 @@ class PageAuthentication:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
         # WebSub hubs have no token: their requests are signed.
-        if scope["type"] not in ("http", "websocket") or path.startswith((PREFIX, HUBS)) or path in HEALTH:
+        if scope["type"] not in ("http", "websocket") or path.startswith((PREFIX, HUBS)) or path in HEALTH_PATHS:
             await self._app(scope, receive, send)
         elif scope["type"] == "http" and path in (LOGIN, LOGOUT):
             response = await self._handle_login(Request(scope, receive))

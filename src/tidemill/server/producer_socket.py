@@ -16,13 +16,13 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from tidemill.errors import BadInput
 from tidemill.model.codec import Json
-from tidemill.runtime.runs.insert_batcher import Taken, Wanted
+from tidemill.runtime.runs.insert_batcher import InsertRequest, InsertSuccess
 from tidemill.runtime.runs.push import PushMessage
 from tidemill.server.batching import BatchSize, RequestBatcher
 from tidemill.server.body_limit import MemoryBudget
 from tidemill.server.error_handlers import ErrorResponder
 from tidemill.server.options import ApiOptions
-from tidemill.wire.push_messages import COME_BACK, FAULT, REFUSED, parse_message
+from tidemill.wire.push_messages import CLOSE_GOING_AWAY, CLOSE_INTERNAL_ERROR, CLOSE_POLICY_VIOLATION, parse_message
 
 _OVERHEAD_BYTES = 512  # memory of a message besides its text: else small messages would be read far ahead
 
@@ -33,7 +33,7 @@ class _PendingMessage:
 
     number: int
     size: int
-    done: asyncio.Future[Taken]
+    result: asyncio.Future[InsertSuccess]
 
 
 class ProducerSocket:
@@ -42,21 +42,21 @@ class ProducerSocket:
     def __init__(
         self,
         socket: WebSocket,
-        to: tuple[str, str],
-        batches: RequestBatcher[Wanted, Taken],
+        target: tuple[str, str],
+        batches: RequestBatcher[InsertRequest, InsertSuccess],
         options: ApiOptions,
-        shared: MemoryBudget,
-        answers: ErrorResponder,
+        shared_budget: MemoryBudget,
+        responder: ErrorResponder,
     ) -> None:
-        """`to` is the channel and the producer; `shared` the memory budget of all sockets together."""
+        """`target` is the channel and the producer; `shared_budget` the memory budget of all sockets together."""
         self._socket = socket
-        self._channel, self._producer = to
+        self._channel, self._producer = target
         self._batches = batches
         self._options = options
-        self._rooms = (MemoryBudget(options.window), shared)
-        self._answers = answers
-        self._waiting: deque[_PendingMessage] = deque()
-        self._came = asyncio.Event()
+        self._budgets = (MemoryBudget(options.max_unacknowledged_bytes), shared_budget)
+        self._responder = responder
+        self._pending: deque[_PendingMessage] = deque()
+        self._arrived = asyncio.Event()
         self._ended = False
 
     async def serve(self) -> None:
@@ -64,7 +64,7 @@ class ProducerSocket:
         try:
             await self._acknowledge_messages()
             await reading
-            await self._close_socket(COME_BACK)
+            await self._close_socket(CLOSE_GOING_AWAY)
         except WebSocketDisconnect:
             pass
         except Exception as error:
@@ -76,14 +76,14 @@ class ProducerSocket:
 
     async def _read_messages(self) -> None:
         try:
-            async with asyncio.timeout(self._options.listen):
+            async with asyncio.timeout(self._options.stream_seconds):
                 while True:
                     await self._enqueue_message(await self._receive_message())
         except TimeoutError:
             pass  # the producer reconnects, and its token is checked again
         finally:
             self._ended = True
-            self._came.set()
+            self._arrived.set()
 
     async def _receive_message(self) -> bytes:
         message = await self._socket.receive()
@@ -95,38 +95,38 @@ class ProducerSocket:
     async def _enqueue_message(self, data: bytes) -> None:
         number, lines = parse_message(data)
         size = len(data) + _OVERHEAD_BYTES
-        for budget in self._rooms:
+        for budget in self._budgets:
             if not budget.has_space(size):
                 self._batches.flush_pending()  # there will be none before the pending messages are processed
             await budget.acquire_bytes(size)
         rows = lines.count(b"\n") + 1
         message = PushMessage(self._channel, self._producer, number, lines)
-        result = self._batches.enqueue_item(message, patience=self._options.patience, size=BatchSize(rows, len(lines)))
-        self._waiting.append(_PendingMessage(number, size, result))
-        self._came.set()
+        result = self._batches.enqueue_item(message, max_wait=self._options.max_wait, size=BatchSize(rows, len(lines)))
+        self._pending.append(_PendingMessage(number, size, result))
+        self._arrived.set()
 
     async def _acknowledge_messages(self) -> None:
         """Acknowledge messages in order; those that became durable together with one acknowledgement."""
         while True:
-            while self._waiting:
-                last = self._waiting[0]
-                await asyncio.shield(last.done)
-                while self._waiting and _is_durable(self._waiting[0].done):
-                    last = self._waiting.popleft()
+            while self._pending:
+                last = self._pending[0]
+                await asyncio.shield(last.result)
+                while self._pending and _is_durable(self._pending[0].result):
+                    last = self._pending.popleft()
                     self._release_bytes(last.size)
                 await self._send_document({"acknowledged": last.number})
             if self._ended:
                 return
-            self._came.clear()
-            await self._came.wait()
+            self._arrived.clear()
+            await self._arrived.wait()
 
     async def _report_refusal(self, error: Exception) -> None:
         """Send the reason and the number of the refused message; no later message was accepted."""
-        response = self._answers(error)
-        subject = {"number": self._waiting[0].number} if self._waiting else {}
+        response = self._responder(error)
+        subject = {"number": self._pending[0].number} if self._pending else {}
         with suppress(WebSocketDisconnect):
             await self._send_document(json.loads(bytes(response.body)) | subject)
-        await self._close_socket(REFUSED if isinstance(error, BadInput) else FAULT)
+        await self._close_socket(CLOSE_POLICY_VIOLATION if isinstance(error, BadInput) else CLOSE_INTERNAL_ERROR)
 
     async def _send_document(self, document: Json) -> None:
         await self._socket.send_text(json.dumps(document, separators=(",", ":")))
@@ -137,16 +137,16 @@ class ProducerSocket:
                 await self._socket.close(code)
 
     def _release_bytes(self, size: int) -> None:
-        for budget in self._rooms:
+        for budget in self._budgets:
             budget.release_bytes(size)
 
     def _abandon_pending(self) -> None:
         """Drop the pending messages: they may or may not become durable, and are not acknowledged."""
-        for message in self._waiting:
+        for message in self._pending:
             self._release_bytes(message.size)
-            if not message.done.cancel():
-                message.done.exception()  # so that asyncio does not log an unretrieved exception
+            if not message.result.cancel():
+                message.result.exception()  # so that asyncio does not log an unretrieved exception
 
 
-def _is_durable(future: asyncio.Future[Taken]) -> bool:
+def _is_durable(future: asyncio.Future[InsertSuccess]) -> bool:
     return future.done() and not future.cancelled() and future.exception() is None

@@ -17,7 +17,7 @@ from tidemill.errors import TidemillError
 from tidemill.server.error_handlers import ErrorResponder
 from tidemill.wire.refusals import Forbidden, Misdirected
 
-NAMES = ("localhost", "127.0.0.1", "::1")
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 def is_loopback(host: str) -> bool:
@@ -35,10 +35,10 @@ def is_loopback(host: str) -> bool:
     return (mapped or parsed).is_loopback
 
 
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
 
-HEALTH = frozenset({"/healthz", "/api/v1/healthz"})
+HEALTH_PATHS = frozenset({"/healthz", "/api/v1/healthz"})
 """Paths where any client may check the server's health, under any host name."""
 
 HEADERS = {
@@ -54,10 +54,10 @@ HEADERS = {
 class RequestGuard:
     """Admits requests to this server, adds default headers, and turns remaining errors into responses."""
 
-    def __init__(self, app: ASGIApp, *, names: tuple[str, ...], answers: ErrorResponder) -> None:
+    def __init__(self, app: ASGIApp, *, names: tuple[str, ...], responder: ErrorResponder) -> None:
         self._app = app
-        self._names = frozenset(n.lower() for n in (*NAMES, *names))
-        self._answers = answers
+        self._names = frozenset(n.lower() for n in (*LOOPBACK_NAMES, *names))
+        self._responder = responder
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -73,7 +73,7 @@ class RequestGuard:
         except ClientDisconnect:
             return
         except Exception as error:
-            response = self._answers(error)
+            response = self._responder(error)
             if not sender.started:
                 await response(scope, receive, sender)
 
@@ -89,10 +89,10 @@ class RequestGuard:
             if sender.started:  # the socket was opened
                 raise
             await receive()
-            await self._answers(error)(scope, receive, sender)
+            await self._responder(error)(scope, receive, sender)
 
     def _check_request(self, scope: Scope) -> None:
-        if scope["path"] in HEALTH:
+        if scope["path"] in HEALTH_PATHS:
             return
         headers = Headers(scope=scope)
         host = headers.get("host", "")
@@ -100,7 +100,7 @@ class RequestGuard:
             raise Misdirected(
                 "this server is not known by that name; if it is a name of it, add it to the settings of the API"
             )
-        if scope.get("method") not in SAFE and _is_foreign(headers, host):
+        if scope.get("method") not in SAFE_METHODS and _is_foreign(headers, host):
             raise Forbidden("a page of another site made this request; such pages may not change anything here")
 
 

@@ -30,24 +30,24 @@ class SubscriberSocket:
     options: ApiOptions
     heads: Heads
 
-    async def serve(self, at: int) -> None:
-        """Send blocks after `at` until the subscriber disconnects or the time limit expires; it reconnects at its
+    async def serve(self, position: int) -> None:
+        """Send blocks after `position` until the subscriber disconnects or the time limit expires; it reconnects at its
         position.
         """
-        until = time.monotonic() + self.options.listen
+        until = time.monotonic() + self.options.stream_seconds
         disconnect = asyncio.create_task(self.socket.receive())  # a subscriber only sends its disconnect
         try:
             while not disconnect.done() and not self.socket.app.state.ending:
-                at = await self._send_blocks(at, disconnect)
+                position = await self._send_blocks(position, disconnect)
                 if time.monotonic() >= until:
                     return
-                await asyncio.wait({disconnect}, timeout=self.options.look)
+                await asyncio.wait({disconnect}, timeout=self.options.poll_interval)
         finally:
             disconnect.cancel()
             await asyncio.gather(disconnect, return_exceptions=True)
 
     async def _send_blocks(self, position: int, disconnect: asyncio.Task[object]) -> int:
-        """Send all existing blocks after `at`; returns the last position sent."""
+        """Send all existing blocks after `position`; returns the last position sent."""
         head = await self.heads.process_item(self.channel)
         while position < head and not disconnect.done():
             block = await run_in_threadpool(find_next_block, self.mill.catalog, self.channel, position, head)

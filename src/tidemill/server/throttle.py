@@ -15,11 +15,13 @@ _NETWORK = 64  # bits of an IPv6 address that one customer shares
 
 
 class Throttle:
-    """At most `most` failures from one address within `window` seconds; further requests are refused until then."""
+    """At most `max_failures` failures from one address within `window` seconds; further requests are refused until
+    then.
+    """
 
-    def __init__(self, clock: Clock, *, most: int = 10, window: float = 60.0) -> None:
+    def __init__(self, clock: Clock, *, max_failures: int = 10, window: float = 60.0) -> None:
         self._clock = clock
-        self._most = most
+        self._max_failures = max_failures
         self._window = window
         self._failures: OrderedDict[str, deque[float]] = OrderedDict()
         self._lock = threading.Lock()
@@ -28,9 +30,9 @@ class Throttle:
         """Raise if the address has to wait; its tokens are not checked then."""
         with self._lock:
             recent = self._list_recent(_to_network(address))
-            if len(recent) < self._most:
+            if len(recent) < self._max_failures:
                 return
-            delay = max(1, ceil(recent[-self._most] + self._window - self._clock()))
+            delay = max(1, ceil(recent[-self._max_failures] + self._window - self._clock()))
         raise TooManyFailures(f"too many wrong tokens came from your address; try again in {delay} s", delay)
 
     def record_failure(self, address: str) -> None:
@@ -44,7 +46,7 @@ class Throttle:
                 self._failures.popitem(last=False)
 
     def _list_recent(self, network: str) -> deque[float]:
-        recent = self._failures.get(network) or deque(maxlen=self._most)
+        recent = self._failures.get(network) or deque(maxlen=self._max_failures)
         while recent and recent[0] <= self._clock() - self._window:
             recent.popleft()
         return recent

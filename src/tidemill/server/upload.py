@@ -24,7 +24,7 @@ class UploadFormat(StrEnum):
     ARROW = "arrow"
 
 
-TYPES: Mapping[str, UploadFormat] = {
+FORMATS_BY_MEDIA_TYPE: Mapping[str, UploadFormat] = {
     "text/csv": UploadFormat.CSV,
     "application/csv": UploadFormat.CSV,
     "application/x-ndjson": UploadFormat.JSON_LINES,
@@ -38,26 +38,28 @@ TYPES: Mapping[str, UploadFormat] = {
 _CHUNK_BYTES = 1 << 20  # bytes that are written at once
 
 
-def find_format(request: Request, said: UploadFormat | None) -> UploadFormat:
+def find_format(request: Request, requested: UploadFormat | None) -> UploadFormat:
     """The format of the parameter, else that of the media type."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media.startswith("multipart/"):
         raise UnknownFormat("forms are not accepted; send the file itself as the body")
-    upload_format = said or TYPES.get(media)
+    upload_format = requested or FORMATS_BY_MEDIA_TYPE.get(media)
     if upload_format is None:
-        raise UnknownFormat(f"the media type is none of {', '.join(TYPES)}; send one of them, or pass format=")
+        raise UnknownFormat(
+            f"the media type is none of {', '.join(FORMATS_BY_MEDIA_TYPE)}; send one of them, or pass format="
+        )
     return upload_format
 
 
 @asynccontextmanager
-async def receive_upload(request: Request, *, small: int, limit: int) -> AsyncIterator[bytes | Path]:
-    """The decompressed body, inside the context: its bytes, or a file if it is larger than `small`.
+async def receive_upload(request: Request, *, memory_limit: int, limit: int) -> AsyncIterator[bytes | Path]:
+    """The decompressed body, inside the context: its bytes, or a file if it is larger than `memory_limit`.
 
     Raises `TooLarge` as soon as it exceeds `limit`.
     """
     check_declared_size(request.headers, limit)
     decompressor = _build_decompressor(request)
-    with _UploadBuffer(small, limit) as buffer:
+    with _UploadBuffer(memory_limit, limit) as buffer:
         async for chunk in _read_chunks(request, limit):
             if decompressor is None and buffer.can_stay_in_memory(chunk):
                 buffer.add_chunks([chunk])

@@ -40,13 +40,13 @@ def can_share_block(format: UploadFormat, kind: BlockKind) -> bool:
 
 
 @contextmanager
-def to_file(sent: bytes | Path) -> Iterator[Path]:
-    if isinstance(sent, Path):
-        yield sent
+def to_file(content: bytes | Path) -> Iterator[Path]:
+    if isinstance(content, Path):
+        yield content
         return
     with tempfile.TemporaryDirectory(prefix="tidemill-upload-") as directory:
         path = Path(directory, "upload")
-        path.write_bytes(sent)
+        path.write_bytes(content)
         yield path
 
 

@@ -18,7 +18,7 @@ from tidemill.server.throttle import Throttle
 
 def build_access(mill: Tidemill) -> AccessControl:
     api_settings = mill.settings.api
-    throttle = Throttle(time.monotonic, most=api_settings.failures)
+    throttle = Throttle(time.monotonic, max_failures=api_settings.failures)
     return AccessControl(AccountCatalog(mill.catalog), enabled=api_settings.access, throttle=throttle)
 
 
@@ -30,11 +30,11 @@ def build_application(mill: Tidemill, access: AccessControl, wake: Callable[[], 
 def build_options(settings: Settings) -> ApiOptions:
     api_settings, push_settings = settings.api, settings.push
     return ApiOptions(
-        names=api_settings.names,
-        upload=api_settings.upload,
-        patience=push_settings.seconds,
-        rows=push_settings.rows,
-        bytes=push_settings.bytes,
-        message=push_settings.message,
-        window=push_settings.window,
+        allowed_hosts=api_settings.names,
+        max_upload_bytes=api_settings.upload,
+        max_wait=push_settings.seconds,
+        max_rows=push_settings.rows,
+        max_bytes=push_settings.bytes,
+        max_message_bytes=push_settings.message,
+        max_unacknowledged_bytes=push_settings.window,
     )

@@ -12,7 +12,7 @@ WIDTH, HEIGHT = 840, 440
 LEFT, RIGHT, TOP, BOTTOM = 64, 170, 44, 52
 COLOURS = ("#0a6c86", "#d1495b", "#edae49", "#2e8b57", "#6a4c93", "#555555", "#b5651d", "#1b998b", "#c71585")
 STEPS = 6
-DENSE = 60
+MAX_MARKED_POINTS = 60
 """Number of points from which on the points of a line are not marked."""
 
 Line = Sequence[tuple[float, float]]
@@ -38,11 +38,11 @@ class AxisScale:
         return list(takewhile(lambda v: v <= self.high + step / 1e6, (round((first + i) * step, 10) for i in count())))
 
 
-def render_line_chart(title: str, across: str, up: str, lines: Mapping[str, Line]) -> str:
+def render_line_chart(title: str, x_label: str, y_label: str, lines: Mapping[str, Line]) -> str:
     """Render a document with a line for each name; lines need not have the same points."""
     x = _build_scale([px for line in lines.values() for px, _ in line], LEFT, WIDTH - RIGHT)
     y = _build_scale([py for line in lines.values() for _, py in line], HEIGHT - BOTTOM, TOP)
-    parts = [*_render_frame(title, across, up), *_render_grid(x, y)]
+    parts = [*_render_frame(title, x_label, y_label), *_render_grid(x, y)]
     for number, (name, line) in enumerate(lines.items()):
         parts += _render_line(name, line, COLOURS[number % len(COLOURS)], number, x, y)
     box, font = f'viewBox="0 0 {WIDTH} {HEIGHT}"', 'font-family="sans-serif" font-size="12"'
@@ -84,7 +84,7 @@ def _render_grid(x: AxisScale, y: AxisScale) -> Iterator[str]:
 def _render_line(name: str, line: Line, colour: str, number: int, x: AxisScale, y: AxisScale) -> Iterator[str]:
     points = " ".join(f"{x(px)},{y(py)}" for px, py in line)
     yield f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
-    if len(line) < DENSE:
+    if len(line) < MAX_MARKED_POINTS:
         yield from (f'<circle cx="{x(px)}" cy="{y(py)}" r="2.5" fill="{colour}"/>' for px, py in line)
     legend_x, legend_y = WIDTH - RIGHT + 12, TOP + 14 + 18 * number
     yield f'<path d="M{legend_x} {legend_y - 4}h18" stroke="{colour}" stroke-width="3"/>'

@@ -14,7 +14,7 @@ from tidemill.algebra.operators import Operator, Scan, Union, walk_operators
 from tidemill.algebra.program import DeclaredQuery
 from tidemill.errors import BadInput
 from tidemill.model.analysis import Analysis, AnalysisRequest, QueryRefused, Schemas
-from tidemill.model.change import RESERVED, Signed, Updates
+from tidemill.model.change import RESERVED_COLUMNS, Signed, Updates
 from tidemill.model.schema import Field, Schema
 from tidemill.model.task import Function, Task
 from tidemill.spark.local.batches import LocalBatch
@@ -56,7 +56,7 @@ def infer_outputs(spark: SparkSession, task: Task, inputs: Schemas) -> dict[str,
 
 
 def _read_content_schema(frame: DataFrame) -> Schema:
-    return Schema(tuple(Field(f.name, f.type) for f in read_schema(frame) if f.name not in RESERVED))
+    return Schema(tuple(Field(f.name, f.type) for f in read_schema(frame) if f.name not in RESERVED_COLUMNS))
 
 
 def _build_empty_frame(spark: SparkSession, schema: Schema) -> DataFrame:
@@ -119,7 +119,7 @@ class _EmptyScans:
     def __init__(self, channels: Mapping[str, DataFrame]) -> None:
         self._channels = channels
 
-    def __call__(self, scan: Scan, only: LookupKeys | None = None) -> DataFrame:
+    def __call__(self, scan: Scan, lookup: LookupKeys | None = None) -> DataFrame:
         return self._channels[scan.channel]
 
     def is_local(self, scan: Scan) -> bool:

@@ -67,7 +67,7 @@ class ArrowBlockIO:
         assert content is not None, f"the columns of {target.channel} are declared"
         if rows is None or not rows.num_rows:
             return content
-        if target.merged and not isinstance(target.updates, Append):
+        if target.merges_into_empty and not isinstance(target.updates, Append):
             return write_frame(create_frame(self._session(), rows), target)
         shaped = _shape_rows(rows, target)
         if not target.directory.startswith("/"):

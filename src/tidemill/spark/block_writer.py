@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from tidemill.errors import BadInput
 from tidemill.model.block import BlockKind
-from tidemill.model.change import COUNT, DELETED, RESERVED, Increment, Upsert
+from tidemill.model.change import COUNT, DELETED, RESERVED_COLUMNS, Increment, Upsert
 from tidemill.model.evolution import can_widen, find_unreadable_changes
 from tidemill.model.schema import Field, Schema
 from tidemill.ports.engine import WriteTarget
@@ -21,7 +21,7 @@ def write_frame(frame: DataFrame, target: WriteTarget) -> Schema:
     """Write a frame as the content (base) or a delta of the target; returns the schema of the content."""
     content = _choose_content_schema(frame, target)
     physical = target.to_physical_schema(content)
-    shaped = _merge_delta(frame, content, target) if target.merged else _shape_frame(frame, physical, target)
+    shaped = _merge_delta(frame, content, target) if target.merges_into_empty else _shape_frame(frame, physical, target)
     save_frame(shaped, target)
     if isinstance(target.updates, Upsert | Increment):
         _check_key(shaped.sparkSession.read.schema(str(physical)).parquet(build_data_path(target.directory)), target)
@@ -32,7 +32,7 @@ def _merge_delta(frame: DataFrame, content: Schema, target: WriteTarget) -> Data
     """The content after applying a delta to an empty content."""
     rows = _shape_frame(frame, target.updates.build_delta_schema(content), target)
     empty = rows.sparkSession.createDataFrame([], to_nullable_ddl(content))
-    return merge_deltas(target.updates, empty, DeltaRows(rows.withColumn(ORDER, F.lit(1)), 1), little=False)
+    return merge_deltas(target.updates, empty, DeltaRows(rows.withColumn(ORDER, F.lit(1)), 1), is_small=False)
 
 
 def save_frame(frame: DataFrame, target: WriteTarget) -> None:
@@ -66,7 +66,7 @@ def _choose_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:
     """The schema of the content: as declared; else that of the frame, as long as older blocks stay readable."""
     if target.schema is None:
         return _infer_content_schema(frame, target)
-    if not target.learnt:
+    if not target.is_schema_inferred:
         return target.schema
     inferred, known = _infer_content_schema(frame, target), target.schema
     if target.kind is BlockKind.BASE or not _can_write(inferred, known):
@@ -92,7 +92,7 @@ def _can_write(inferred: Schema, known: Schema) -> bool:
 
 def _infer_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:
     schema = read_schema(frame)
-    fields = [f for f in schema if f.name not in RESERVED]
+    fields = [f for f in schema if f.name not in RESERVED_COLUMNS]
     if not fields:
         raise _build_mismatch(target, "the result has no columns")
     return Schema(tuple(Field(f.name, f.type) for f in fields))
@@ -102,7 +102,7 @@ def _shape_frame(frame: DataFrame, physical: Schema, target: WriteTarget) -> Dat
     """The frame's columns in the order and types of the block, with defaults for optional delta columns."""
     schema = read_schema(frame)
     optional = {COUNT: F.lit(1).cast("bigint"), DELETED: F.lit(None).cast("boolean")}
-    stray = [f.name for f in schema if f.name not in physical and f.name not in RESERVED]
+    stray = [f.name for f in schema if f.name not in physical and f.name not in RESERVED_COLUMNS]
     missing = [f.name for f in physical if f.name not in schema and f.name not in optional]
     if stray or missing:
         raise _build_mismatch(
@@ -117,7 +117,7 @@ def _shape_frame(frame: DataFrame, physical: Schema, target: WriteTarget) -> Dat
 
 
 def _list_content_names(schema: Schema) -> list[str]:
-    return [n for n in schema.names if n not in RESERVED]
+    return [n for n in schema.names if n not in RESERVED_COLUMNS]
 
 
 def _build_checked_column(expected: Field, schema: Schema, target: WriteTarget) -> Column:

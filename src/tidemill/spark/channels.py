@@ -55,11 +55,11 @@ class ChannelScans:
                 if scan.channel.endswith(_SINCE):
                     return self._reader.is_local(content)
                 is_plain = is_append_only(content) or is_signed(content)
-                return is_plain and self._reader.is_local(content, whole=True)
+                return is_plain and self._reader.is_local(content, is_snapshot=True)
             case DeltaChain(updates=Upsert()) as changes:
-                return scan.at is ScanMode.TOUCHED and self._reader.is_local(changes)
+                return scan.mode is ScanMode.TOUCHED and self._reader.is_local(changes)
             case DeltaChain(updates=Append() | Signed()) as changes:
-                return scan.at is ScanMode.CHANGE and self._reader.is_local(changes)
+                return scan.mode is ScanMode.CHANGE and self._reader.is_local(changes)
             case _:
                 return False
 
@@ -71,17 +71,17 @@ class ChannelScans:
         match view.chain if isinstance(view, ConvertedDelta) else view:
             case Snapshot() as content:
                 is_since = scan.channel.endswith(_SINCE)
-                reader = self._reader.holder
+                reader = self._reader.local_reader
                 rows = reader.read_deltas(content) if is_since else reader.read_content(content, scan.columns)
             case DeltaChain() as change:
-                rows = _complete_rows(self._reader.holder.read_change(change), change.updates)
+                rows = _complete_rows(self._reader.local_reader.read_change(change), change.updates)
             case _:
                 return None
         return rows and rows.select_columns(scan.columns)
 
     def find_by_keys(self, scan: Scan, keys: pa.Table, on: Sequence[tuple[str, str]]) -> LocalBatch | None:
         """The rows of a content that match one of the keys, if the driver can look them up."""
-        return self._reader.holder.find_by_keys(self._get_content_view(scan), keys, on, scan.columns)
+        return self._reader.local_reader.find_by_keys(self._get_content_view(scan), keys, on, scan.columns)
 
     def expand_contents(self, op: Operator) -> Operator:
         """The operator with contents that consist of a base and small upserts replaced by equivalent operators.
@@ -89,9 +89,9 @@ class ChannelScans:
         Spark then plans reading them together with everything else, and keys are looked up before the merge.
         """
         match op:
-            case Join(left=Scan() as scan, kind=JoinKind.SEMI, condition=None, safe=True):
+            case Join(left=Scan() as scan, kind=JoinKind.SEMI, condition=None, null_safe=True):
                 return restrict_rows(self._expand_scan(scan), self.expand_contents(op.right), op.keys)
-            case Scan(at=ScanMode.CHANGE):
+            case Scan(mode=ScanMode.CHANGE):
                 return self._expand_change(op)
             case Scan():
                 return self._expand_scan(op)
@@ -123,20 +123,20 @@ class ChannelScans:
         if not isinstance(updates, Upsert) or not self._reader.is_local(replace(view, base=None)):
             return scan
         names = tuple(n for n in view.schema.names if n in scan.columns or n in updates.key)
-        base = Scan(scan.channel + _BASE, names, scan.at)
-        deltas_scan = Scan(scan.channel + _SINCE, (*names, DELETED, ORDER), scan.at)
+        base = Scan(scan.channel + _BASE, names, scan.mode)
+        deltas_scan = Scan(scan.channel + _SINCE, (*names, DELETED, ORDER), scan.mode)
         self._inputs |= {
             _format_argument(base): replace(view, deltas=()),
             _format_argument(deltas_scan): replace(view, base=None),
         }
         return select_columns(merge_upserts(base, deltas_scan, updates.key), scan.columns)
 
-    def __call__(self, scan: Scan, only: LookupKeys | None = None) -> DataFrame:
-        match scan.at:
+    def __call__(self, scan: Scan, lookup: LookupKeys | None = None) -> DataFrame:
+        match scan.mode:
             case ScanMode.NEW | ScanMode.OLD if scan.channel.endswith(_SINCE):
-                return self._reader.read_ordered_deltas(self._get_content_view(scan), only)
+                return self._reader.read_ordered_deltas(self._get_content_view(scan), lookup)
             case ScanMode.NEW | ScanMode.OLD:
-                return self._reader.read_snapshot(self._get_content_view(scan), only, scan.columns)
+                return self._reader.read_snapshot(self._get_content_view(scan), lookup, scan.columns)
             case ScanMode.CHANGE:
                 return self._read_change(scan)
             case ScanMode.TOUCHED:
@@ -155,7 +155,7 @@ class ChannelScans:
 
     def _read_change(self, scan: Scan) -> DataFrame:
         view = self._get_change_view(scan)
-        if scan.append and isinstance(view, SnapshotDiff):
+        if scan.append_only and isinstance(view, SnapshotDiff):
             raise RunFailed(
                 f"channel {scan.channel} is append-only, but its content was replaced; refresh this table in batch"
             )
@@ -165,7 +165,7 @@ class ChannelScans:
 
 
 def _format_argument(scan: Scan) -> str:
-    return scan.channel + {ScanMode.NEW: NEW, ScanMode.OLD: OLD}.get(scan.at, CHANGE)
+    return scan.channel + {ScanMode.NEW: NEW, ScanMode.OLD: OLD}.get(scan.mode, CHANGE)
 
 
 def _complete_rows(rows: LocalBatch | None, updates: Updates) -> LocalBatch | None:

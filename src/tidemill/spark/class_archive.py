@@ -49,6 +49,6 @@ def build_archive() -> Path:
     return target
 
 
-def build_recording_options(made: Path) -> str:
+def build_recording_options(archive: Path) -> str:
     """The Java options to write an archive at exit."""
-    return f'"-XX:ArchiveClassesAtExit={made}" {_QUIET}'
+    return f'"-XX:ArchiveClassesAtExit={archive}" {_QUIET}'

@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 from tidemill.spark import class_archive, session
 
 
-def main(made: Path) -> None:
+def main(archive: Path) -> None:
     spark = session.start_session(
         "local[1]",
-        {"spark.driver.extraJavaOptions": session.build_java_options(class_archive.build_recording_options(made))},
+        {"spark.driver.extraJavaOptions": session.build_java_options(class_archive.build_recording_options(archive))},
     )
     with TemporaryDirectory() as scratch:
         _exercise_spark(spark, Path(scratch))

@@ -14,10 +14,10 @@ from tidemill.errors import RunFailed, RunKilled
 from tidemill.model.task import Command
 from tidemill.ports.engine import Log
 
-KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
+INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 """Environment variables that a program inherits; all others, above all secrets, are removed."""
 
-TAIL = 2000
+OUTPUT_TAIL_CHARACTERS = 2000
 
 
 class CommandRunner:
@@ -68,11 +68,13 @@ class CommandRunner:
         if tag in self._stopped:
             raise RunKilled(f"program {argv[0]!r} was ended because its run was stopped")
         if process.returncode != 0:
-            raise RunFailed(f"program {argv[0]!r} ended with {process.returncode}: {output[-TAIL:].strip()}")
+            raise RunFailed(
+                f"program {argv[0]!r} ended with {process.returncode}: {output[-OUTPUT_TAIL_CHARACTERS:].strip()}"
+            )
 
 
 def _build_environment(command: Command, paths: Mapping[str, str]) -> dict[str, str]:
-    inherited = {name: os.environ[name] for name in KEPT if name in os.environ}
+    inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
     return inherited | {f"TIDEMILL_{name.upper()}": path for name, path in paths.items()} | dict(command.env)
 
 

@@ -21,7 +21,7 @@ from tidemill.spark.view_reader import Locate
 
 _FILE = "_tidemill_file"
 
-GROUP = 500_000
+ROW_GROUP_ROWS = 500_000
 """Rows of a Parquet row group: with Parquet's default size, a file of narrow rows would be a single group."""
 
 
@@ -31,7 +31,7 @@ def write_files(frame: DataFrame, directory: str, files: int, rows: int) -> int:
     It writes about `files` files: a task that receives most of the `rows` writes more than one file. Otherwise the rows
     of a former single file would always be read by a single task. Returns the number of rows written.
     """
-    options = {"maxRecordsPerFile": rows * 3 // (2 * files) + 1, "parquet.block.row.count.limit": GROUP}
+    options = {"maxRecordsPerFile": rows * 3 // (2 * files) + 1, "parquet.block.row.count.limit": ROW_GROUP_ROWS}
     return save_and_count(frame.coalesce(files), build_data_path(directory), **options)
 
 

@@ -33,7 +33,7 @@ from tidemill.spark.programs import run_refresh
 from tidemill.spark.query_sessions import EngineSessions, run_query
 from tidemill.spark.restart_policy import RestartPolicy
 from tidemill.spark.session import (
-    CAREFUL,
+    FALLBACK_SETTINGS,
     cancel_jobs,
     extract_first_line,
     find_running_session,
@@ -60,11 +60,11 @@ class SparkEngine:
         self._new_session = session
         self._locate = locate
         self._sessions: EngineSessions | None = None
-        self._careful: EngineSessions | None = None  # a second set of sessions with fewer optimizations
+        self._fallback_sessions: EngineSessions | None = None  # a second set of sessions with fewer optimizations
         self._started_here = False
         self._start_seconds = 0.0
         self._lock = threading.RLock()  # held while a session is started or discarded
-        self._restarts = RestartPolicy()
+        self._restart_policy = RestartPolicy()
         self._commands = CommandRunner()
         self._stateful = StatefulTaskRunner(locate)
 
@@ -96,16 +96,16 @@ class SparkEngine:
     def report_health(self) -> EngineHealth:
         """Whether there is a session, as far as that is known without a request to it."""
         sessions = self._sessions
-        if sessions is not None and sessions.life.has_exited() and self._lock.acquire(blocking=False):
+        if sessions is not None and sessions.monitor.has_exited() and self._lock.acquire(blocking=False):
             try:
                 self._discard_sessions(sessions, "Spark's Java process has exited")
             finally:
                 self._lock.release()
-        return self._restarts.report_health()
+        return self._restart_policy.report_health()
 
     def _start_session(self) -> EngineSessions:
-        health = self._restarts.report_health()
-        if health.gave_up:
+        health = self._restart_policy.report_health()
+        if health.has_given_up:
             raise EngineLost(f"Spark was lost too often in a row, and is not started again: {health.problem}")
         if health.retry_in:
             delay = f"it may be started again in {health.retry_in:.1f} s"
@@ -116,19 +116,19 @@ class SparkEngine:
             sessions = EngineSessions(self._new_session())
         except EngineError as error:
             if health.problem is not None:
-                self._restarts.record_loss(str(error))
+                self._restart_policy.record_loss(str(error))
             raise
         self._start_seconds += monotonic() - began
-        self._restarts.record_start()
+        self._restart_policy.record_start()
         return sessions
 
     def _discard_sessions(self, sessions: EngineSessions, reason: str) -> None:
         """Drop the sessions; only the first of concurrent callers has an effect."""
         with self._lock:
             if self._sessions is sessions:
-                self._sessions = self._careful = None
-                sessions.life.discard_session()
-                self._restarts.record_loss(reason)
+                self._sessions = self._fallback_sessions = None
+                sessions.monitor.discard_session()
+                self._restart_policy.record_loss(reason)
 
     @contextlib.contextmanager
     def _detect_loss(self, activity: str) -> Iterator[None]:
@@ -140,11 +140,11 @@ class SparkEngine:
             raise
         except Exception as error:
             used = before or self._sessions
-            if used is None or not used.life.is_lost(error):
+            if used is None or not used.monitor.is_lost(error):
                 raise
             message = f"{activity}: Spark's session is gone ({_format_error(error)})"
             self._discard_sessions(used, message)
-            raise EngineLost(message, self._restarts.report_health().retry_in) from error
+            raise EngineLost(message, self._restart_policy.report_health().retry_in) from error
 
     @contextlib.contextmanager
     def _report_errors(self, activity: str) -> Iterator[None]:
@@ -225,9 +225,9 @@ class SparkEngine:
     def write_view(self, view: Snapshot | DeltaChain, directory: str, *, files: int, tag: str) -> int:
         with self._report_errors(f"compacting channel {view.channel}"), tag_jobs(self.spark, tag):
             rows = ViewReader(self.quick_session, self._locate).read_frame(view)
-            is_few = batches.has_few_rows(list_blocks(view), batches.FEW) and directory.startswith("/")
+            is_few = batches.has_few_rows(list_blocks(view), batches.MAX_SINGLE_TASK_ROWS) and directory.startswith("/")
             if is_few and is_plain_type(rows.schema):
-                set_shuffle_partitions(self.quick_session, over=1)
+                set_shuffle_partitions(self.quick_session, partitions=1)
                 return batches.write_file(rows.toArrow().columns, rows.schema, Path(build_data_path(directory)))
             return write_files(self._read_frame(view), directory, files, sum(b.rows for b in list_blocks(view)))
 
@@ -237,7 +237,7 @@ class SparkEngine:
 
     def cancel_jobs(self, tag: str) -> None:
         self._commands.stop(tag)
-        for sessions in (self._sessions, self._careful):
+        for sessions in (self._sessions, self._fallback_sessions):
             if sessions is not None:
                 self._cancel_in_sessions(sessions, tag)
 
@@ -246,19 +246,19 @@ class SparkEngine:
             for session in sessions.all_sessions:
                 cancel_jobs(session, tag)
         except Exception as error:
-            if not sessions.life.is_lost(error):  # else nothing is running any more
+            if not sessions.monitor.is_lost(error):  # else nothing is running any more
                 raise
 
     def stop(self) -> None:
-        if self._sessions is not None and self._sessions.life.has_exited():
-            self._sessions.life.discard_session()
-            self._sessions = self._careful = None
-        for sessions in (self._sessions, self._careful):
+        if self._sessions is not None and self._sessions.monitor.has_exited():
+            self._sessions.monitor.discard_session()
+            self._sessions = self._fallback_sessions = None
+        for sessions in (self._sessions, self._fallback_sessions):
             for session in sessions.query_sessions if sessions else ():
                 release_session(session)
         if self._sessions is not None and self._started_here:
             self._sessions.spark.stop()
-        self._sessions = self._careful = None
+        self._sessions = self._fallback_sessions = None
         self._stateful.stop()
 
     def _tag_session(self, stack: contextlib.ExitStack, tag: str) -> SparkSession:
@@ -295,8 +295,8 @@ class SparkEngine:
             if not is_optimizer_fault(error):
                 raise
             log.write(f"Spark's optimizer failed; retrying with fewer optimizations ({extract_first_line(error)})\n")
-            self._careful = self._careful or EngineSessions(self.spark, CAREFUL)
-            return run(self._careful)
+            self._fallback_sessions = self._fallback_sessions or EngineSessions(self.spark, FALLBACK_SETTINGS)
+            return run(self._fallback_sessions)
 
     def _run_command(
         self, command: Command, frames: Frames, outputs: Mapping[str, WriteTarget], tag: str, log: Log
@@ -323,7 +323,7 @@ class SparkEngine:
                 f"output {target.channel}: expected .parquet, .csv or .jsonl files, found {sorted(suffixes)}"
             )
         reader = self.spark.read
-        if target.schema is not None and not target.learnt:
+        if target.schema is not None and not target.is_schema_inferred:
             reader = reader.schema(str(target.schema))
         elif formats and formats != {"parquet"}:
             raise RunFailed(f"output {target.channel}: declare its schema, or let the program write Parquet")

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from tidemill.errors import BadInput
-from tidemill.model.stateful import WIDTHS, KeyedTaskSpec
+from tidemill.model.stateful import NUMPY_TYPES, KeyedTaskSpec
 from tidemill.spark.local.batches import create_frame
 from tidemill.stream.cache import StateCache, StatePartition, run_cached
 from tidemill.stream.checksums import hash_keys
@@ -28,7 +28,7 @@ from tidemill.stream.layout import Keys, RowLayout, Rows
 from tidemill.stream.operator import OperatorResult
 from tidemill.stream.state_blocks import rebuild_table, to_arrow_table
 
-IN_WORKERS_FROM = 500_000
+MIN_ROWS_FOR_WORKERS = 500_000
 """Rows of a batch from which it is sent to workers: the driver processes about as many with a light function before
 workers have started (docs/streams.md). The gain for more rows depends on the function."""
 
@@ -45,8 +45,8 @@ class KeyedStateLocation:
     after: int
     cache: str  # a directory
 
-    def build_partition(self, number: int, of: int) -> StatePartition:
-        name = f"{self.name}-{number}-{of}"
+    def build_partition(self, number: int, count: int) -> StatePartition:
+        name = f"{self.name}-{number}-{count}"
         return StatePartition(name, self.layout, str(self.before), str(self.after))
 
 
@@ -56,18 +56,18 @@ class KeyedFunction:
 
     call: Callable[..., Any]
     argument: str  # the name of the batch parameter
-    others: dict[str, Any]  # full tables and parameters
+    arguments: dict[str, Any]  # full tables and parameters
 
     def __call__(self, state: Rows, batch: Columns) -> KeyedResult:
-        step = self.call(state, **{self.argument: batch}, **self.others)
+        step = self.call(state, **{self.argument: batch}, **self.arguments)
         if not isinstance(step, KeyedResult):
             raise BadInput(f"expected a keyed task to return a tidemill.stream.Step, it returned {type(step).__name__}")
         return step
 
 
 def build_layout(code: KeyedTaskSpec) -> RowLayout:
-    state = code.kept
-    return RowLayout(state.key, {f.name: WIDTHS[f.type] for f in state.schema if f.name not in state.key})
+    state = code.state_schema
+    return RowLayout(state.key, {f.name: NUMPY_TYPES[f.type] for f in state.schema if f.name not in state.key})
 
 
 def to_columns(table: pa.Table) -> dict[str, Any]:

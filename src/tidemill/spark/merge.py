@@ -53,8 +53,8 @@ class DeltaRows:
         return self.rows.drop(ORDER)
 
 
-def merge_deltas(updates: Updates, base: DataFrame, deltas: DeltaRows, *, little: bool) -> DataFrame:
-    """The content after applying the deltas; `little` if most rows are untouched and should not be shuffled."""
+def merge_deltas(updates: Updates, base: DataFrame, deltas: DeltaRows, *, is_small: bool) -> DataFrame:
+    """The content after applying the deltas; `is_small` if most rows are untouched and should not be shuffled."""
     if isinstance(updates, Append):
         return union_frames([base, deltas.plain_rows])
     content = base.columns
@@ -63,13 +63,13 @@ def merge_deltas(updates: Updates, base: DataFrame, deltas: DeltaRows, *, little
     key = list(updates.key) or content
     if isinstance(updates, Upsert):  # an upsert replaces the old rows, so they need not be grouped
         latest = _reduce_to_latest(deltas, updates.key)
-        if little:
+        if is_small:
             return touched_keys.merge_upserts(base, deltas.rows, latest, key)
         return union_frames(
             [exclude_keys(base, deltas.rows.select(*build_columns(key)), key), filter_live(latest, content)]
         )
     reduce_rows = _build_content_fold(updates, base, deltas)
-    if not little:
+    if not is_small:
         return reduce_rows(base)
     touched = deltas.rows.select(*build_columns(key)).distinct()
     return union_frames(
@@ -127,14 +127,14 @@ _NO_SUCH_ROW = "a signed delta deletes a row that is not there"
 class LookupKeys:
     """A small set of keys, and the pairs of columns that must be equal, where NULL equals NULL."""
 
-    on: tuple[tuple[str, str], ...]
+    pairs: tuple[tuple[str, str], ...]
     rows: Callable[[], DataFrame]
-    here: Callable[[], pa.Table] | None = None  # the same rows, if they are few enough for the driver
+    collect: Callable[[], pa.Table] | None = None  # the same rows, if they are few enough for the driver
 
     @property
     def column_names(self) -> frozenset[str]:
         """The columns that must equal a key column."""
-        return frozenset(c for c, _ in self.on)
+        return frozenset(c for c, _ in self.pairs)
 
 
 _FIXED = {"tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz"}
@@ -145,14 +145,14 @@ def build_unit_count() -> Column:
     return F.lit(1).cast("bigint")
 
 
-def filter_by_keys(rows: DataFrame, only: LookupKeys | None) -> DataFrame:
+def filter_by_keys(rows: DataFrame, lookup: LookupKeys | None) -> DataFrame:
     """The rows that match one of the keys."""
-    if only is None:
+    if lookup is None:
         return rows
-    keys = only.rows()
-    renamed = keys.select(*(build_column(k).alias(f"_tidemill_key{i}") for i, (_, k) in enumerate(only.on)))
-    conditions = [build_column(c).eqNullSafe(F.col(f"_tidemill_key{i}")) for i, (c, _) in enumerate(only.on)]
-    return _filter_by_hash(rows, keys, only.on).join(renamed, reduce(Column.__and__, conditions), "left_semi")
+    keys = lookup.rows()
+    renamed = keys.select(*(build_column(k).alias(f"_tidemill_key{i}") for i, (_, k) in enumerate(lookup.pairs)))
+    conditions = [build_column(c).eqNullSafe(F.col(f"_tidemill_key{i}")) for i, (c, _) in enumerate(lookup.pairs)]
+    return _filter_by_hash(rows, keys, lookup.pairs).join(renamed, reduce(Column.__and__, conditions), "left_semi")
 
 
 def _filter_by_hash(rows: DataFrame, keys: DataFrame, on: tuple[tuple[str, str], ...]) -> DataFrame:

@@ -58,8 +58,8 @@ _JOIN_SQL = {
 class ScanSource(Protocol):
     """The source of the rows of scans."""
 
-    def __call__(self, scan: Scan, only: LookupKeys | None = None) -> DataFrame:
-        """The rows of a scan; with `only`, those that match one of the keys."""
+    def __call__(self, scan: Scan, lookup: LookupKeys | None = None) -> DataFrame:
+        """The rows of a scan; with `lookup`, those that match one of the keys."""
 
     def is_local(self, scan: Scan) -> bool:
         """Whether the rows are available at almost no cost, in the form that the scan needs."""
@@ -80,14 +80,14 @@ class OperatorCompiler:
         sources: ScanSource,
         steps: Mapping[str, DataFrame],
         *,
-        in_one: bool = False,
-        collected: Callable[[Operator], pa.Table] | None = None,
+        single_task: bool = False,
+        collect: Callable[[Operator], pa.Table] | None = None,
     ) -> None:
-        """`in_one`: steps have so few rows that one task is enough; `collected`: collects them to the driver."""
+        """`single_task`: steps have so few rows that one task is enough; `collect`: collects them to the driver."""
         self._spark = spark
         self.sources = sources
-        self.in_one = in_one
-        self._collected = collected
+        self.single_task = single_task
+        self._collect = collect
         self._steps = steps
         self._views: dict[Operator, str] = {}
         self._prefix = f"tidemill_{uuid4().hex}"
@@ -119,9 +119,9 @@ class OperatorCompiler:
                 return self._steps[op.step]
             case GroupedMap():
                 return _apply_function(self.build_frame(op.child), op)
-            case Join(left=Scan() as scan) if is_lookup(op) and (self._collected or not self.sources.is_local(scan)):
+            case Join(left=Scan() as scan) if is_lookup(op) and (self._collect or not self.sources.is_local(scan)):
                 keys = select_columns(op.right, list(dict.fromkeys(k for _, k in op.keys)))
-                collect = self._collected and partial(self._collected, keys)
+                collect = self._collect and partial(self._collect, keys)
                 return self.sources(scan, LookupKeys(op.keys, partial(self.build_frame, keys), collect))
         return None
 
@@ -178,7 +178,7 @@ class _SqlStatement:
                 return f"SELECT {groups} FROM {rows} GROUP BY {_format_names(op.keys)}"
             case WindowFunction():
                 query = f"SELECT *, {_format_items(op.items)} FROM {self._coalesce_small(op.child)}"
-                return query if op.keep is None else f"SELECT * FROM ({query}) WHERE {op.keep}"
+                return query if op.condition is None else f"SELECT * FROM ({query}) WHERE {op.condition}"
             case TopN():
                 order = ", ".join(o.text for o in op.order)
                 return f"SELECT * FROM {self.format_table(op.child)} ORDER BY {order} LIMIT {op.limit} OFFSET {op.skip}"
@@ -187,7 +187,7 @@ class _SqlStatement:
     def _coalesce_small(self, op: Operator) -> str:
         """The operator's table; in one task if all its scans are local, so that grouping needs no shuffle."""
         scans = (o for o in walk_operators(op) if isinstance(o, Scan))
-        is_small = self._compiler.in_one and all(self._compiler.sources.is_local(s) for s in scans)
+        is_small = self._compiler.single_task and all(self._compiler.sources.is_local(s) for s in scans)
         return f"(SELECT /*+ COALESCE(1) */ * FROM {self.format_table(op)})" if is_small else self.format_table(op)
 
     def _format_join(self, op: Join) -> str:
@@ -196,7 +196,7 @@ class _SqlStatement:
             aliases = {r: f"_tidemill_right{i}" for i, (_, r) in enumerate(keys)}
             right = f"(SELECT {', '.join(f'{quote_name(r)} AS {n}' for r, n in aliases.items())} FROM {right})"
             keys = tuple((a, aliases[r]) for a, r in keys)
-        equality = "<=>" if op.safe else "="
+        equality = "<=>" if op.null_safe else "="
         on = [f"{quote_name(a)} {equality} {quote_name(b)}" for a, b in keys]
         on += [f"({op.condition})"] if op.condition is not None else []
         return f"SELECT * FROM {left} {_JOIN_SQL[op.kind]} {right} ON {' AND '.join(on) or 'TRUE'}"
@@ -204,8 +204,8 @@ class _SqlStatement:
 
 def is_lookup(op: Join) -> bool:
     """Whether this is a lookup of a few keys in a channel's content."""
-    is_content = isinstance(op.left, Scan) and op.left.at in (ScanMode.OLD, ScanMode.NEW)
-    return is_content and op.kind is JoinKind.SEMI and op.safe and op.condition is None
+    is_content = isinstance(op.left, Scan) and op.left.mode in (ScanMode.OLD, ScanMode.NEW)
+    return is_content and op.kind is JoinKind.SEMI and op.null_safe and op.condition is None
 
 
 def _format_names(names: Iterable[str]) -> str:
@@ -227,7 +227,7 @@ def _format_generator(op: Explode) -> str:
 
 
 def _format_group(op: Aggregation) -> str:
-    return ", ".join([*map(quote_name, op.keys), *map(_format_fold, op.folds)])
+    return ", ".join([*map(quote_name, op.keys), *map(_format_fold, op.calls)])
 
 
 def _format_fold(aggregate: AggregateCall) -> str:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.algebra.declare import CHANGE, NEW
 from tidemill.algebra.fuse import fuse_steps, inline_steps
 from tidemill.algebra.operators import Operator, StepReference, walk_operators
-from tidemill.algebra.program import COLLECTED, DeclaredQuery, Program, ProgramOutput, RefreshMode
+from tidemill.algebra.program import MAX_COLLECTED_ROWS, DeclaredQuery, Program, ProgramOutput, RefreshMode
 from tidemill.algebra.prune import prune_program
 from tidemill.model.block import Block
 from tidemill.model.schema import Schema
@@ -29,10 +29,10 @@ from tidemill.spark.small_programs import SmallProgramRunner
 from tidemill.spark.types import build_column, to_content_schema
 from tidemill.spark.view_reader import Locate, ViewReader
 
-ANEW = 8_000
+MAX_DRIVER_ROWS = 8_000
 """Rows of contents up to which the driver recomputes everything: the result may have many more."""
 
-DESCRIBED = 50
+MAX_DESCRIBED_PLANS = 50
 """Limit of plans in the description of one plan, whose number doubles with every step that reads others twice."""
 
 
@@ -44,11 +44,11 @@ def run_refresh(
     A full result is computed by Spark from the user's text. Operators compute changes, and the state for later
     refreshes.
     """
-    is_full = code.way in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
-    if not is_full or code.text is None:
+    is_full = code.mode in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
+    if not is_full or code.query_text is None:
         return _compute_outputs(sessions, locate, code, inputs, outputs, tag)
-    tables = {name: inputs[channel + NEW] for name, channel in code.text.tables.items()}
-    with run_query(sessions, locate, code.text.query, tables, tag) as rows:
+    tables = {name: inputs[channel + NEW] for name, channel in code.query_text.tables.items()}
+    with run_query(sessions, locate, code.query_text.query, tables, tag) as rows:
         schemas = {code.table: write_result(rows, outputs[code.table], small=is_small(tables))}
     states = {name: target for name, target in outputs.items() if name != code.table}
     return {**schemas, **_compute_outputs(sessions, locate, code, inputs, states, tag)} if states else schemas
@@ -58,10 +58,10 @@ def _compute_outputs(
     sessions: EngineSessions, locate: Locate, code: Refresh, inputs: Views, outputs: Mapping[str, WriteTarget], tag: str
 ) -> Mapping[str, Schema]:
     """Compute these outputs from the operators."""
-    is_full = code.way in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
+    is_full = code.mode in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
     blocks = _list_content_blocks(inputs) if is_full else _list_change_blocks(code.query, inputs)
     is_local_store = all(t.directory.startswith("/") for t in outputs.values())
-    if is_local_store and batches.has_few_rows(blocks, ANEW if is_full else COLLECTED):
+    if is_local_store and batches.has_few_rows(blocks, MAX_DRIVER_ROWS if is_full else MAX_COLLECTED_ROWS):
         with suppress(batches.ResultTooLarge):  # a few rows may become many
             return _run_small(
                 sessions.quick_session,
@@ -70,7 +70,7 @@ def _compute_outputs(
                 inputs,
                 outputs,
                 tag,
-                in_one=batches.has_few_rows(blocks, batches.FEW),
+                single_task=batches.has_few_rows(blocks, batches.MAX_SINGLE_TASK_ROWS),
             )
     channels = ChannelScans(ViewReader(sessions.spark, locate), code.query, inputs)
     return ProgramRunner(
@@ -86,19 +86,19 @@ def _run_small(
     outputs: Mapping[str, WriteTarget],
     tag: str,
     *,
-    in_one: bool,
+    single_task: bool,
 ) -> Mapping[str, Schema]:
     relations = batches.LocalRelations(spark, Path(next(iter(outputs.values())).directory) / "_steps")
-    channels = ChannelScans(ViewReader(spark, locate, hand=relations), code.query, inputs)
+    channels = ChannelScans(ViewReader(spark, locate, relations=relations), code.query, inputs)
     program = _build_program(code, channels).select_outputs(outputs).map_operators(channels.expand_contents)
     fused = fuse_steps(inline_steps(prune_program(program), channels.is_local))
-    set_shuffle_partitions(spark, over=1 if in_one else None)
-    return SmallProgramRunner(spark, channels, fused, outputs, relations, tag, in_one=in_one).run()
+    set_shuffle_partitions(spark, partitions=1 if single_task else None)
+    return SmallProgramRunner(spark, channels, fused, outputs, relations, tag, single_task=single_task).run()
 
 
 def _build_program(code: Refresh, channels: ChannelScans) -> Program:
     query: DeclaredQuery = code.query
-    match code.way:
+    match code.mode:
         case RefreshMode.BATCH:
             return query.build_batch()
         case RefreshMode.RECOMPUTE:
@@ -127,8 +127,8 @@ class ProgramRunner:
         self._outputs = outputs
         self._steps: dict[str, DataFrame] = {}
         self._compiler = OperatorCompiler(spark, channels, self._steps)
-        self._kept: list[DataFrame] = []
-        self._described: dict[str, int] = {}  # the number of plans in Spark's description of a step
+        self._persisted: list[DataFrame] = []
+        self._plan_counts: dict[str, int] = {}  # the number of plans in Spark's description of a step
 
     def run(self) -> Mapping[str, Schema]:
         try:
@@ -144,7 +144,7 @@ class ProgramRunner:
             return schemas
         finally:
             self._compiler.close()
-            for frame in self._kept:
+            for frame in self._persisted:
                 frame.unpersist()
 
     def _persist_step(self, name: str, op: Operator) -> DataFrame:
@@ -155,14 +155,14 @@ class ProgramRunner:
         be restarted.
         """
         frame = self._compiler.build_frame(op)
-        self._described[name] = 1 + sum(
-            self._described.get(o.step, 0) for o in walk_operators(op) if isinstance(o, StepReference)
+        self._plan_counts[name] = 1 + sum(
+            self._plan_counts.get(o.step, 0) for o in walk_operators(op) if isinstance(o, StepReference)
         )
-        if self._described[name] > DESCRIBED:
-            self._described[name] = 0
+        if self._plan_counts[name] > MAX_DESCRIBED_PLANS:
+            self._plan_counts[name] = 0
             return frame.localCheckpoint(eager=False)
-        self._kept.append(frame.persist())
-        return to_cached_leaf(self._kept[-1])
+        self._persisted.append(frame.persist())
+        return to_cached_leaf(self._persisted[-1])
 
     def _write_step(self, name: str, op: Operator) -> Schema:
         """Write a step that is an output, and read it back from its files."""

@@ -17,12 +17,17 @@ from tidemill.model.view import View, list_blocks
 from tidemill.ports.engine import WriteTarget
 from tidemill.spark.block_writer import save_frame
 from tidemill.spark.local import batches
-from tidemill.spark.session import QUICK, create_isolated_session, create_sibling_session, tag_isolated_jobs
+from tidemill.spark.session import (
+    SMALL_QUERY_SETTINGS,
+    create_isolated_session,
+    create_sibling_session,
+    tag_isolated_jobs,
+)
 from tidemill.spark.session_loss import SessionMonitor
 from tidemill.spark.types import build_column, is_plain_type, quote_name, to_content_schema
 from tidemill.spark.view_reader import Locate, ViewReader
 
-FEW = 8_000
+MAX_SINGLE_TASK_ROWS = 8_000
 """Rows of tables up to which one task computes a query: the result may have many more."""
 
 
@@ -32,8 +37,8 @@ class QuerySessions:
     A name refers to different rows in each session, so concurrent runs do not conflict.
     """
 
-    def __init__(self, make: Callable[[], SparkSession]) -> None:
-        self._make = make
+    def __init__(self, create_session: Callable[[], SparkSession]) -> None:
+        self._create_session = create_session
         self._idle: list[SparkSession] = []
         self._lock = threading.Lock()
         self.sessions: list[SparkSession] = []
@@ -43,7 +48,7 @@ class QuerySessions:
         with self._lock:
             session = self._idle.pop() if self._idle else None
         if session is None:
-            session = self._make()
+            session = self._create_session()
             self.sessions.append(session)
         try:
             yield session
@@ -57,18 +62,20 @@ class EngineSessions:
 
     def __init__(self, spark: SparkSession, settings: Mapping[str, str] | None = None) -> None:
         self._first = spark
-        self.life = SessionMonitor(spark)
+        self.monitor = SessionMonitor(spark)
         self._settings = dict(settings or {})
         self._quick: SparkSession | None = None
         self.spark = create_sibling_session(spark, self._settings) if self._settings else spark
         self.queries = QuerySessions(lambda: create_isolated_session(spark, self._settings))
-        self.small_queries = QuerySessions(lambda: create_isolated_session(spark, {**QUICK, **self._settings}))
+        self.small_queries = QuerySessions(
+            lambda: create_isolated_session(spark, {**SMALL_QUERY_SETTINGS, **self._settings})
+        )
 
     @property
     def quick_session(self) -> SparkSession:
         """The session for work on small changes."""
         if self._quick is None:
-            self._quick = create_sibling_session(self._first, {**QUICK, **self._settings})
+            self._quick = create_sibling_session(self._first, {**SMALL_QUERY_SETTINGS, **self._settings})
         return self._quick
 
     @property
@@ -115,7 +122,7 @@ def write_result(rows: DataFrame, target: WriteTarget, *, small: bool) -> Schema
 
 def is_small(tables: Mapping[str, View]) -> bool:
     blocks: list[Block] = [b for view in tables.values() for b in list_blocks(view)]
-    return batches.has_few_rows(blocks, FEW)
+    return batches.has_few_rows(blocks, MAX_SINGLE_TASK_ROWS)
 
 
 @contextmanager

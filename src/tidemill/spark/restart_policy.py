@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from tidemill.ports.engine import HEALTHY, EngineHealth
 
-PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0)
+RETRY_SECONDS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Seconds before each restart, by the number of losses in a row; after one more loss it gives up."""
 
-STEADY = 60.0
+STABLE_SECONDS = 60.0
 """Seconds of uptime after which a loss counts as the first again."""
 
 
@@ -33,17 +33,17 @@ class RestartPolicy:
     def record_start(self) -> None:
         self._started, self._problem = self._clock(), None
 
-    def record_loss(self, why: str) -> None:
+    def record_loss(self, reason: str) -> None:
         """Record that a session was lost, or did not start."""
         now = self._clock()
-        if self._started is not None and now - self._started >= STEADY:
+        if self._started is not None and now - self._started >= STABLE_SECONDS:
             self._losses = 0
-        self._started, self._problem = None, why
-        self._next = now + PAUSES[min(self._losses, len(PAUSES) - 1)]
+        self._started, self._problem = None, reason
+        self._next = now + RETRY_SECONDS[min(self._losses, len(RETRY_SECONDS) - 1)]
         self._losses += 1
 
     def report_health(self) -> EngineHealth:
         if self._problem is None:
             return HEALTHY
         wait = max(0.0, self._next - self._clock())
-        return EngineHealth(self._problem, wait, gave_up=self._losses > len(PAUSES))
+        return EngineHealth(self._problem, wait, has_given_up=self._losses > len(RETRY_SECONDS))

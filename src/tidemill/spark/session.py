@@ -23,10 +23,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from tidemill.errors import EngineError
-from tidemill.model.run import BACKFILL
+from tidemill.model.run import BACKFILL_TAG_PREFIX
 from tidemill.spark import class_archive
 
-JAVA_NEEDED = 17
+MIN_JAVA_VERSION = 17
 
 DEFAULTS: Mapping[str, str] = {
     "spark.app.name": "tidemill",
@@ -63,7 +63,7 @@ DEFAULTS: Mapping[str, str] = {
 }
 
 
-QUICK: Mapping[str, str] = {
+SMALL_QUERY_SETTINGS: Mapping[str, str] = {
     # For small plans, measured in docs/benchmarks.md: adaptive re-planning at each stage costs more than it saves.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": str(64 * 1024 * 1024),
@@ -75,7 +75,7 @@ QUICK: Mapping[str, str] = {
 """Settings for work on small changes."""
 
 
-CAREFUL: Mapping[str, str] = {
+FALLBACK_SETTINGS: Mapping[str, str] = {
     # Under outer joins it loses the field of a struct that a sub-query compares: Could not find _extract_x.
     "spark.sql.optimizer.nestedSchemaPruning.enabled": "false",
     # It confuses the columns of a correlated sub-query with those of the union below: key not found.
@@ -138,9 +138,9 @@ def to_cached_leaf(frame: DataFrame) -> DataFrame:
     return ClassicDataFrame(rows, spark)
 
 
-def set_shuffle_partitions(spark: SparkSession, over: int | None) -> None:
+def set_shuffle_partitions(spark: SparkSession, partitions: int | None) -> None:
     """Set the number of shuffle partitions; None: the number of cores."""
-    spark.conf.set("spark.sql.shuffle.partitions", str(over or os.cpu_count() or 2))
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions or os.cpu_count() or 2))
 
 
 def find_java_problem() -> str | None:
@@ -148,14 +148,14 @@ def find_java_problem() -> str | None:
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if command is None:
-        return f"no Java was found on PATH and JAVA_HOME is not set; install Java {JAVA_NEEDED} or newer"
+        return f"no Java was found on PATH and JAVA_HOME is not set; install Java {MIN_JAVA_VERSION} or newer"
     try:
         process = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except OSError as error:
-        return f"{command} cannot be started ({error}); point JAVA_HOME at Java {JAVA_NEEDED} or newer"
+        return f"{command} cannot be started ({error}); point JAVA_HOME at Java {MIN_JAVA_VERSION} or newer"
     version = re.search(r'version "(?:1\.)?(\d+)', process.stderr + process.stdout)
     major = int(version.group(1)) if version else 0
-    return None if major >= JAVA_NEEDED else f"{command} is Java {major}; Spark needs {JAVA_NEEDED} or newer"
+    return None if major >= MIN_JAVA_VERSION else f"{command} is Java {major}; Spark needs {MIN_JAVA_VERSION} or newer"
 
 
 def start_session(
@@ -208,10 +208,10 @@ def find_running_session() -> SparkSession | None:
         return None
 
 
-def build_java_options(more: str) -> str:
+def build_java_options(extra: str) -> str:
     """The options for Java: no logging, and the garbage collector with the least total time."""
     config = Path(__file__).with_name("log4j2.properties").as_uri()
-    return f"-Dlog4j2.configurationFile={config} -XX:+UseParallelGC {more}"
+    return f"-Dlog4j2.configurationFile={config} -XX:+UseParallelGC {extra}"
 
 
 def _build_scratch_settings(directory: str | None) -> dict[str, str]:
@@ -240,7 +240,7 @@ def tag_jobs(spark: SparkSession, tag: str) -> Iterator[None]:
             yield
     finally:
         if context is not None:
-            context.setLocalProperty(_POOL, None)  # None removes the property
+            context.setLocalProperty(_POOL, None)  # type: ignore[arg-type]  # None removes the property
         remove(tag)
 
 
@@ -266,23 +266,23 @@ class _SchedulerPools:
     def __init__(self, name: str) -> None:
         self._name = name
         self._lock = threading.Lock()
-        self._held: dict[str, tuple[int, int]] = {}  # by tag: the pool's number and its number of threads
+        self._acquired: dict[str, tuple[int, int]] = {}  # by tag: the pool's number and its number of threads
 
     @contextmanager
     def acquire_pool(self, tag: str) -> Iterator[str]:
         with self._lock:
-            free = next(n for n in count() if all(n != number for number, _ in self._held.values()))
-            number, threads = self._held.get(tag, (free, 0))
-            self._held[tag] = (number, threads + 1)
+            free = next(n for n in count() if all(n != number for number, _ in self._acquired.values()))
+            number, threads = self._acquired.get(tag, (free, 0))
+            self._acquired[tag] = (number, threads + 1)
         try:
             yield f"{self._name}-{number}"
         finally:
             with self._lock:
-                number, threads = self._held[tag]
+                number, threads = self._acquired[tag]
                 if threads > 1:
-                    self._held[tag] = (number, threads - 1)
+                    self._acquired[tag] = (number, threads - 1)
                 else:
-                    del self._held[tag]
+                    del self._acquired[tag]
 
 
 _LIVE, _BACKFILLS = _SchedulerPools("track"), _SchedulerPools("backfill")
@@ -291,7 +291,7 @@ _LIVE_WEIGHT, _WEIGHTED_POOLS = 10, 64
 
 
 def _choose_pools(tag: str) -> _SchedulerPools:
-    return _BACKFILLS if tag.startswith(BACKFILL) else _LIVE
+    return _BACKFILLS if tag.startswith(BACKFILL_TAG_PREFIX) else _LIVE
 
 
 @contextmanager

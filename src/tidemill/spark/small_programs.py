@@ -63,12 +63,12 @@ class SmallProgramRunner:
         channels: ScanSource,
         program: FusedProgram,
         outputs: Mapping[str, WriteTarget],
-        hand: batches.LocalRelations,
+        relations: batches.LocalRelations,
         tag: str,
         *,
-        in_one: bool = True,
+        single_task: bool = True,
     ) -> None:
-        """`in_one`: the rows of a step are few enough for one task."""
+        """`single_task`: the rows of a step are few enough for one task."""
         self._spark = spark
         self._program = program
         self._outputs = outputs
@@ -76,16 +76,16 @@ class SmallProgramRunner:
         self._rows: dict[str, LocalBatch] = {}
         self._empty: set[str] = set()
         self._channels = channels
-        self._hand = hand
+        self._relations = relations
         self._names: dict[Operator, str] = {}
         self._numbers = count()
-        self._by_hand = LocalExecutor(self._read_leaf)
+        self._local = LocalExecutor(self._read_leaf)
         self._compiler = OperatorCompiler(
             spark,
             channels,
             _StepFrames(self._build_frame),
-            in_one=in_one,
-            collected=lambda op: self._compute_batch(op).table,
+            single_task=single_task,
+            collect=lambda op: self._compute_batch(op).table,
         )
 
     def run(self) -> Mapping[str, Schema]:
@@ -94,7 +94,7 @@ class SmallProgramRunner:
                 return self._run_steps(pool)
         finally:
             self._compiler.close()
-            self._hand.close()
+            self._relations.close()
 
     def _run_steps(self, pool: ThreadPoolExecutor) -> Mapping[str, Schema]:
         """Run all steps and outputs. Work is submitted after its dependencies, so the pool cannot deadlock."""
@@ -128,37 +128,39 @@ class SmallProgramRunner:
     def _list_needed_steps(self, op: Operator) -> set[str]:
         """The steps that an operator reads."""
         refs = (o.step for o in walk_operators(op) if isinstance(o, StepReference))
-        return {self._program.parts[r].step if r in self._program.parts else r for r in refs}
+        return {self._program.slices[r].step if r in self._program.slices else r for r in refs}
 
     def _run_step(self, name: str, op: Operator) -> None:
         simplified = remove_empty_steps(op, self._empty)
         if simplified is not None:
             self._rows[name] = self._compute_batch(simplified)
-            for part, definition in self._program.parts.items():
+            for part, definition in self._program.slices.items():
                 if definition.step == name:
                     self._rows[part] = _extract_part(self._rows[name], definition)
-        names = (name, *(n for n, p in self._program.parts.items() if p.step == name))
+        names = (name, *(n for n, p in self._program.slices.items() if p.step == name))
         self._empty |= {n for n in names if n not in self._rows or not self._rows[n].table.num_rows}
 
     def _build_frame(self, name: str) -> DataFrame:
         """A step as a frame. A step that was skipped as empty still has its columns: an outer join may need them."""
         if name not in self._rows:
-            part = self._program.parts.get(name)
+            part = self._program.slices.get(name)
             step = name if part is None else part.step
             empty = self._compiler.build_frame(self._program.steps[step]).limit(0)
             self._rows[step] = LocalBatch.from_frame(empty)
             self._rows[name] = self._rows[step] if part is None else _extract_part(self._rows[step], part)
-        return self._hand.create_frame(self._rows[name])
+        return self._relations.create_frame(self._rows[name])
 
     def _compute_batch(self, op: Operator) -> LocalBatch:
         """The rows of an operator: locally on the driver if possible, else by Spark."""
-        rows = self._by_hand(op)
+        rows = self._local(op)
         return rows if rows is not None else LocalBatch.from_frame(self._compiler.build_frame(self._lower_operator(op)))
 
     def _lower_operator(self, op: Operator) -> Operator:
         """The operator over locally computed rows, unless there are so many that Spark should read them itself."""
-        rows = self._by_hand(op)
-        if rows is None or (rows.table.num_rows > batches.FEW and not any(map(self._is_heavy, walk_operators(op)))):
+        rows = self._local(op)
+        if rows is None or (
+            rows.table.num_rows > batches.MAX_SINGLE_TASK_ROWS and not any(map(self._is_heavy, walk_operators(op)))
+        ):
             return map_children(op, self._lower_operator)
         name = self._names.setdefault(op, f"local {next(self._numbers)}")  # other steps add names concurrently
         self._rows[name] = rows
@@ -168,8 +170,8 @@ class SmallProgramRunner:
         """Whether many rows were grouped or joined for it."""
         match op:
             case Aggregation() | Join(kind=JoinKind.INNER | JoinKind.LEFT | JoinKind.RIGHT | JoinKind.FULL):
-                inputs = [self._by_hand.find_result(child) for child in list_children(op)]
-                return any(rows is not None and rows.table.num_rows > batches.FEW for rows in inputs)
+                inputs = [self._local.find_result(child) for child in list_children(op)]
+                return any(rows is not None and rows.table.num_rows > batches.MAX_SINGLE_TASK_ROWS for rows in inputs)
         return False
 
     def _read_leaf(self, op: Operator) -> LocalBatch | None:
@@ -206,7 +208,7 @@ class SmallProgramRunner:
         """The schema of a channel that was never written before. Its parts may differ in their types."""
         pieces = [_project_part(p) if isinstance(p, StepSlice) else p for p in self._program.outputs[channel]]
         combined = pieces[0] if len(pieces) == 1 else Union(tuple(pieces))
-        rows = self._by_hand(combined)
+        rows = self._local(combined)
         return to_content_schema(
             rows.struct if rows is not None else self._compiler.build_frame(self._lower_operator(combined)).schema
         )
@@ -229,7 +231,7 @@ def _project_part(part: StepSlice) -> Operator:
 
 def _extract_part(batch: LocalBatch, part: StepSlice) -> LocalBatch:
     rows = batch.table
-    for keep in part.keep:
+    for keep in part.conditions:
         rows = rows.filter(rows.column(keep))
     names = part.columns.items()
     table = pa.table({name: rows.column(origin) for name, origin in names})
@@ -239,10 +241,10 @@ def _extract_part(batch: LocalBatch, part: StepSlice) -> LocalBatch:
 class _StepFrames(dict[str, DataFrame]):
     """Steps as frames, each created on first access."""
 
-    def __init__(self, make: Callable[[str], DataFrame]) -> None:
+    def __init__(self, build_frame: Callable[[str], DataFrame]) -> None:
         super().__init__()
-        self._make = make
+        self._build_frame = build_frame
 
     def __missing__(self, name: str) -> DataFrame:
-        self[name] = self._make(name)
+        self[name] = self._build_frame(name)
         return self[name]

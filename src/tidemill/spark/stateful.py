@@ -25,7 +25,7 @@ from tidemill.model.schema import Schema
 from tidemill.model.stateful import KeyedTaskSpec, OperatorTaskSpec, Stateful, WindowTaskSpec
 from tidemill.model.task import ReadMode, Task, TaskInput
 from tidemill.model.view import Snapshot, View
-from tidemill.model.wave_steps import WaveBarrierSpec, Waved, WaveEndSpec, WaveStartSpec
+from tidemill.model.wave_steps import WaveBarrierSpec, WaveEndSpec, WaveStartSpec, WaveTaskSpec
 from tidemill.ports.engine import WriteTarget
 from tidemill.spark import keyed
 from tidemill.spark.arrow import ArrowBlockIO, Session
@@ -48,8 +48,8 @@ class StatefulTaskRunner:
     def __init__(self, locate: Locate) -> None:
         self._locate = locate
         self._cache = Path(tempfile.gettempdir()) / f"tidemill-state-{uuid4().hex}"
-        self._left: dict[str, tuple[Version, StatefulOperator]] = {}
-        self._whole: dict[tuple[str, str], tuple[View, pa.Table]] = {}
+        self._operators: dict[str, tuple[Version, StatefulOperator]] = {}
+        self._tables: dict[tuple[str, str], tuple[View, pa.Table]] = {}
 
     def run(self, session: Session, task: Task, inputs: Inputs, outputs: Targets, now: int) -> dict[str, Schema]:
         arrow = ArrowBlockIO(session, self._locate)
@@ -59,8 +59,8 @@ class StatefulTaskRunner:
         return {name: arrow.write_delta(rows.get(name), target) for name, target in outputs.items()}
 
     def stop(self) -> None:
-        self._left.clear()
-        self._whole.clear()
+        self._operators.clear()
+        self._tables.clear()
         shutil.rmtree(self._cache, ignore_errors=True)
 
     def _run_task(self, run: _TaskRun, now: int) -> OperatorResult:
@@ -75,27 +75,29 @@ class StatefulTaskRunner:
         events = pa.concat_tables([piece.rows for piece in pieces])
         target = run.outputs[KeyedTaskSpec.STATE]
         state = keyed.KeyedStateLocation(
-            keyed.build_layout(code), target.channel, target.before, target.seq, str(self._cache)
+            keyed.build_layout(code), target.channel, target.state_seq, target.seq, str(self._cache)
         )
-        if code.partitions == 1 or events.num_rows < keyed.IN_WORKERS_FROM:
+        if code.partitions == 1 or events.num_rows < keyed.MIN_ROWS_FOR_WORKERS:
             return keyed.run_in_driver(state, function, events, partial(run.read_state_blocks, KeyedTaskSpec.STATE))
         paths = run.arrow.list_paths(run.get_state_view(KeyedTaskSpec.STATE))
         return _combine_results(keyed.run_in_workers(run.session(), state, function, events, paths, code.partitions))
 
-    def _run_operator(self, run: _TaskRun, code: OperatorTaskSpec | WindowTaskSpec | Waved, now: int) -> OperatorResult:
+    def _run_operator(
+        self, run: _TaskRun, code: OperatorTaskSpec | WindowTaskSpec | WaveTaskSpec, now: int
+    ) -> OperatorResult:
         states = [run.outputs[name] for name in code.states]
         cache_key = ", ".join(target.channel for target in states) or run.task.name
-        operator = self._take_operator(cache_key, tuple(target.before for target in states))
+        operator = self._take_operator(cache_key, tuple(target.state_seq for target in states))
         if operator is None:
             operator = _build_operator(run, code)
             operator.restore({name: run.read_state_blocks(name) for name in code.states})
         result = operator.run(OperatorBatch(run.read_new_rows(), self._read_tables(run), now))
-        self._left[cache_key] = (tuple(target.seq for target in states), operator)
+        self._operators[cache_key] = (tuple(target.seq for target in states), operator)
         return result
 
     def _take_operator(self, cache_key: str, version: Version) -> StatefulOperator | None:
         """The operator of the last run, if it is at this version. It is removed, so a failed run leaves none."""
-        cached = self._left.pop(cache_key, None)
+        cached = self._operators.pop(cache_key, None)
         return cached[1] if cached is not None and cached[0] == version else None
 
     def _read_tables(self, run: _TaskRun) -> dict[str, pa.Table]:
@@ -105,9 +107,9 @@ class StatefulTaskRunner:
 
     def _read_table(self, run: _TaskRun, read: TaskInput) -> pa.Table:
         cache_key, view = (run.task.name, read.port), run.inputs[read.argument]
-        cached = self._whole.get(cache_key)
+        cached = self._tables.get(cache_key)
         if cached is None or cached[0] != view:
-            cached = self._whole[cache_key] = (view, run.arrow.read_table(view))
+            cached = self._tables[cache_key] = (view, run.arrow.read_table(view))
         return cached[1]
 
 
@@ -137,7 +139,7 @@ class _TaskRun:
         return self.arrow.read_blocks(self.get_state_view(name))
 
 
-def _build_operator(run: _TaskRun, code: OperatorTaskSpec | WindowTaskSpec | Waved) -> StatefulOperator:
+def _build_operator(run: _TaskRun, code: OperatorTaskSpec | WindowTaskSpec | WaveTaskSpec) -> StatefulOperator:
     match code:
         case WindowTaskSpec():
             return WindowOperator(code, to_arrow_schema(code.schema), partial(_evaluate_conditions, run.session))
@@ -147,7 +149,7 @@ def _build_operator(run: _TaskRun, code: OperatorTaskSpec | WindowTaskSpec | Wav
             return WaveEndOperator()
         case WaveBarrierSpec():
             return WaveBarrierOperator(code)
-    operator: StatefulOperator = code.make(**run.task.parameters)
+    operator: StatefulOperator = code.factory(**run.task.parameters)
     return operator
 
 

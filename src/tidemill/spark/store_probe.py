@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidemill.errors import EngineError, RowsMissing, StorageError
-from tidemill.model.store import RUNS
+from tidemill.model.store import RUNS_DIRECTORY
 from tidemill.ports.storage import BlockStore
 from tidemill.spark.block_writer import build_data_path, save_and_count
 from tidemill.spark.session import extract_first_line, find_running_session, is_in_process
@@ -42,7 +42,7 @@ def check_executors(spark: SparkSession, store: BlockStore) -> None:
     """Let executors write files, check that they are visible here, and let executors read them; raises
     `EngineError`.
     """
-    directory = f"{RUNS}/0/0/{uuid4().hex}"  # no run has the number 0
+    directory = f"{RUNS_DIRECTORY}/0/0/{uuid4().hex}"  # no run has the number 0
     try:
         rows = save_and_count(spark.range(0, TASKS, 1, TASKS), build_data_path(store.stage_directory(directory)))
         files = store.publish_files(directory, rows)

@@ -38,13 +38,13 @@ def select_touched(content: DataFrame, keys: DataFrame, key: Sequence[str]) -> D
     return _run_statement(text, content=content, keys=keys)
 
 
-def merge_upserts(content: DataFrame, rows: DataFrame, last: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The content after upserts; `last` has the last row of each key."""
+def merge_upserts(content: DataFrame, rows: DataFrame, latest: DataFrame, key: Sequence[str]) -> DataFrame:
+    """The content after upserts; `latest` has the last row of each key."""
     untouched = (
         f"SELECT {_format_hint('k')} {_format_names(content.columns, 'c')} {_format_anti_join(content, key, '{rows}')}"
     )
     new = f"SELECT {_format_names(content.columns)} FROM {{last}} WHERE {_format_false(DELETED)}"
-    return _run_statement(f"{untouched} UNION ALL {new}", content=content, rows=rows, last=last)
+    return _run_statement(f"{untouched} UNION ALL {new}", content=content, rows=rows, last=latest)
 
 
 def merge_patches(updates: Patch, content: DataFrame, rows: DataFrame) -> DataFrame:
@@ -93,9 +93,9 @@ def _format_match(content: DataFrame, key: Sequence[str], table: str) -> str:
     return f"xxhash64({_format_names(key, 'c')}) = {table}.{_HASH} AND {' AND '.join(equalities)}"
 
 
-def has_stable_hash(spelled: str) -> bool:
+def has_stable_hash(type_name: str) -> bool:
     """Whether equal values of this type have equal hashes. 0.0 and -0.0 are equal, as are strings under a collation."""
-    return not any(word in spelled for word in ("float", "double", "collate"))
+    return not any(word in type_name for word in ("float", "double", "collate"))
 
 
 def _format_hint(tables: str) -> str:

@@ -133,16 +133,16 @@ def stringify_unsupported(frame: DataFrame) -> DataFrame:
     )
 
 
-def adapt_frame(frame: DataFrame, have: Schema, want: Schema) -> DataFrame:
-    """The frame in the columns of `want`: missing columns are NULL, widened columns are cast."""
-    if have.has_same_shape(want):
+def adapt_frame(frame: DataFrame, stored: Schema, target: Schema) -> DataFrame:
+    """The frame in the columns of `target`: missing columns are NULL, widened columns are cast."""
+    if stored.has_same_shape(target):
         return frame
-    types = {f.name: f.type for f in have}
+    types = {f.name: f.type for f in stored}
     return frame.select(
         *(
             (build_column(f.name) if types[f.name] == f.type else build_column(f.name).cast(f.type)).alias(f.name)
             if f.name in types
             else F.lit(None).cast(f.type).alias(f.name)
-            for f in want
+            for f in target
         )
     )

@@ -9,7 +9,7 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemill.algebra.program import COLLECTED
+from tidemill.algebra.program import MAX_COLLECTED_ROWS
 from tidemill.errors import EngineError
 from tidemill.model.block import Block
 from tidemill.model.change import COUNT, DELETED, Append, Patch, Signed, Updates, Upsert
@@ -25,13 +25,13 @@ from tidemill.spark.types import adapt_frame, build_column, build_columns, to_nu
 
 Locate = Callable[[str], str]
 
-Little = Callable[[int, int], bool]
+SmallChangeTest = Callable[[int, int], bool]
 """Given the rows of a content and of its change: whether the change is small."""
 
 _ORDER_FIELD = Field(merge.ORDER, "int")
 
-WORTH_IT = 100_000
-BROADCAST = 400_000
+MIN_CONTENT_ROWS = 100_000
+MAX_BROADCAST_ROWS = 400_000
 
 
 def is_small_change(content: int, change: int) -> bool:
@@ -40,7 +40,7 @@ def is_small_change(content: int, change: int) -> bool:
     That holds if the content is large, the change at most half of it, and its keys fit into a broadcast
     (docs/benchmarks.md).
     """
-    return content >= WORTH_IT and change <= min(BROADCAST, content // 2)
+    return content >= MIN_CONTENT_ROWS and change <= min(MAX_BROADCAST_ROWS, content // 2)
 
 
 class ViewReader:
@@ -50,36 +50,42 @@ class ViewReader:
         self,
         spark: SparkSession,
         locate: Locate,
-        little: Little = is_small_change,
-        driver: int = batches.ROWS,
-        hand: batches.LocalRelations | None = None,
+        is_small: SmallChangeTest = is_small_change,
+        driver_rows: int = batches.MAX_RELATION_ROWS,
+        relations: batches.LocalRelations | None = None,
     ) -> None:
-        """`driver`: the number of rows that the driver may read; `hand`: passes rows found by the driver to Spark."""
+        """`driver_rows`: the number of rows that the driver may read; `relations`: passes rows found by the driver to
+        Spark.
+        """
         self._spark = spark
         self._locate = locate
-        self._little = little
-        self._driver = driver
-        self._hand = hand
-        self.holder = LocalBlockReader(locate)
+        self._is_small = is_small
+        self._driver_rows = driver_rows
+        self._relations = relations
+        self.local_reader = LocalBlockReader(locate)
 
-    def is_local(self, view: DeltaChain | Snapshot, *, whole: bool = False) -> bool:
+    def is_local(self, view: DeltaChain | Snapshot, *, is_snapshot: bool = False) -> bool:
         """Whether it is so small that the driver reads it, even twice, and computes on it, instead of Spark.
 
-        `whole`: it is a content, in which a few keys may be looked up instead.
+        `is_snapshot`: it is a content, in which a few keys may be looked up instead.
         """
-        return batches.has_few_rows(list_blocks(view), batches.WHOLE if whole else COLLECTED)
+        return batches.has_few_rows(list_blocks(view), batches.MAX_SNAPSHOT_ROWS if is_snapshot else MAX_COLLECTED_ROWS)
 
-    def read_ordered_deltas(self, view: Snapshot, only: LookupKeys | None = None) -> DataFrame:
-        """The rows of the deltas, which have one kind of updates, with their order; with `only`, those that match a
+    def read_ordered_deltas(self, view: Snapshot, lookup: LookupKeys | None = None) -> DataFrame:
+        """The rows of the deltas, which have one kind of updates, with their order; with `lookup`, those that match a
         key.
         """
         blocks = [d for d in view.deltas if d.files]
         schema = blocks[0].updates.build_delta_schema(blocks[0].schema)
-        if only is not None and only.here is not None and (rows := self.holder.read_deltas(view)) is not None:
-            matching = self._find_rows(ds.dataset(rows.table), schema.add_fields(_ORDER_FIELD), only)
+        if (
+            lookup is not None
+            and lookup.collect is not None
+            and (rows := self.local_reader.read_deltas(view)) is not None
+        ):
+            matching = self._find_rows(ds.dataset(rows.table), schema.add_fields(_ORDER_FIELD), lookup)
             if matching is not None:
                 return matching
-        return merge.filter_by_keys(self._read_deltas(blocks, view.schema).rows, only)
+        return merge.filter_by_keys(self._read_deltas(blocks, view.schema).rows, lookup)
 
     def read_frame(self, view: View) -> DataFrame:
         match view:
@@ -138,17 +144,17 @@ class ViewReader:
         return existing.unionByName(deleted, allowMissingColumns=True)
 
     def read_snapshot(
-        self, view: Snapshot, only: LookupKeys | None = None, names: Sequence[str] | None = None
+        self, view: Snapshot, lookup: LookupKeys | None = None, names: Sequence[str] | None = None
     ) -> DataFrame:
-        """The content; with `only`, the rows that match one of the keys, filtered before the merge where possible.
+        """The content; with `lookup`, the rows that match one of the keys, filtered before the merge where possible.
 
         With `names`, only these columns are needed.
         """
-        filters_early = only is not None and all(_can_filter_early(d.updates, only) for d in view.deltas)
-        content = self._merge_snapshot(view, only if filters_early else None, names)
-        return content if only is None or filters_early else merge.filter_by_keys(content, only)
+        filters_early = lookup is not None and all(_can_filter_early(d.updates, lookup) for d in view.deltas)
+        content = self._merge_snapshot(view, lookup if filters_early else None, names)
+        return content if lookup is None or filters_early else merge.filter_by_keys(content, lookup)
 
-    def _merge_snapshot(self, view: Snapshot, only: LookupKeys | None, names: Sequence[str] | None) -> DataFrame:
+    def _merge_snapshot(self, view: Snapshot, lookup: LookupKeys | None, names: Sequence[str] | None) -> DataFrame:
         base = [view.base] if view.base is not None and view.base.files else []
         deltas = [d for d in view.deltas if d.files]
         appended = list(takewhile(lambda d: isinstance(d.updates, Append), deltas))
@@ -156,41 +162,43 @@ class ViewReader:
             appended = []
         plain = [*base, *appended]
         stored_schema, schema = plain[0].schema if plain else view.schema, view.schema
-        if only is not None and names is not None and len(plain) == len(base) + len(deltas):
-            schema = schema.select_fields(n for n in schema.names if n in names or n in only.column_names)
-        content = self._look_up_rows(plain, stored_schema, schema, only)
+        if lookup is not None and names is not None and len(plain) == len(base) + len(deltas):
+            schema = schema.select_fields(n for n in schema.names if n in names or n in lookup.column_names)
+        content = self._look_up_rows(plain, stored_schema, schema, lookup)
         merged = deltas[len(appended) :]
-        is_small = only is None and self._little(sum(b.rows for b in plain), sum(d.rows for d in merged))
+        is_small = lookup is None and self._is_small(sum(b.rows for b in plain), sum(d.rows for d in merged))
         for _, group in groupby(merged, key=lambda d: (d.updates, d.schema)):
             blocks = list(group)
             delta_rows = self._read_deltas(blocks, view.schema)
-            matching = merge.DeltaRows(merge.filter_by_keys(delta_rows.rows, only), delta_rows.blocks)
-            content = merge.merge_deltas(blocks[0].updates, content, matching, little=is_small)
+            matching = merge.DeltaRows(merge.filter_by_keys(delta_rows.rows, lookup), delta_rows.blocks)
+            content = merge.merge_deltas(blocks[0].updates, content, matching, is_small=is_small)
         return content
 
     def _build_keys(self, rows: DataFrame, key: tuple[str, ...]) -> LookupKeys:
         keys = rows.select(*build_columns(key))
-        return LookupKeys(tuple((k, k) for k in key), lambda: keys, keys.toArrow if self._hand else None)
+        return LookupKeys(tuple((k, k) for k in key), lambda: keys, keys.toArrow if self._relations else None)
 
-    def _look_up_rows(self, blocks: Sequence[Block], have: Schema, want: Schema, only: LookupKeys | None) -> DataFrame:
+    def _look_up_rows(
+        self, blocks: Sequence[Block], stored: Schema, target: Schema, lookup: LookupKeys | None
+    ) -> DataFrame:
         """The rows of blocks that match one of the keys; the driver looks them up if it can."""
-        if only is not None and key_lookup.is_searchable(blocks):
-            schema = have.select_fields(n for n in have.names if n in want)
+        if lookup is not None and key_lookup.is_searchable(blocks):
+            schema = stored.select_fields(n for n in stored.names if n in target)
             files = key_lookup.open_files(
                 [p for b in blocks for p in self._list_paths(b)], batches.parse_ddl(to_nullable_ddl(schema))
             )
-            if files is not None and (matching := self._find_rows(files, schema, only)) is not None:
-                return adapt_frame(matching, schema, want)
-        return merge.filter_by_keys(self._scan_blocks(blocks, have, want), only)
+            if files is not None and (matching := self._find_rows(files, schema, lookup)) is not None:
+                return adapt_frame(matching, schema, target)
+        return merge.filter_by_keys(self._scan_blocks(blocks, stored, target), lookup)
 
-    def _find_rows(self, content: ds.Dataset, schema: Schema, only: LookupKeys) -> DataFrame | None:
-        if self._hand is None or only.here is None:
+    def _find_rows(self, content: ds.Dataset, schema: Schema, lookup: LookupKeys) -> DataFrame | None:
+        if self._relations is None or lookup.collect is None:
             return None
-        rows = key_lookup.find_rows(content, only.here(), only.on)
+        rows = key_lookup.find_rows(content, lookup.collect(), lookup.pairs)
         return (
             None
             if rows is None
-            else self._hand.create_frame(LocalBatch(rows, batches.parse_ddl(to_nullable_ddl(schema))))
+            else self._relations.create_frame(LocalBatch(rows, batches.parse_ddl(to_nullable_ddl(schema))))
         )
 
     def _read_chain(self, view: DeltaChain) -> DataFrame:
@@ -236,19 +244,19 @@ class ViewReader:
         numbered = rows.select("*", F.coalesce(F.expr(f"map({mapping})")[file], unknown).alias(merge.ORDER))
         return keep_float_filters_in_spark(numbered)
 
-    def _scan_blocks(self, blocks: Sequence[Block], have: Schema, want: Schema) -> DataFrame:
+    def _scan_blocks(self, blocks: Sequence[Block], stored: Schema, target: Schema) -> DataFrame:
         """The rows of blocks of one schema, in a single scan: each scan is a stage, and empty scans cost tasks."""
         paths = [path for b in blocks for path in self._list_paths(b)]
         if not paths:
-            return self._build_empty_frame(want)
-        rows = self._read_locally(blocks, have)
+            return self._build_empty_frame(target)
+        rows = self._read_locally(blocks, stored)
         if rows is None:
-            rows = read_parquet(self._spark, to_nullable_ddl(have), paths)
-        return adapt_frame(rows, have, want)
+            rows = read_parquet(self._spark, to_nullable_ddl(stored), paths)
+        return adapt_frame(rows, stored, target)
 
     def _read_locally(self, blocks: Sequence[Block], schema: Schema, order: str | None = None) -> DataFrame | None:
         """The rows of blocks that are small enough for the driver to read; else None."""
-        if not batches.has_few_rows(blocks, self._driver):
+        if not batches.has_few_rows(blocks, self._driver_rows):
             return None
         return batches.read_frame(self._spark, [self._list_paths(b) for b in blocks], to_nullable_ddl(schema), order)
 
@@ -259,11 +267,11 @@ class ViewReader:
         return self._spark.createDataFrame([], to_nullable_ddl(schema))
 
 
-def _can_filter_early(updates: Updates, only: LookupKeys) -> bool:
+def _can_filter_early(updates: Updates, lookup: LookupKeys) -> bool:
     """Whether rows that are equal on the columns of the keys merge only with each other."""
     if isinstance(updates, Patch):  # a patch has no key
         return False
-    return not updates.key or only.column_names <= set(updates.key)
+    return not updates.key or lookup.column_names <= set(updates.key)
 
 
 def _raise_missing_content(view: DeltaChain) -> Snapshot:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from tidemill.errors import StorageError
-from tidemill.model.store import RUNS
+from tidemill.model.store import RUNS_DIRECTORY
 
 PATTERN_CHARACTERS = frozenset("[]{}*?\\")
 """Characters that Spark's reader interprets as a glob pattern, or its escape, in a path."""
@@ -17,9 +17,9 @@ def check_path(path: str) -> str:
     Other files below the root do not belong to Tidemill: they are never read, written, listed or deleted.
     """
     first, *others = path.split("/")
-    if "\0" in path or first != RUNS or not others or any(part in ("", ".", "..") for part in others):
+    if "\0" in path or first != RUNS_DIRECTORY or not others or any(part in ("", ".", "..") for part in others):
         raise StorageError(
-            f"rejected the path {path!r}: expected a path below {RUNS}/ in the block store, without '..'; "
+            f"rejected the path {path!r}: expected a path below {RUNS_DIRECTORY}/ in the block store, without '..'; "
             "if it comes from the catalog, the catalog is damaged"
         )
     return path

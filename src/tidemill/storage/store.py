@@ -13,14 +13,14 @@ from fsspec import AbstractFileSystem
 
 from tidemill.errors import BlockDamaged, ForeignStore, RowsMissing, StorageError
 from tidemill.model.block import DataFile
-from tidemill.model.store import FORMAT, RUNS, StoreMarker
+from tidemill.model.store import MARKER_FORMAT, RUNS_DIRECTORY, StoreMarker
 from tidemill.storage.parquet import UnreadableParquet, read_latest_time, read_row_count, read_through
 from tidemill.storage.paths import PATTERN_CHARACTERS, check_literal_path, check_path, is_marker
 from tidemill.storage.trouble import translate_errors
 
 _PROBE = b"tidemill"
 
-MARKER = "_tidemill_store.json"
+MARKER_FILE = "_tidemill_store.json"
 """The name of the marker file. Spark ignores files whose names begin with an underscore."""
 
 
@@ -72,17 +72,17 @@ class FileBlockStore(ABC):
                 self._check_file(file)
 
     def read_marker(self) -> StoreMarker | None:
-        shown_path = f"{self._name}/{MARKER}"
+        shown_path = f"{self._name}/{MARKER_FILE}"
         with translate_errors("read", shown_path):
             try:
-                text = self._fs.cat_file(f"{self._root}/{MARKER}")
+                text = self._fs.cat_file(f"{self._root}/{MARKER_FILE}")
             except FileNotFoundError:
                 return None
         return _parse_marker(text, shown_path)
 
     def write_marker(self, marker: StoreMarker) -> None:
-        with translate_errors("write", f"{self._name}/{MARKER}"):
-            self._write_bytes(f"{self._root}/{MARKER}", json.dumps(marker.to_json()).encode())
+        with translate_errors("write", f"{self._name}/{MARKER_FILE}"):
+            self._write_bytes(f"{self._root}/{MARKER_FILE}", json.dumps(marker.to_json()).encode())
 
     def list_runs(self) -> list[int]:
         with translate_errors("list", self._name):
@@ -91,9 +91,9 @@ class FileBlockStore(ABC):
 
     def list_attempts(self, runs: Iterable[int]) -> Iterator[str]:
         for run in runs:
-            with translate_errors("list", self._format_path(f"{RUNS}/{run}")):
+            with translate_errors("list", self._format_path(f"{RUNS_DIRECTORY}/{run}")):
                 tokens = [name for name in self._list_entries(f"{self._runs_root}/{run}") if name.isdecimal()]
-            yield from (f"{RUNS}/{run}/{token}" for token in sorted(tokens, key=int))
+            yield from (f"{RUNS_DIRECTORY}/{run}/{token}" for token in sorted(tokens, key=int))
 
     def list_directory(self, directory: str) -> list[str]:
         with translate_errors("list", self._format_path(check_path(directory))):
@@ -113,7 +113,7 @@ class FileBlockStore(ABC):
 
     def list_all_files(self) -> Iterator[str]:
         with translate_errors("list", self._name):
-            yield from (f"{RUNS}/{name}" for name in self._list_names(self._runs_root))
+            yield from (f"{RUNS_DIRECTORY}/{name}" for name in self._list_names(self._runs_root))
 
     def delete_files(self, paths: Iterable[str]) -> int:
         checked = [check_path(path) for path in paths]
@@ -136,7 +136,7 @@ class FileBlockStore(ABC):
 
     @property
     def _runs_root(self) -> str:
-        return f"{self._root}/{RUNS}"
+        return f"{self._root}/{RUNS_DIRECTORY}"
 
     def _write_bytes(self, full_path: str, data: bytes) -> None:
         """Write a file; object stores replace it atomically."""
@@ -252,9 +252,9 @@ def _parse_marker(text: bytes, shown_path: str) -> StoreMarker:
             f"{len(text)} other bytes; restore the file from a backup, or, if this project's catalog is the "
             "right one, run tidemill adopt-store. Nothing was changed"
         ) from error
-    if marker.format > FORMAT:
+    if marker.format > MARKER_FORMAT:
         raise StorageError(
             f"{shown_path} was written by a newer Tidemill: it has format {marker.format}, and this version supports "
-            f"{FORMAT}; upgrade the tidemill package. Nothing was changed"
+            f"{MARKER_FORMAT}; upgrade the tidemill package. Nothing was changed"
         )
     return marker

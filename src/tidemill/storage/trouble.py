@@ -28,7 +28,7 @@ _KNOWN = {
 
 
 @contextmanager
-def translate_errors(doing: str, place: str) -> Iterator[None]:
+def translate_errors(action: str, path: str) -> Iterator[None]:
     """Turn any exception of a file system into a `StorageError` that names the path.
 
     All exceptions are caught, not only `OSError`: the clients of object stores raise others (botocore's for a refused
@@ -40,7 +40,7 @@ def translate_errors(doing: str, place: str) -> Iterator[None]:
         raise
     except Exception as error:
         reason, advice = _explain_error(error)
-        raise StorageError(f"cannot {doing} {place}: {reason}; {advice}") from error
+        raise StorageError(f"cannot {action} {path}: {reason}; {advice}") from error
 
 
 def _explain_error(error: Exception) -> tuple[str, str]:

@@ -42,11 +42,11 @@ class _FileHeader:
     layout: bytes
     version: bytes  # UNSET: a batch is running, or died
     count: int
-    room: int
+    capacity: int
     cells: int
 
     def to_bytes(self) -> bytes:
-        head = _HEAD.pack(MAGIC, self.layout, self.version, self.count, self.room, self.cells)
+        head = _HEAD.pack(MAGIC, self.layout, self.version, self.count, self.capacity, self.cells)
         return head + _CRC.pack(crc32(head))
 
     @classmethod
@@ -57,7 +57,7 @@ class _FileHeader:
         return cls(*_HEAD.unpack(head)[1:])
 
     def compute_file_size(self, layout: RowLayout) -> int:
-        return PAGE + (self.room * layout.word_count + self.cells) * WORD
+        return PAGE + (self.capacity * layout.word_count + self.cells) * WORD
 
 
 class StateLease:
@@ -152,15 +152,15 @@ class _MappedFile:
 
     def build_table(self, layout: RowLayout) -> StateTable:
         words = np.frombuffer(self._memory, np.uint64, offset=PAGE)
-        split = self.head.room * layout.word_count
+        split = self.head.capacity * layout.word_count
         return StateTable(layout, words[:split].reshape(-1, layout.word_count), words[split:], self.head.count)
 
     def has_table(self, table: StateTable) -> bool:
         """Tell whether the table is still in the file. A table that has grown is not."""
-        return len(table.words) == self.head.room and len(table.cells) == self.head.cells
+        return len(table.words) == self.head.capacity and len(table.cells) == self.head.cells
 
     def write_version(self, version: bytes, count: int) -> None:
-        head = _FileHeader(self.head.layout, version, count, self.head.room, self.head.cells).to_bytes()
+        head = _FileHeader(self.head.layout, version, count, self.head.capacity, self.head.cells).to_bytes()
         self._memory[: len(head)] = head
 
 

@@ -30,10 +30,10 @@ def compute_row_checks(words: Words, slots: Slots) -> Words:
     return checks
 
 
-def encode_cells(places: npt.NDArray[np.int64], entries: npt.NDArray[np.int64]) -> Words:
+def encode_cells(positions: npt.NDArray[np.int64], entries: npt.NDArray[np.int64]) -> Words:
     """Encode cells of the index: an entry, 0 if there is none, and the check of entry and position below it."""
     entry = entries.astype(np.uint64)
-    check = (places.astype(np.uint64) * _ODD ^ entry * _OTHER) + _THIRD
+    check = (positions.astype(np.uint64) * _ODD ^ entry * _OTHER) + _THIRD
     check = (check ^ (check >> _HALF)) * _OTHER
     return (entry << _HALF) | (check >> _HALF)
 
@@ -47,9 +47,9 @@ def build_empty_cells(count: int) -> Words:
     return cells
 
 
-def decode_entries(cells: Words, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def decode_entries(cells: Words, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     entries = (cells >> _HALF).astype(np.int64)
-    if not (encode_cells(places, entries) == cells).all():
+    if not (encode_cells(positions, entries) == cells).all():
         raise StateDamaged("the index of cached state is damaged")
     return entries
 

@@ -65,8 +65,8 @@ class WaveBarrierOperator:
 
     def __init__(self, code: WaveBarrierSpec) -> None:
         self._branches = code.branches
-        self._synch = WaveBarrier(dict.fromkeys(code.branches.values()))
-        self._came: dict[int, list[tuple[str, str]]] = {}
+        self._barrier = WaveBarrier(dict.fromkeys(code.branches.values()))
+        self._pending: dict[int, list[tuple[str, str]]] = {}
 
     def restore(self, blocks: Mapping[str, Sequence[pa.Table]]) -> None:
         for branch, tag in list_live_keys(blocks[WaveBarrierSpec.TAGS], (BRANCH, TAG)):
@@ -91,14 +91,14 @@ class WaveBarrierOperator:
     def _add_tag(self, branch: str, text: str) -> int | None:
         """Add a tag; return its wave if that completes it."""
         tag = LineageTag.from_text(text)
-        self._came.setdefault(tag.root, []).append((branch, text))
-        if not self._synch.add_tag(branch, tag):
+        self._pending.setdefault(tag.root, []).append((branch, text))
+        if not self._barrier.add_tag(branch, tag):
             return None
-        del self._came[tag.root]
+        del self._pending[tag.root]
         return tag.root
 
     def _list_waiting(self) -> dict[tuple[str, str], None]:
-        return dict.fromkeys(pair for tags in self._came.values() for pair in tags)
+        return dict.fromkeys(pair for tags in self._pending.values() for pair in tags)
 
 
 def _get_arrival(pair: tuple[InputBlock, str]) -> int:

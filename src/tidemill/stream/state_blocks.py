@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tidemill.model.change import DELETED
 from tidemill.stream.layout import Keys, RowLayout, Rows
-from tidemill.stream.table import SMALLEST, StateTable
+from tidemill.stream.table import MIN_CAPACITY, StateTable
 
 
 def to_arrow_table(rows: Rows, layout: RowLayout) -> pa.Table:
@@ -19,7 +19,7 @@ def to_arrow_table(rows: Rows, layout: RowLayout) -> pa.Table:
 
 def rebuild_table(layout: RowLayout, blocks: Iterable[pa.Table]) -> StateTable:
     """Rebuild the table from a base and the deltas after it; a later row of a key replaces an earlier one."""
-    table = StateTable.create_table(layout, SMALLEST)
+    table = StateTable.create_table(layout, MIN_CAPACITY)
     for block in blocks:
         apply_block(table, block)
     return table

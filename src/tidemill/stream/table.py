@@ -19,8 +19,8 @@ from tidemill.stream.checksums import (
 )
 from tidemill.stream.layout import Keys, RowLayout, Rows, Slots, Words
 
-SMALLEST = 1024  # rows
-SPARE = 4  # minimum number of index cells per row: the longest probe decides how many passes a lookup takes
+MIN_CAPACITY = 1024  # rows
+CELLS_PER_ROW = 4  # minimum number of index cells per row: the longest probe decides how many passes a lookup takes
 
 
 class StateTable:
@@ -36,9 +36,11 @@ class StateTable:
         self.count = count
 
     @classmethod
-    def create_table(cls, layout: RowLayout, room: int = SMALLEST) -> StateTable:
-        room = _round_up_power(max(room, SMALLEST))
-        return cls(layout, np.zeros((room, layout.word_count), np.uint64), build_empty_cells(room * SPARE), 0)
+    def create_table(cls, layout: RowLayout, capacity: int = MIN_CAPACITY) -> StateTable:
+        capacity = _round_up_power(max(capacity, MIN_CAPACITY))
+        return cls(
+            layout, np.zeros((capacity, layout.word_count), np.uint64), build_empty_cells(capacity * CELLS_PER_ROW), 0
+        )
 
     def find_slots(self, keys: Keys) -> Slots:
         """Return the slot of each key, -1 if there is none; a probe that meets another key moves to the next cell."""

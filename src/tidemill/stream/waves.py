@@ -40,19 +40,19 @@ class WaveCompletions:
 class WaveTracker:
     """The incomplete waves of a channel. Its state is their tags."""
 
-    def __init__(self, came: Iterable[LineageTag] = ()) -> None:
+    def __init__(self, tags: Iterable[LineageTag] = ()) -> None:
         self._progress: dict[int, WaveProgress] = {}
-        self._came: dict[int, list[LineageTag]] = {}
-        for tag in came:
+        self._pending: dict[int, list[LineageTag]] = {}
+        for tag in tags:
             self._add_tag(tag)
 
     def track_tags(
-        self, tags: Sequence[LineageTag], arrived: Sequence[int] = (), words: Sequence[EndedEvent] = ()
+        self, tags: Sequence[LineageTag], arrived: Sequence[int] = (), ended_tags: Sequence[EndedEvent] = ()
     ) -> WaveCompletions:
         """Add tags, events before ended events of the same arrival. Without ended events, no times are needed."""
         waves = np.array([tag.root for tag in tags], np.int64)
         closes, ends = np.zeros(len(tags), bool), []
-        for position, ended in _merge_by_arrival(arrived or [0] * len(tags), words):
+        for position, ended in _merge_by_arrival(arrived or [0] * len(tags), ended_tags):
             if ended is None:
                 closes[position] = self._add_tag(tags[position])
             elif self._add_tag(ended.tag):
@@ -61,14 +61,14 @@ class WaveTracker:
 
     def _add_tag(self, tag: LineageTag) -> bool:
         complete = self._progress.setdefault(tag.root, WaveProgress()).add_tag(tag)
-        self._came.setdefault(tag.root, []).append(tag)
+        self._pending.setdefault(tag.root, []).append(tag)
         if complete:
-            del self._progress[tag.root], self._came[tag.root]
+            del self._progress[tag.root], self._pending[tag.root]
         return complete
 
     @property
     def waiting_tags(self) -> list[LineageTag]:
-        return [tag for tags in self._came.values() for tag in tags]
+        return [tag for tags in self._pending.values() for tag in tags]
 
 
 def _merge_by_arrival(

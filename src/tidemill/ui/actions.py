@@ -24,20 +24,20 @@ T = TypeVar("T")
 class PageActions:
     """The actions of a page's viewer."""
 
-    desk: PageContext
+    context: PageContext
 
     async def run_flow(self, flow: str) -> None:
-        catalog = self.desk.mill.catalog
+        catalog = self.context.mill.catalog
         find_workflow = partial(find_flow_workflow, catalog, flow)
         run = await self._perform_action(f"run {flow}", find_workflow, lambda: request_flow_run(catalog, flow))
         if run is not None:
             ui.notify(f"Run {run.id} of {flow} waits for a track")
 
-    async def kill_run(self, run: int, of: str) -> None:
-        question = f"Kill run {run} of {of}? Its work so far is lost; none of its results become visible."
+    async def kill_run(self, run: int, subject: str) -> None:
+        question = f"Kill run {run} of {subject}? Its work so far is lost; none of its results become visible."
         if not await ask_confirmation(question, "Kill"):
             return
-        mill = self.desk.mill
+        mill = self.context.mill
         find_workflow = partial(find_run_workflow, mill.catalog, run)
         if await self._perform_action(f"kill run {run}", find_workflow, lambda: mill.kill(run)) is not None:
             ui.notify(f"Run {run} was killed")
@@ -56,7 +56,7 @@ class PageActions:
         """Pin or unpin a dataset: as over the API, for admins only, because datasets belong to no registered
         workflow.
         """
-        service, name = self.desk.mill.workshop, f"{dataset.workflow}/{dataset.name}"
+        service, name = self.context.mill.oneshot_service, f"{dataset.workflow}/{dataset.name}"
         verb = "pin" if pinned else "unpin"
         if await self._perform_action(
             f"{verb} {name}", lambda: None, lambda: service.pin_dataset(dataset.identity, pinned=pinned)
@@ -65,7 +65,7 @@ class PageActions:
 
     async def pin_block(self, block: Block) -> None:
         """Pin a block, or unpin it if it is pinned."""
-        catalog, verb = self.desk.mill.catalog, "unpin" if block.pinned else "pin"
+        catalog, verb = self.context.mill.catalog, "unpin" if block.pinned else "pin"
 
         def toggle_pin() -> bool:
             if block.pinned:
@@ -79,7 +79,7 @@ class PageActions:
 
     async def _set_paused(self, workflow: str, *, paused: bool) -> None:
         def apply_pause() -> bool:
-            self.desk.mill.catalog.set_workflow_paused(workflow, paused=paused)
+            self.context.mill.catalog.set_workflow_paused(workflow, paused=paused)
             return True
 
         if await self._perform_action(f"{'pause' if paused else 'resume'} {workflow}", lambda: workflow, apply_pause):
@@ -87,11 +87,11 @@ class PageActions:
 
     async def _perform_action(self, action: str, workflow: Callable[[], str | None], work: Callable[[], T]) -> T | None:
         """The result of the work, if the viewer has the permission now; the action is recorded in the audit log."""
-        viewer = self.desk.get_viewer()
+        viewer = self.context.get_viewer()
 
         def run_permitted() -> T:
-            viewer.permit(workflow())
-            with viewer.recorded(action):
+            viewer.check_permission(workflow())
+            with viewer.record_action(action):
                 return work()
 
         try:

@@ -42,17 +42,17 @@ class BarChart:
         self._chart.props["role"] = "img"
         self._chart.props["aria-label"] = label
 
-    def show_figures(self, found: Sequence[UsageFigures], by: TimeResolution) -> None:
+    def show_figures(self, figures: Sequence[UsageFigures], by: TimeResolution) -> None:
         self._chart.options.clear()
-        self._chart.options.update(build_chart_options(found, by, self._parts, self._unit))
+        self._chart.options.update(build_chart_options(figures, by, self._parts, self._unit))
         self._chart.update()
 
 
 def build_chart_options(
-    found: Sequence[UsageFigures], by: TimeResolution, parts: Sequence[BarSeries], unit: Unit
+    figures: Sequence[UsageFigures], by: TimeResolution, parts: Sequence[BarSeries], unit: Unit
 ) -> dict[str, Any]:
     """The chart's options. Its texts are drawn, not parsed: they never become HTML."""
-    scale, name = unit(max((sum(p.value(f) for p in parts) for f in found), default=0.0))
+    scale, name = unit(max((sum(p.value(f) for p in parts) for f in figures), default=0.0))
     return {
         "animation": False,
         "textStyle": {"fontFamily": "inherit", "color": GREY},
@@ -61,7 +61,7 @@ def build_chart_options(
         "grid": {"left": 8, "right": 16, "top": 34, "bottom": 44, "containLabel": True},
         "xAxis": {
             "type": "category",
-            "data": [format_period(f.begin, by) for f in found],
+            "data": [format_period(f.begin, by) for f in figures],
             "axisLine": {"lineStyle": {"color": GREY}},
             "axisTick": {"show": False},
         },
@@ -73,7 +73,7 @@ def build_chart_options(
             "splitNumber": 3,
             "splitLine": {"lineStyle": {"color": GREY, "opacity": 0.25}},
         },
-        "series": [_build_series(part, found, scale) for part in parts],
+        "series": [_build_series(part, figures, scale) for part in parts],
     }
 
 

@@ -24,31 +24,31 @@ class NodeCard:
     href: str
     eyebrow: str
     eyebrow_href: str
-    judgement: HealthVerdict
+    verdict: HealthVerdict
     facts: tuple[str, ...]  # the same number for all nodes of one kind
     sources: str  # its inputs; shown where no lines are drawn
 
 
 def build_cards(
-    snapshot: ProjectSnapshot, shown: ProjectStatus, drawn: DiagramGraph, standings: ProjectHealth, now: float
+    snapshot: ProjectSnapshot, status: ProjectStatus, graph: DiagramGraph, health: ProjectHealth, now: float
 ) -> dict[str, NodeCard]:
     """The cards of all nodes, by key."""
-    channels = {c.registered.channel.name: c for c in shown.channels}
-    sources = _format_sources(drawn)
+    channels = {c.registered.channel.name: c for c in status.channels}
+    sources = _format_sources(graph)
     return {
-        node.key: _build_channel_card(snapshot, channels[node.channel], node, standings, sources.get(node.key, ""), now)
+        node.key: _build_channel_card(snapshot, channels[node.channel], node, health, sources.get(node.key, ""), now)
         if node.channel is not None
-        else _build_task_card(node, standings, sources.get(node.key, ""))
-        for node in drawn.nodes
+        else _build_task_card(node, health, sources.get(node.key, ""))
+        for node in graph.nodes
     }
 
 
-def find_waiting_edges(snapshot: ProjectSnapshot, drawn: DiagramGraph) -> set[tuple[str, str]]:
+def find_waiting_edges(snapshot: ProjectSnapshot, graph: DiagramGraph) -> set[tuple[str, str]]:
     """The edges with unread blocks."""
-    flows = {n.key: n.flow for n in drawn.nodes}
-    names = {n.key: n.channel for n in drawn.nodes}
+    flows = {n.key: n.flow for n in graph.nodes}
+    names = {n.key: n.channel for n in graph.nodes}
     lagging = {(c.channel, c.flow) for c in snapshot.lagging_consumers}
-    return {(a, b) for a, b in drawn.edges if (names[a], flows[b]) in lagging}
+    return {(a, b) for a, b in graph.edges if (names[a], flows[b]) in lagging}
 
 
 def _format_sources(graph: DiagramGraph) -> dict[str, str]:
@@ -70,7 +70,7 @@ def _build_channel_card(
         href=format_channel_url(name),
         eyebrow=_format_eyebrow(channel, node.flow),
         eyebrow_href=format_flow_url(node.flow) if node.flow is not None else "",
-        judgement=health.channels.get(name, _UNKNOWN),
+        verdict=health.channels.get(name, _UNKNOWN),
         facts=tuple(_list_facts(snapshot, channel, node, now)),
         sources=sources,
     )
@@ -84,7 +84,7 @@ def _format_eyebrow(channel: ChannelStatus, flow: str | None) -> str:
 
 
 def _list_facts(snapshot: ProjectSnapshot, channel: ChannelStatus, node: DiagramNode, now: float) -> Iterator[str]:
-    newest = channel.edge or max((r.latest_version for r in channel.reflects), default=None)
+    newest = channel.watermark or max((r.latest_version for r in channel.reflects), default=None)
     age = f" · {format_age(to_timestamp(newest), now)}" if newest is not None else ""
     row_count = (
         f"{format_count(channel.registered.rows)} rows in blocks"
@@ -115,7 +115,7 @@ def _build_task_card(node: DiagramNode, health: ProjectHealth, sources: str) -> 
         href=format_flow_url(flow),
         eyebrow="task" if flow == node.task else f"task of {flow}",
         eyebrow_href="",
-        judgement=health.flows.get(flow, _UNKNOWN),
+        verdict=health.flows.get(flow, _UNKNOWN),
         facts=(),
         sources=sources,
     )

@@ -17,7 +17,7 @@ from tidemill.ui.actions import PageActions
 from tidemill.ui.context import PageContext
 from tidemill.ui.elements import FactList, PageHeading, add_box, add_section, run_off_loop
 from tidemill.ui.explanation import ExplanationView
-from tidemill.ui.formatting import NONE, format_age, format_count, format_size, format_utc, to_timestamp
+from tidemill.ui.formatting import MISSING, format_age, format_count, format_size, format_utc, to_timestamp
 from tidemill.ui.health import judge_health
 from tidemill.ui.newest import NewestRowsView, read_newest_rows
 from tidemill.ui.page_frame import open_frame
@@ -60,21 +60,21 @@ def read_channel_blocks(mill: Tidemill, name: str) -> ChannelBlocks:
     return ChannelBlocks(tuple(blocks), runs)
 
 
-async def show_channel(desk: PageContext, name: str) -> None:
-    with open_frame(desk, "", name):
-        snapshot = await desk.feed.read_snapshot()
-        if await desk.find_or_report(lambda: snapshot.find_channel(name), f"No channel {name!r} is registered."):
-            pins = await run_off_loop(partial(desk.get_viewer().can_act, None))
-            await desk.keep_refreshing(_ChannelPage(desk, name, pins=pins).refresh_page)
+async def show_channel(context: PageContext, name: str) -> None:
+    with open_frame(context, "", name):
+        snapshot = await context.feed.read_snapshot()
+        if await context.find_or_report(lambda: snapshot.find_channel(name), f"No channel {name!r} is registered."):
+            pins = await run_off_loop(partial(context.get_viewer().can_act, None))
+            await context.keep_refreshing(_ChannelPage(context, name, can_pin=pins).refresh_page)
 
 
 class _ChannelPage:
-    def __init__(self, desk: PageContext, name: str, *, pins: bool) -> None:
-        """`pins`: whether the viewer may pin blocks, which needs a right on all workflows, because storage is
+    def __init__(self, context: PageContext, name: str, *, can_pin: bool) -> None:
+        """`can_pin`: whether the viewer may pin blocks, which needs a right on all workflows, because storage is
         shared.
         """
-        self._desk = desk
-        self._pins = pins
+        self._context = context
+        self._can_pin = can_pin
         self._name = name
         self._heading = PageHeading("channel", name)
         self._facts = FactList(
@@ -100,21 +100,21 @@ class _ChannelPage:
             with add_section("Read by"):
                 self._consumers = LiveTable("Consumers", rows.CONSUMER, empty="no task")
             with add_section("Sample"):
-                add_sample(desk, name)
+                add_sample(context, name)
         self._newest = NewestRowsView()
-        self._explanation = ExplanationView(desk, name)
+        self._explanation = ExplanationView(context, name)
         with add_section("Blocks", f"the newest {BLOCKS}"):
             self._blocks = LiveTable("Blocks", (*rows.BLOCK, ""), empty="no block yet")
         with add_section("Runs that write it"):
             self._runs = LiveTable("Runs", rows.RUN, empty="no run yet")
 
     async def refresh_page(self) -> None:
-        snapshot = await self._desk.feed.read_snapshot()
-        now = await run_off_loop(self._desk.mill.catalog.read_time)
+        snapshot = await self._context.feed.read_snapshot()
+        now = await run_off_loop(self._context.mill.catalog.read_time)
         status = snapshot.find_channel(self._name)
         if status is None:
             raise NotFound(f"channel {self._name!r} is no longer registered")
-        stored = await run_off_loop(read_channel_blocks, self._desk.mill, self._name)
+        stored = await run_off_loop(read_channel_blocks, self._context.mill, self._name)
         registered, declared = status.registered, status.registered.channel
         self._heading.show_health(judge_health(snapshot, now).channels.get(self._name))
         self._facts.show_values(
@@ -122,17 +122,17 @@ class _ChannelPage:
             workflow=registered.workflow,
             updates=_format_updates(declared.updates),
             head=registered.head.seq,
-            rows=NONE if status.rows is None else format_count(status.rows),
+            rows=MISSING if status.rows is None else format_count(status.rows),
             blocks=format_count(registered.blocks),
             rows_in_blocks=format_count(registered.rows),
             size=format_size(registered.bytes),
             reservations=registered.reserved,
-            event_time=_format_watermark(status.edge, now),
+            event_time=_format_watermark(status.watermark, now),
         )
         self._schema.show_rows(rows.build_schema_rows(declared.schema))
         self._reflects.show_rows([rows.build_reflected_row(r, now) for r in status.reflects])
         self._consumers.show_rows([rows.build_consumer_row(c) for c in status.consumers])
-        self._newest.show_rows(await run_off_loop(read_newest_rows, self._desk.mill, stored.blocks))
+        self._newest.show_rows(await run_off_loop(read_newest_rows, self._context.mill, stored.blocks))
         self._blocks.show_rows(
             [
                 (*rows.build_block_row(b, stored.find_visible_time(b), now), self._build_pin_cell(b))
@@ -144,14 +144,16 @@ class _ChannelPage:
             await self._explanation.show_explanation()
 
     def _build_pin_cell(self, block: Block) -> TableCell:
-        if not self._pins or block.state is not BlockState.FILLED:
+        if not self._can_pin or block.state is not BlockState.FILLED:
             return TableCell("")
-        return TableCell("Unpin" if block.pinned else "Pin", act=lambda: PageActions(self._desk).pin_block(block))
+        return TableCell("Unpin" if block.pinned else "Pin", action=lambda: PageActions(self._context).pin_block(block))
 
 
 def _format_watermark(edge: Version | None, now: float) -> str:
     return (
-        NONE if edge is None else f"watermark {format_utc(to_timestamp(edge))}, {format_age(to_timestamp(edge), now)}"
+        MISSING
+        if edge is None
+        else f"watermark {format_utc(to_timestamp(edge))}, {format_age(to_timestamp(edge), now)}"
     )
 
 

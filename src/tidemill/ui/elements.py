@@ -40,7 +40,7 @@ def format_subject_url(run: Run) -> str:
     return format_flow_url(run.subject) if run.kind is RunKind.FLOW else format_channel_url(run.subject)
 
 
-Act = Callable[[], Awaitable[None]]
+Action = Callable[[], Awaitable[None]]
 
 
 class HtmlText(TextElement):
@@ -54,15 +54,15 @@ class HtmlText(TextElement):
 class StateBadge(HtmlText):
     """A state: a coloured dot and its name."""
 
-    def __init__(self, standing: str) -> None:
-        super().__init__(standing, classes=f"badge tone-{standing}")
-        self._standing = standing
+    def __init__(self, state: str) -> None:
+        super().__init__(state, classes=f"badge tone-{state}")
+        self._shown_state = state
 
-    def show_state(self, standing: str) -> None:
-        if standing != self._standing:
-            self.classes(remove=f"tone-{self._standing}", add=f"tone-{standing}")
-            self.set_text(standing)
-            self._standing = standing
+    def show_state(self, state: str) -> None:
+        if state != self._shown_state:
+            self.classes(remove=f"tone-{self._shown_state}", add=f"tone-{state}")
+            self.set_text(state)
+            self._shown_state = state
 
 
 def add_box(classes: str = "", tag: str = "div") -> ui.element:
@@ -74,23 +74,23 @@ def add_link(text: str, href: str, classes: str = "") -> ui.link:
 
 
 class ActionButton(HtmlText):
-    """Calls `act` when it is clicked, unless a previous call is still running. `act` may be replaced."""
+    """Calls `action` when it is clicked, unless a previous call is still running. `action` may be replaced."""
 
-    def __init__(self, text: str, act: Act, classes: str = "") -> None:
+    def __init__(self, text: str, action: Action, classes: str = "") -> None:
         super().__init__(text, "button", f"button {classes}")
-        self.act = act
-        self._acting = False
+        self.action = action
+        self._busy = False
         self.props["type"] = "button"
         self.on("click", lambda _: self._handle_click())
 
     async def _handle_click(self) -> None:
-        if self._acting:
+        if self._busy:
             return
-        self._acting = True
+        self._busy = True
         try:
-            await self.act()
+            await self.action()
         finally:
-            self._acting = False
+            self._busy = False
 
 
 @contextmanager
@@ -107,20 +107,20 @@ def add_section(title: str, note: str = "") -> Iterator[ui.element]:
 class PageHeading:
     """The top of a page about one object: its kind, its name, its health and the reason, and its actions."""
 
-    def __init__(self, what: str, name: str) -> None:
+    def __init__(self, kind: str, name: str) -> None:
         with add_box("heading"):
-            HtmlText(what, classes="eyebrow")
+            HtmlText(kind, classes="eyebrow")
             with add_box("heading-line"):
                 HtmlText(name, "h1")
                 self._badge = StateBadge(HealthState.FRESH)
                 self.actions = add_box("actions")
-            self._why = HtmlText("", "p", "why")
+            self._reason = HtmlText("", "p", "why")
 
-    def show_health(self, judgement: HealthVerdict | None) -> None:
-        self._badge.set_visibility(judgement is not None)
-        if judgement is not None:
-            self._badge.show_state(judgement.standing)
-            self._why.set_text(judgement.why)
+    def show_health(self, verdict: HealthVerdict | None) -> None:
+        self._badge.set_visibility(verdict is not None)
+        if verdict is not None:
+            self._badge.show_state(verdict.state)
+            self._reason.set_text(verdict.reason)
 
 
 class FactList:
@@ -142,13 +142,13 @@ class FactList:
 class LogView:
     """A program's log, line by line."""
 
-    def __init__(self, nothing: str = "nothing was logged") -> None:
-        self._nothing = nothing
+    def __init__(self, empty_text: str = "nothing was logged") -> None:
+        self._empty_text = empty_text
         self._text = HtmlText("", "pre", "log")
         self._text.props["tabindex"] = "0"
 
     def show_text(self, text: str) -> None:
-        self._text.set_text(text.rstrip("\n") or self._nothing)
+        self._text.set_text(text.rstrip("\n") or self._empty_text)
 
 
 P = ParamSpec("P")

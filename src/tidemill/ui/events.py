@@ -13,11 +13,11 @@ from tidemill.ui.elements import HtmlText, add_section, run_off_loop
 from tidemill.ui.page_frame import open_frame
 from tidemill.ui.table import LiveTable
 
-SHOWN = 100
+MAX_EVENTS = 100
 
 
-async def show_events(desk: PageContext) -> None:
-    with open_frame(desk, "/events", "Events"):
+async def show_events(context: PageContext) -> None:
+    with open_frame(context, "/events", "Events"):
         HtmlText("Events", "h1")
         with add_section("Newest first", "one for every transition in the catalog"):
             filter_input = ui.input("Filter", placeholder="run.failed, a name, a run …").classes("filter")
@@ -25,20 +25,23 @@ async def show_events(desk: PageContext) -> None:
             table = LiveTable("Events", rows.EVENT, empty="no such event among the newest")
 
         async def refresh_table() -> None:
-            now = await run_off_loop(desk.mill.catalog.read_time)
+            now = await run_off_loop(context.mill.catalog.read_time)
             table.show_rows(
-                [rows.build_event_row(e, now) for e in find_matching_events(desk.feed.events, filter_input.value or "")]
+                [
+                    rows.build_event_row(e, now)
+                    for e in find_matching_events(context.feed.events, filter_input.value or "")
+                ]
             )
 
         filter_input.on_value_change(lambda _: refresh_table())
-        await desk.keep_refreshing(refresh_table)
+        await context.keep_refreshing(refresh_table)
 
 
-def find_matching_events(known: Iterable[Event], wanted: str) -> list[Event]:
+def find_matching_events(events: Iterable[Event], query: str) -> list[Event]:
     """The newest events that contain all words of the filter."""
-    words = wanted.lower().split()
-    matching = (e for e in reversed(list(known)) if all(w in _format_search_text(e) for w in words))
-    return [e for e, _ in zip(matching, range(SHOWN), strict=False)]
+    words = query.lower().split()
+    matching = (e for e in reversed(list(events)) if all(w in _format_search_text(e) for w in words))
+    return [e for e, _ in zip(matching, range(MAX_EVENTS), strict=False)]
 
 
 def _format_search_text(event: Event) -> str:

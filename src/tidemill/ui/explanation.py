@@ -13,33 +13,33 @@ from tidemill.ui.table import LiveTable
 class ExplanationView:
     """Rebuilt only when the explanation changes."""
 
-    def __init__(self, desk: PageContext, table: str) -> None:
-        self._desk = desk
+    def __init__(self, context: PageContext, table: str) -> None:
+        self._context = context
         self._table = table
-        self._shown: TableExplanation | str | None = None
+        self._explanation: TableExplanation | str | None = None
         with add_section("How it is refreshed") as self._section:
-            self._place = add_box("stack")
+            self._container = add_box("stack")
         self._section.set_visibility(False)
 
     async def show_explanation(self) -> None:
         explanation: TableExplanation | str
         try:
-            explanation = await run_off_loop(self._desk.mill.explain, self._table)
+            explanation = await run_off_loop(self._context.mill.explain, self._table)
         except TidemillError as error:
             explanation = str(error)
-        if explanation == self._shown:
+        if explanation == self._explanation:
             return
-        self._shown = explanation
+        self._explanation = explanation
         self._section.set_visibility(True)
-        self._place.clear()
-        with self._place:
+        self._container.clear()
+        with self._container:
             if isinstance(explanation, str):
                 HtmlText(explanation, "p", "muted")
             else:
                 if explanation.plan is not None:
                     _show_plan(explanation.plan)
                 for writer in explanation.writers:
-                    _show_writer(writer, self._desk.format_location(writer.location))
+                    _show_writer(writer, self._context.format_location(writer.location))
                 if explanation.compaction is not None:
                     HtmlText(f"Compaction is {explanation.compaction}.", "p", "muted")
                 if explanation.together is not None:

@@ -21,11 +21,11 @@ from tidemill.ui.snapshot import ProjectSnapshot, take_snapshot
 
 log = logging.getLogger("tidemill.ui")
 
-PERIOD = 1.0
-TAIL = 5000
+POLL_SECONDS = 1.0
+MAX_EVENTS = 5000
 """The number of newest events in memory."""
-PAGE = 1000
-KEPT = 5.0
+PAGE_SIZE = 1000
+MAX_SNAPSHOT_AGE = 5.0
 """Seconds after which a snapshot is read again although nothing happened."""
 
 
@@ -37,54 +37,58 @@ class CatalogFeed:
     def __init__(self, catalog: CatalogReader) -> None:
         self.catalog = catalog
         self.changed: Signal[[]] = Signal()
-        self.events: deque[Event] = deque(maxlen=TAIL)
-        self.trouble = ""  # why the catalog could not be read; empty: it can
+        self.events: deque[Event] = deque(maxlen=MAX_EVENTS)
+        self.problem = ""  # why the catalog could not be read; empty: it can
         self._last: int | None = None
         self._snapshot: ProjectSnapshot | None = None
-        self._taken = 0.0
-        self._news = self._reflects = 0  # counters of changes, and of those that the snapshot includes
-        self._taking = asyncio.Lock()
+        self._snapshot_time = 0.0
+        self._changes = self._snapshot_changes = 0  # counters of changes, and of those that the snapshot includes
+        self._lock = asyncio.Lock()
 
     def start(self) -> None:
         background_tasks.create(self._poll_forever(), name="tidemill feed")
 
     async def read_snapshot(self) -> ProjectSnapshot:
         """The project's status: the same snapshot for all callers until something new happens."""
-        async with self._taking:
-            if self._snapshot is None or self._reflects < self._news or time.monotonic() - self._taken > KEPT:
+        async with self._lock:
+            if (
+                self._snapshot is None
+                or self._snapshot_changes < self._changes
+                or time.monotonic() - self._snapshot_time > MAX_SNAPSHOT_AGE
+            ):
                 # It may miss events that happen meanwhile, so it counts as older than those.
-                self._reflects = self._news
+                self._snapshot_changes = self._changes
                 self._snapshot = await run_off_loop(take_snapshot, self.catalog)
-                self._taken = time.monotonic()
+                self._snapshot_time = time.monotonic()
             return self._snapshot
 
     async def _poll_forever(self) -> None:
         while True:
             await self._poll_events()
-            await asyncio.sleep(PERIOD)
+            await asyncio.sleep(POLL_SECONDS)
 
     async def _poll_events(self) -> None:
-        before = self.trouble
+        before = self.problem
         try:
             events = await run_off_loop(self._read_unseen)
-            self.trouble = ""
+            self.problem = ""
         except TidemillError as error:
-            events, self.trouble = [], str(error)
+            events, self.problem = [], str(error)
         except Exception as error:  # the feed must survive any error while there are viewers
             log.exception("the event feed failed")
-            events, self.trouble = [], f"{type(error).__name__}: {error}"
-        if events or self.trouble != before:
+            events, self.problem = [], f"{type(error).__name__}: {error}"
+        if events or self.problem != before:
             self.events.extend(events)
-            self._news += 1
+            self._changes += 1
             self.changed.emit()
 
     def _read_unseen(self) -> list[Event]:
         if self._last is None:
             self._last = max(
-                0, find_newest_event(lambda after: bool(self.catalog.list_events(after=after, limit=1))) - TAIL
+                0, find_newest_event(lambda after: bool(self.catalog.list_events(after=after, limit=1))) - MAX_EVENTS
             )
         events: list[Event] = []
-        while page := self.catalog.list_events(after=self._last, limit=PAGE):
+        while page := self.catalog.list_events(after=self._last, limit=PAGE_SIZE):
             self._last = page[-1].id
             events += page
         return events

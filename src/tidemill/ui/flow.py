@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidemill.errors import NotFound
-from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunKind
+from tidemill.model.run import ACTIVE_STATES, PENDING_STATES, Run, RunKind
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import TriggerFiring
 from tidemill.runtime.inspect.status import FlowStatus
@@ -37,16 +37,16 @@ def read_flow_history(catalog: CatalogReader, flow: str) -> FlowHistory:
     return FlowHistory(tuple(runs), log, tuple(catalog.list_firings(flow, FIRINGS)))
 
 
-async def show_flow(desk: PageContext, name: str) -> None:
-    with open_frame(desk, "", name):
-        snapshot = await desk.feed.read_snapshot()
-        if await desk.find_or_report(lambda: snapshot.find_flow(name), f"No flow {name!r} is registered."):
-            await desk.keep_refreshing(_FlowPage(desk, name).refresh_page)
+async def show_flow(context: PageContext, name: str) -> None:
+    with open_frame(context, "", name):
+        snapshot = await context.feed.read_snapshot()
+        if await context.find_or_report(lambda: snapshot.find_flow(name), f"No flow {name!r} is registered."):
+            await context.keep_refreshing(_FlowPage(context, name).refresh_page)
 
 
 class _FlowPage:
-    def __init__(self, desk: PageContext, name: str) -> None:
-        self._desk = desk
+    def __init__(self, context: PageContext, name: str) -> None:
+        self._context = context
         self._name = name
         self._workflow = ""
         self._running: Run | None = None
@@ -65,38 +65,38 @@ class _FlowPage:
             self._firings = LiveTable("Firings", rows.FIRING[1:])
 
     def _add_buttons(self) -> None:
-        actions = PageActions(self._desk)
+        actions = PageActions(self._context)
         self._run = ActionButton("Run", lambda: actions.run_flow(self._name), "primary")
         self._kill = ActionButton("Kill", self._kill_running, "danger")
         self._pause = ActionButton("Pause workflow", lambda: actions.pause_workflow(self._workflow))
         self._resume = ActionButton("Resume workflow", lambda: actions.resume_workflow(self._workflow))
-        self._acts = self._desk.get_viewer().acts
+        self._can_act = self._context.get_viewer().can_act_somewhere
 
     async def _kill_running(self) -> None:
         if self._running is not None:
-            await PageActions(self._desk).kill_run(self._running.id, self._name)
+            await PageActions(self._context).kill_run(self._running.id, self._name)
 
     async def refresh_page(self) -> None:
-        snapshot = await self._desk.feed.read_snapshot()
+        snapshot = await self._context.feed.read_snapshot()
         flow = snapshot.find_flow(self._name)
         if flow is None:
             raise NotFound(f"flow {self._name!r} is no longer registered")
-        history = await run_off_loop(read_flow_history, self._desk.mill.catalog, self._name)
-        now = await run_off_loop(self._desk.mill.catalog.read_time)
+        history = await run_off_loop(read_flow_history, self._context.mill.catalog, self._name)
+        now = await run_off_loop(self._context.mill.catalog.read_time)
         self._show_buttons(snapshot, flow, history)
         self._heading.show_health(judge_health(snapshot, now).flows[self._name])
-        self._tasks.show_rows([rows.build_task_row(t, self._desk.format_location(t.location)) for t in flow.tasks])
+        self._tasks.show_rows([rows.build_task_row(t, self._context.format_location(t.location)) for t in flow.tasks])
         self._triggers.show_rows([rows.build_trigger_row(t, now)[1:] for t in snapshot.list_triggers(self._name)])
         self._runs.show_rows([rows.build_run_row(r, now) for r in history.runs])
         self._log.show_text(history.log)
         self._firings.show_rows([rows.build_firing_row(f, now)[1:] for f in history.firings])
 
     def _show_buttons(self, snapshot: ProjectSnapshot, flow: FlowStatus, history: FlowHistory) -> None:
-        active = (r for r in history.runs if r.state in (*UNDER_WAY, *TO_COME))
+        active = (r for r in history.runs if r.state in (*ACTIVE_STATES, *PENDING_STATES))
         self._running = next(active, None)
         self._workflow = flow.workflow
         paused = flow.workflow in snapshot.paused_workflows
-        self._run.set_visibility(self._acts)
-        self._kill.set_visibility(self._acts and self._running is not None)
-        self._pause.set_visibility(self._acts and not paused)
-        self._resume.set_visibility(self._acts and paused)
+        self._run.set_visibility(self._can_act)
+        self._kill.set_visibility(self._can_act and self._running is not None)
+        self._pause.set_visibility(self._can_act and not paused)
+        self._resume.set_visibility(self._can_act and paused)

@@ -9,8 +9,8 @@ from typing import Any
 
 from tidemill.model.time import Version
 
-NONE = "–"
-LONGEST = 300
+MISSING = "–"
+MAX_CELL_CHARACTERS = 300
 """Characters of a cell that are shown."""
 
 _STEPS = ((60.0, 1.0, "s"), (3600.0, 60.0, "min"), (48 * 3600.0, 3600.0, "h"), (float("inf"), 86400.0, "days"))
@@ -34,17 +34,17 @@ def format_span(seconds: float) -> str:
     return f"{int(seconds / unit)} {name}"
 
 
-def format_age(then: float | None, now: float) -> str:
+def format_age(timestamp: float | None, now: float) -> str:
     """The time since a timestamp, or until it.
 
     >>> format_age(0, 3), format_age(0, 200), format_age(100, 40), format_age(None, 0)
     ('just now', '3 min ago', 'in 1 min', '–')
     """
-    if then is None:
-        return NONE
-    if abs(now - then) < 10:
-        return "just now" if then <= now else "now"
-    return f"{format_span(now - then)} ago" if then < now else f"in {format_span(then - now)}"
+    if timestamp is None:
+        return MISSING
+    if abs(now - timestamp) < 10:
+        return "just now" if timestamp <= now else "now"
+    return f"{format_span(now - timestamp)} ago" if timestamp < now else f"in {format_span(timestamp - now)}"
 
 
 def format_duration(started: float | None, finished: float | None, now: float) -> str:
@@ -54,7 +54,7 @@ def format_duration(started: float | None, finished: float | None, now: float) -
     ('2.3 s', '89 s …', '–')
     """
     if started is None:
-        return NONE
+        return MISSING
     return format_span(finished - started) if finished is not None else f"{_format_whole_seconds(now - started)} …"
 
 
@@ -62,13 +62,13 @@ def _format_whole_seconds(seconds: float) -> str:
     return f"{int(seconds)} s" if seconds < 120 else format_span(seconds)
 
 
-def format_utc(then: float | None) -> str:
+def format_utc(timestamp: float | None) -> str:
     """An exact timestamp in UTC.
 
     >>> format_utc(1.5)
     '1970-01-01 00:00:01Z'
     """
-    return NONE if then is None else f"{dt.datetime.fromtimestamp(then, dt.UTC):%Y-%m-%d %H:%M:%S}Z"
+    return MISSING if timestamp is None else f"{dt.datetime.fromtimestamp(timestamp, dt.UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
 def format_count(number: int | None) -> str:
@@ -76,7 +76,7 @@ def format_count(number: int | None) -> str:
     >>> format_count(1234567), format_count(None)
     ('1,234,567', '–')
     """
-    return NONE if number is None else f"{number:,}"
+    return MISSING if number is None else f"{number:,}"
 
 
 def format_plural(number: int, noun: str) -> str:
@@ -119,5 +119,5 @@ def format_cell(value: Any) -> str:
 
 
 def _shorten_text(text: str) -> str:
-    shortened = text if len(text) <= LONGEST else text[:LONGEST] + " …"
+    shortened = text if len(text) <= MAX_CELL_CHARACTERS else text[:MAX_CELL_CHARACTERS] + " …"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shortened)

@@ -17,12 +17,12 @@ from tidemill.runtime.freshness.staleness import (
 from tidemill.runtime.freshness.visibility import read_history
 from tidemill.ui.context import PageContext
 from tidemill.ui.elements import HtmlText, add_box, add_link, add_section, format_channel_url, run_off_loop
-from tidemill.ui.formatting import NONE, format_span
+from tidemill.ui.formatting import MISSING, format_span
 from tidemill.ui.page_frame import open_frame
 from tidemill.ui.run_lanes import choose_window
 from tidemill.ui.table import LiveTable, Row, TableCell
 
-MEANING = {
+DESCRIPTIONS = {
     StalenessMeasure.STALENESS: "the age of the oldest version that a table does not reflect yet; "
     "by event time, the age of its watermark",
     StalenessMeasure.AGE: "the age of the newest version that a table reflects; by event time, as for staleness",
@@ -32,27 +32,27 @@ GREY = "#7c8b93"
 UNITS = ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
 
 
-async def show_freshness(desk: PageContext, measure: StalenessMeasure) -> None:
-    with open_frame(desk, "/freshness", "Freshness"):
+async def show_freshness(context: PageContext, measure: StalenessMeasure) -> None:
+    with open_frame(context, "/freshness", "Freshness"):
         HtmlText("Freshness", "h1")
         _add_choices(measure)
-        with add_section("Recent", MEANING[measure]):
+        with add_section("Recent", DESCRIPTIONS[measure]):
             single = _add_chart("Each table")
             summed = _add_chart("All tables together, each by its priority")
         with add_section("Now"):
             table = LiveTable("Now", ("table", ">staleness", ">age"), empty="no table yet")
 
         async def refresh_charts() -> None:
-            snapshot = await desk.feed.read_snapshot()
-            history = await run_off_loop(read_history, desk.mill.catalog, snapshot.status, list(desk.feed.events))
-            now = await run_off_loop(desk.mill.catalog.read_time)
+            snapshot = await context.feed.read_snapshot()
+            history = await run_off_loop(read_history, context.mill.catalog, snapshot.status, list(context.feed.events))
+            now = await run_off_loop(context.mill.catalog.read_time)
             length = choose_window(history.find_start(), now)
             curves = compute_curves(history, measure, now - length, now)
             _update_chart(single, curves, now, length)
             _update_chart(summed, (sum_curves(curves, history.weights),), now, length)
-            table.show_rows([_build_row(history, name, now) for name in sorted(history.reaches)])
+            table.show_rows([_build_row(history, name, now) for name in sorted(history.provenance)])
 
-        await desk.keep_refreshing(refresh_charts)
+        await context.keep_refreshing(refresh_charts)
 
 
 def _add_choices(current: StalenessMeasure) -> None:
@@ -69,7 +69,7 @@ def _build_row(history: StalenessHistory, table: str, now: float) -> Row:
         measure_staleness(history, table, measure, now)
         for measure in (StalenessMeasure.STALENESS, StalenessMeasure.AGE)
     )
-    return (TableCell(table, format_channel_url(table)), *(NONE if v is None else format_span(v) for v in values))
+    return (TableCell(table, format_channel_url(table)), *(MISSING if v is None else format_span(v) for v in values))
 
 
 def _add_chart(label: str) -> ui.echart:
@@ -85,12 +85,12 @@ def _update_chart(chart: ui.echart, curves: tuple[StalenessCurve, ...], now: flo
     chart.update()
 
 
-def build_chart_options(drawn: tuple[StalenessCurve, ...], now: float, length: float) -> dict[str, Any]:
+def build_chart_options(curves: tuple[StalenessCurve, ...], now: float, length: float) -> dict[str, Any]:
     """A chart of curves, in minutes before now, so that it does not depend on a time zone.
 
     Its texts are drawn, not parsed: names of tables never become HTML.
     """
-    worst = max((value for curve in drawn for _, value in curve.points), default=0.0)
+    worst = max((value for curve in curves for _, value in curve.points), default=0.0)
     unit, name = next(((u, n) for u, n in UNITS if worst >= 2 * u), UNITS[-1])
     minutes = length / 60
     return {
@@ -123,7 +123,7 @@ def build_chart_options(drawn: tuple[StalenessCurve, ...], now: float, length: f
             "axisTick": {"show": False},
             "splitLine": {"lineStyle": {"color": GREY, "opacity": 0.25}},
         },
-        "series": [_build_series(curve, now, unit) for curve in drawn],
+        "series": [_build_series(curve, now, unit) for curve in curves],
     }
 
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tidemill.model.channel import ChannelRole
-from tidemill.model.run import UNDER_WAY, Run, RunKind, RunState
+from tidemill.model.run import ACTIVE_STATES, Run, RunKind, RunState
 from tidemill.ports.records import RegisteredTrigger
 from tidemill.runtime.inspect.status import ChannelStatus, FlowStatus
 from tidemill.ui.formatting import format_plural, format_span, take_first_line
 from tidemill.ui.snapshot import ProjectSnapshot
 
-GRACE = 30.0
+GRACE_SECONDS = 30.0
 """Seconds that a due trigger, or a run that waits for a track, may take before it counts as late."""
 
 
-SLACK = 5.0
+SLACK_SECONDS = 5.0
 """Seconds beyond a freshness target that are not reported, because starting a run takes time."""
 
 
@@ -41,8 +41,8 @@ _QUIET = (HealthState.FRESH, HealthState.EMPTY)
 class HealthVerdict:
     """A health state, and its reason."""
 
-    standing: HealthState
-    why: str
+    state: HealthState
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def judge_health(snapshot: ProjectSnapshot, now: float) -> ProjectHealth:
 
 
 def is_overdue(trigger: RegisteredTrigger, now: float) -> bool:
-    return not trigger.paused and trigger.due is not None and trigger.due + GRACE < now
+    return not trigger.paused and trigger.due is not None and trigger.due + GRACE_SECONDS < now
 
 
 def _list_flow_verdicts(snapshot: ProjectSnapshot, flow: FlowStatus, now: float) -> Iterator[HealthVerdict]:
@@ -89,16 +89,16 @@ def _list_flow_verdicts(snapshot: ProjectSnapshot, flow: FlowStatus, now: float)
 
 def _list_missed_targets(channel: ChannelStatus) -> Iterator[HealthVerdict]:
     """The missed freshness targets of a channel."""
-    if channel.kept is None:
+    if channel.target_status is None:
         return
-    for pathway, bound in channel.kept.bounds.items():
-        excess = channel.kept.stale.get(pathway, 0.0) - bound
-        if excess > SLACK:
+    for pathway, bound in channel.target_status.bounds.items():
+        excess = channel.target_status.staleness.get(pathway, 0.0) - bound
+        if excess > SLACK_SECONDS:
             yield HealthVerdict(
                 HealthState.LATE,
                 f"staler than its target by {format_span(excess)}, on the pathway {' > '.join(pathway)}",
             )
-    if channel.kept.is_inconsistent:
+    if channel.target_status.is_inconsistent:
         yield HealthVerdict(HealthState.LATE, "less consistent than its target")
 
 
@@ -115,10 +115,10 @@ def _list_active_runs(snapshot: ProjectSnapshot, flow: str) -> list[Run]:
 
 
 def _judge_run(run: Run, now: float) -> HealthVerdict:
-    if run.state in UNDER_WAY:
+    if run.state in ACTIVE_STATES:
         return HealthVerdict(HealthState.RUNNING, f"run {run.id}")
     since = max(run.created, run.not_before or 0.0)
-    is_late = since + GRACE < now
+    is_late = since + GRACE_SECONDS < now
     reason = f"run {run.id} will be retried" if run.attempt else f"run {run.id} waits for a track"
     return HealthVerdict(HealthState.LATE if is_late else HealthState.WAITING, reason)
 
@@ -129,10 +129,10 @@ def _judge_flow(
     """A flow without pending input is still not fresh if its sources are not. Earlier verdicts are in `known`."""
     if flow.name not in known:
         known[flow.name] = verdict = _choose_verdict(_list_flow_verdicts(snapshot, flow, now))
-        if verdict.standing in _QUIET:
+        if verdict.state in _QUIET:
             sources = {s: _judge_flow(snapshot, f, now, known) for s, f in _list_sources(snapshot, flow)}
             stale_sources = (
-                _build_waiting_verdict(source, j) for source, j in sources.items() if j.standing not in _QUIET
+                _build_waiting_verdict(source, j) for source, j in sources.items() if j.state not in _QUIET
             )
             known[flow.name] = _choose_verdict((verdict, *stale_sources))
     return known[flow.name]
@@ -145,7 +145,7 @@ def _list_sources(snapshot: ProjectSnapshot, flow: FlowStatus) -> Iterator[tuple
 
 
 def _build_waiting_verdict(source: str, verdict: HealthVerdict) -> HealthVerdict:
-    return HealthVerdict(HealthState.WAITING, f"{source} is {verdict.standing}")
+    return HealthVerdict(HealthState.WAITING, f"{source} is {verdict.state}")
 
 
 def _judge_channel(
@@ -173,4 +173,4 @@ def _list_content_verdicts(channel: ChannelStatus) -> Iterator[HealthVerdict]:
 
 
 def _choose_verdict(verdicts: Iterable[HealthVerdict]) -> HealthVerdict:
-    return min(verdicts, key=lambda j: _ORDER.index(j.standing))
+    return min(verdicts, key=lambda j: _ORDER.index(j.state))

@@ -53,24 +53,24 @@ class HistoryQuery:
         return ", ".join(f"{name} {value}" for name, value in filters if value is not None)
 
 
-async def show_history(desk: PageContext, asked: HistoryQuery) -> None:
-    with open_frame(desk, "/history", "History"):
+async def show_history(context: PageContext, query: HistoryQuery) -> None:
+    with open_frame(context, "/history", "History"):
         HtmlText("History", "h1")
-        _add_choices(asked)
-        with add_section("Recent", asked.filter_text or "everything"):
+        _add_choices(query)
+        with add_section("Recent", query.filter_text or "everything"):
             charts = _add_charts()
-        with add_section(f"By {asked.by}", "the newest first, in UTC"):
-            named = () if asked.per is None else (str(asked.per),)
+        with add_section(f"By {query.by}", "the newest first, in UTC"):
+            named = () if query.per is None else (str(query.per),)
             table = LiveTable("History", ("from", *named, *COUNTS), empty="nothing")
 
         async def refresh_charts() -> None:
-            figures, split_figures = await run_off_loop(_read_figures, desk.mill.workshop, asked)
-            periods = fill_gaps(figures, asked.by, PERIODS)
+            figures, split_figures = await run_off_loop(_read_figures, context.mill.oneshot_service, query)
+            periods = fill_gaps(figures, query.by, PERIODS)
             for chart in charts:
-                chart.show_figures(periods, asked.by)
+                chart.show_figures(periods, query.by)
             table.show_rows([_build_row(f) for f in reversed(split_figures)])
 
-        await desk.keep_refreshing(refresh_charts)
+        await context.keep_refreshing(refresh_charts)
 
 
 def _read_figures(service: OneShotService, query: HistoryQuery) -> tuple[list[UsageFigures], list[UsageFigures]]:
@@ -118,7 +118,7 @@ def _add_choice(name: str, choice: HistoryQuery, current: HistoryQuery) -> None:
 
 
 def _build_row(value: UsageFigures) -> Row:
-    named = () if value.of is None else (value.of,)
+    named = () if value.group is None else (value.group,)
     counts = (format_count(value.submissions), format_count(value.actions), format_count(value.computed))
     runs = (f"{value.hits} ({value.hit_rate:.0%})", format_count(value.refreshes), format_count(value.failed))
     return (

@@ -20,15 +20,15 @@ COLUMN, CARD = 100.0, 80.0
 CHANNEL_HEIGHT, TASK_HEIGHT = 118.0, 80.0
 
 
-async def show_home(desk: PageContext, *, states: bool) -> None:
-    with open_frame(desk, "/", "Graph"):
-        view = _HomePage(desk, states)
-        await desk.keep_refreshing(view.refresh_page)
+async def show_home(context: PageContext, *, states: bool) -> None:
+    with open_frame(context, "/", "Graph"):
+        view = _HomePage(context, states)
+        await context.keep_refreshing(view.refresh_page)
 
 
 class _HomePage:
-    def __init__(self, desk: PageContext, states: bool) -> None:
-        self._desk = desk
+    def __init__(self, context: PageContext, states: bool) -> None:
+        self._context = context
         self._states = states
         self._welcome = _add_welcome()
         with add_box("legend-line") as self._line:
@@ -39,15 +39,15 @@ class _HomePage:
         self._drawing = _GraphDrawing()
 
     async def refresh_page(self) -> None:
-        snapshot = await self._desk.feed.read_snapshot()
-        now = await run_off_loop(self._desk.mill.catalog.read_time)
+        snapshot = await self._context.feed.read_snapshot()
+        now = await run_off_loop(self._context.mill.catalog.read_time)
         self._welcome.set_visibility(snapshot.is_empty)
         self._line.set_visibility(not snapshot.is_empty)
         self._show_hint(snapshot)
         status = snapshot.select_status(states=self._states)
         health = judge_health(snapshot, now)
         graph = build_graph(status)
-        self._legend.show_counts(Counter(health.channels[c.registered.channel.name].standing for c in status.channels))
+        self._legend.show_counts(Counter(health.channels[c.registered.channel.name].state for c in status.channels))
         self._drawing.show_graph(
             graph, build_cards(snapshot, status, graph, health, now), find_waiting_edges(snapshot, graph)
         )
@@ -94,17 +94,17 @@ class _GraphDrawing:
 
     def __init__(self) -> None:
         self._pane = add_box("pane")
-        self._drawn: DiagramGraph | None = None
+        self._graph: DiagramGraph | None = None
         self._cards: dict[str, _CardView] = {}
         self._lines: dict[Edge, ui.element] = {}
 
-    def show_graph(self, drawn: DiagramGraph, said: dict[str, NodeCard], waiting: set[Edge]) -> None:
-        if drawn != self._drawn:
-            self._draw_graph(drawn, said)
-        for key, card in said.items():
+    def show_graph(self, graph: DiagramGraph, cards: dict[str, NodeCard], waiting_edges: set[Edge]) -> None:
+        if graph != self._graph:
+            self._draw_graph(graph, cards)
+        for key, card in cards.items():
             self._cards[key].show_card(card)
         for edge, line in self._lines.items():
-            line.classes(**{"add" if edge in waiting else "remove": "waits"})
+            line.classes(**{"add" if edge in waiting_edges else "remove": "waits"})
 
     def _draw_graph(self, graph: DiagramGraph, cards: dict[str, NodeCard]) -> None:
         heights = {n.key: CHANNEL_HEIGHT if n.channel is not None else TASK_HEIGHT for n in graph.nodes}
@@ -116,7 +116,7 @@ class _GraphDrawing:
             self._lines = _draw_lines(layout, width)
             order = sorted(graph.nodes, key=lambda n: (layout.places[n.key].column, layout.places[n.key].middle))
             self._cards = {n.key: _CardView(cards[n.key], layout.places[n.key], heights[n.key], width) for n in order}
-        self._drawn = graph
+        self._graph = graph
 
 
 def _draw_lines(layout: DiagramLayout, width: float) -> dict[Edge, ui.element]:
@@ -165,21 +165,21 @@ class _CardView:
                     add_link(card.eyebrow, card.eyebrow_href, "eyebrow over")
                 else:
                     HtmlText(card.eyebrow, classes="eyebrow")
-                self._badge = StateBadge(card.judgement.standing)
+                self._badge = StateBadge(card.verdict.state)
             add_link(card.name, card.href, "card-name")
             self._facts = [HtmlText(fact, "p", "card-fact") for fact in card.facts]
-            self._why = HtmlText("", "p", "card-fact card-why")
+            self._reason = HtmlText("", "p", "card-fact card-why")
             if card.sources:
                 HtmlText(f"from {card.sources}", "p", "card-fact card-from")
-        self._standing = ""
+        self._state = ""
 
     def show_card(self, card: NodeCard) -> None:
-        standing = card.judgement.standing
+        standing = card.verdict.state
         self._badge.show_state(standing)
-        self._box.classes(remove=f"tone-{self._standing}", add=f"tone-{standing}")
-        self._standing = standing
-        self._why.set_text(card.judgement.why)
-        self._why.props["title"] = card.judgement.why
+        self._box.classes(remove=f"tone-{self._state}", add=f"tone-{standing}")
+        self._state = standing
+        self._reason.set_text(card.verdict.reason)
+        self._reason.props["title"] = card.verdict.reason
         for text, fact in zip(self._facts, card.facts, strict=True):
             text.set_text(fact)
             text.props["title"] = fact

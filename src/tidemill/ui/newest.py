@@ -40,7 +40,7 @@ class NewestRowsView:
 
     def __init__(self) -> None:
         with add_section("Newest rows", "as they arrive, with the columns of a delta"):
-            self._place = add_box("sample")
+            self._container = add_box("sample")
         self._names: list[str] | None = None
         self._rebuild_table([])
 
@@ -51,7 +51,7 @@ class NewestRowsView:
         self._table.show_rows([[format_cell(row.get(name)) for name in names] for row in rows])
 
     def _rebuild_table(self, names: list[str]) -> None:
-        self._place.clear()
-        with self._place:
+        self._container.clear()
+        with self._container:
             self._table = LiveTable("Newest rows", names, empty="none yet")
         self._names = names

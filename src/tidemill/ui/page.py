@@ -25,25 +25,25 @@ from tidemill.ui.run import show_run
 from tidemill.ui.runs import show_runs
 from tidemill.ui.storage import show_storage
 from tidemill.ui.triggers import show_servers, show_triggers
-from tidemill.ui.viewer import Who, accept_anyone
+from tidemill.ui.viewer import ViewerIdentifier, accept_anyone
 
 FAVICON = (
     '<svg viewBox="0 0 32 32" xmlns="http://www.w3.org/2000/svg"><rect width="32" height="32" rx="7" fill="#0a6c86"/>'
     '<path d="M5 20q5.500-5 11 0t11 0M5 13q5.500-5 11 0t11 0" fill="none" stroke="#fff" stroke-width="2.500"/></svg>'
 )
 STYLE = Path(__file__).with_name("style.css")
-PATIENCE = 30.0
+RESPONSE_TIMEOUT_SECONDS = 30.0
 """Seconds within which a page must have been built."""
 
 
-def mount_pages(app: FastAPI, mill: Tidemill, who: Who = accept_anyone) -> None:
-    """Serve the web pages of an open project at `/`, to all viewers that `who` accepts.
+def mount_pages(app: FastAPI, mill: Tidemill, identify_viewer: ViewerIdentifier = accept_anyone) -> None:
+    """Serve the web pages of an open project at `/`, to all viewers that `identify_viewer` accepts.
 
     They take every path that no route of `app` has, so mount them last, and once per process, because NiceGUI is a
-    singleton. Pages have their own Content-Security-Policy; other protection (`who`, a login) must also cover the paths
-    below `/_nicegui_ws`, through which they are updated.
+    singleton. Pages have their own Content-Security-Policy; other protection (`identify_viewer`, a login) must also
+    cover the paths below `/_nicegui_ws`, through which they are updated.
     """
-    desk = PageContext(mill, CatalogFeed(mill.catalog), who)
+    desk = PageContext(mill, CatalogFeed(mill.catalog), identify_viewer)
     nicegui_app.on_startup(desk.feed.start)
     ui.add_css(STYLE, shared=True)
     _register_pages(desk)
@@ -60,32 +60,32 @@ def mount_pages(app: FastAPI, mill: Tidemill, who: Who = accept_anyone) -> None:
     )
 
 
-def _register_pages(desk: PageContext) -> None:
-    @ui.page("/", response_timeout=PATIENCE)
+def _register_pages(context: PageContext) -> None:
+    @ui.page("/", response_timeout=RESPONSE_TIMEOUT_SECONDS)
     async def _serve_home(states: bool = False) -> None:
-        await show_home(desk, states=states)
+        await show_home(context, states=states)
 
-    @ui.page("/channels/{name}", response_timeout=PATIENCE)
+    @ui.page("/channels/{name}", response_timeout=RESPONSE_TIMEOUT_SECONDS)
     async def _serve_channel(name: str) -> None:
-        await show_channel(desk, name)
+        await show_channel(context, name)
 
-    @ui.page("/flows/{name}", response_timeout=PATIENCE)
+    @ui.page("/flows/{name}", response_timeout=RESPONSE_TIMEOUT_SECONDS)
     async def _serve_flow(name: str) -> None:
-        await show_flow(desk, name)
+        await show_flow(context, name)
 
-    @ui.page("/runs", response_timeout=PATIENCE)
+    @ui.page("/runs", response_timeout=RESPONSE_TIMEOUT_SECONDS)
     async def _serve_runs(state: RunState | None = None) -> None:
-        await show_runs(desk, state)
+        await show_runs(context, state)
 
-    @ui.page("/runs/{number}", response_timeout=PATIENCE)
+    @ui.page("/runs/{number}", response_timeout=RESPONSE_TIMEOUT_SECONDS)
     async def _serve_run(number: int) -> None:
-        await show_run(desk, number)
+        await show_run(context, number)
 
-    @ui.page("/freshness", response_timeout=PATIENCE)
+    @ui.page("/freshness", response_timeout=RESPONSE_TIMEOUT_SECONDS)
     async def _serve_freshness(measure: StalenessMeasure = StalenessMeasure.STALENESS) -> None:
-        await show_freshness(desk, measure)
+        await show_freshness(context, measure)
 
-    @ui.page("/history", response_timeout=PATIENCE)
+    @ui.page("/history", response_timeout=RESPONSE_TIMEOUT_SECONDS)
     async def _serve_history(
         by: TimeResolution = TimeResolution.HOUR,
         per: UsageSplit | None = None,
@@ -93,20 +93,20 @@ def _register_pages(desk: PageContext) -> None:
         workflow: str | None = None,
         task: str | None = None,
     ) -> None:
-        await show_history(desk, HistoryQuery(by, per, user, workflow, task))
+        await show_history(context, HistoryQuery(by, per, user, workflow, task))
 
-    @ui.page("/storage", response_timeout=PATIENCE)
+    @ui.page("/storage", response_timeout=RESPONSE_TIMEOUT_SECONDS)
     async def _serve_storage() -> None:
-        await show_storage(desk)
+        await show_storage(context)
 
-    @ui.page("/triggers", response_timeout=PATIENCE)
+    @ui.page("/triggers", response_timeout=RESPONSE_TIMEOUT_SECONDS)
     async def _serve_triggers() -> None:
-        await show_triggers(desk)
+        await show_triggers(context)
 
-    @ui.page("/servers", response_timeout=PATIENCE)
+    @ui.page("/servers", response_timeout=RESPONSE_TIMEOUT_SECONDS)
     async def _serve_servers() -> None:
-        await show_servers(desk)
+        await show_servers(context)
 
-    @ui.page("/events", response_timeout=PATIENCE)
+    @ui.page("/events", response_timeout=RESPONSE_TIMEOUT_SECONDS)
     async def _serve_events() -> None:
-        await show_events(desk)
+        await show_events(context)

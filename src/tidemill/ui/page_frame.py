@@ -25,20 +25,20 @@ THEMES = {"auto": None, "light": False, "dark": True}
 
 
 @contextmanager
-def open_frame(desk: PageContext, here: str, title: str) -> Iterator[None]:
+def open_frame(context: PageContext, current_path: str, title: str) -> Iterator[None]:
     """The frame of a page; its content is created inside the context."""
     ui.page_title(f"{title} · Tidemill")
     with add_box("bar", "header"):
         add_link("Skip to content", "#content", "skip")
         add_link("Tidemill", "/", "brand")
-        _add_navigation(here)
+        _add_navigation(current_path)
         with add_box("bar-end"):
-            if name := desk.get_viewer().name:
+            if name := context.get_viewer().name:
                 HtmlText(name, classes="muted")
             _add_theme_button()
     with add_box("content") as content:
         content.props["id"] = "content"
-        _add_trouble_banner(desk)
+        _add_trouble_banner(context)
         yield
 
 
@@ -70,14 +70,14 @@ def _add_theme_button() -> None:
         button.set_text(f"Theme: {next_theme}")
 
 
-def _add_trouble_banner(desk: PageContext) -> None:
+def _add_trouble_banner(context: PageContext) -> None:
     """Warns when the catalog cannot be read, because the page is then out of date."""
     banner = HtmlText("", "p", "banner")
     banner.props["role"] = "alert"
 
     def refresh_banner() -> None:
-        banner.set_text(f"The catalog is unavailable; this page is out of date. {desk.feed.trouble}")
-        banner.set_visibility(bool(desk.feed.trouble))
+        banner.set_text(f"The catalog is unavailable; this page is out of date. {context.feed.problem}")
+        banner.set_visibility(bool(context.feed.problem))
 
     refresh_banner()
-    desk.feed.changed.subscribe(refresh_banner)
+    context.feed.changed.subscribe(refresh_banner)

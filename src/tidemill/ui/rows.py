@@ -12,7 +12,7 @@ from tidemill.ports.records import ChannelRead, Event, RegisteredTrigger, Server
 from tidemill.runtime.inspect.status import ChannelConsumer, ReflectedVersions, TaskStatus
 from tidemill.ui.elements import format_channel_url, format_flow_url, format_run_url, format_subject_url
 from tidemill.ui.formatting import (
-    NONE,
+    MISSING,
     format_age,
     format_cell,
     format_count,
@@ -26,12 +26,12 @@ from tidemill.ui.formatting import (
 from tidemill.ui.health import is_overdue
 from tidemill.ui.table import Row, TableCell
 
-SILENT = 30.0
+SILENT_SECONDS = 30.0
 """Seconds without a heartbeat after which a running server is shown as silent."""
 
 
 def build_run_cell(run: int | None) -> TableCell:
-    return TableCell(NONE) if run is None else TableCell(str(run), format_run_url(run))
+    return TableCell(MISSING) if run is None else TableCell(str(run), format_run_url(run))
 
 
 def build_run_row(value: Run, now: float) -> Row:
@@ -110,17 +110,17 @@ def build_consumer_row(value: ChannelConsumer) -> Row:
 CONSUMER = ("flow", "task", "reads", "lag")
 
 
-def build_task_row(value: TaskStatus, place: str) -> Row:
+def build_task_row(value: TaskStatus, location: str) -> Row:
     reads = ", ".join(f"{c} ({m})" for c, m in value.reads)
     writes = ", ".join(f"{c} ({k})" for c, k in value.writes)
-    return (value.name, value.code, reads, writes, place)
+    return (value.name, value.code, reads, writes, location)
 
 
 TASK = ("task", "code", "reads", "writes", "declared in")
 
 
 def build_trigger_row(value: RegisteredTrigger, now: float) -> Row:
-    pending = f"{format_count(value.rows)} rows, {format_size(value.bytes)}" if value.since is not None else NONE
+    pending = f"{format_count(value.rows)} rows, {format_size(value.bytes)}" if value.since is not None else MISSING
     return (
         TableCell(value.flow, format_flow_url(value.flow)),
         str(value.leaf),
@@ -152,7 +152,7 @@ FIRING = ("flow", "trigger", "when", ">missed", ">run")
 
 
 def build_server_row(value: Server, busy: int, now: float) -> Row:
-    silent = value.state != "stopped" and value.seen + SILENT < now
+    silent = value.state != "stopped" and value.last_heartbeat + SILENT_SECONDS < now
     state = TableCell("silent", tone="failed") if silent else TableCell(value.state, tone=value.state)
     leader = "leads" if value.leader else ""
     return (
@@ -162,7 +162,7 @@ def build_server_row(value: Server, busy: int, now: float) -> Row:
         leader,
         f"{busy} of {value.tracks}",
         format_age(value.started, now),
-        format_age(value.seen, now),
+        format_age(value.last_heartbeat, now),
     )
 
 
@@ -193,7 +193,7 @@ def build_reading_row(value: ChannelRead) -> Row:
     return (value.task, TableCell(value.channel, format_channel_url(value.channel)), since, str(value.upto))
 
 
-READING = ("task", "channel", "read", ">up to")
+READ = ("task", "channel", "read", ">up to")
 
 
 def build_stats_rows(stats: Mapping[str, Mapping[str, object]]) -> list[Row]:
@@ -207,8 +207,8 @@ STATS = ("task", ">seconds", ">rows read", ">rows written")
 
 def build_variant_row(value: VariantExplanation, writer: WriterExplanation) -> Row:
     reads = ", ".join(f"{channel} ({', '.join(modes)})" for channel, modes in value.reads)
-    seconds = NONE if value.seconds is None else f"{value.seconds:.1f}"
-    return (value.name, reads or NONE, format_count(value.rows), seconds, _build_verdict_cell(value, writer))
+    seconds = MISSING if value.seconds is None else f"{value.seconds:.1f}"
+    return (value.name, reads or MISSING, format_count(value.rows), seconds, _build_verdict_cell(value, writer))
 
 
 VARIANT = ("variant", "reads", ">rows", ">seconds", "now")

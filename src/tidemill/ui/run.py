@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidemill.model.block import Block
-from tidemill.model.run import TO_COME, UNDER_WAY, Run
+from tidemill.model.run import ACTIVE_STATES, PENDING_STATES, Run
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import ChannelRead
 from tidemill.ui import rows
@@ -23,7 +23,7 @@ from tidemill.ui.elements import (
     format_subject_url,
     run_off_loop,
 )
-from tidemill.ui.formatting import NONE, format_duration, format_utc
+from tidemill.ui.formatting import MISSING, format_duration, format_utc
 from tidemill.ui.page_frame import open_frame
 from tidemill.ui.table import LiveTable
 
@@ -34,7 +34,7 @@ class RunOverview:
 
     run: Run
     log: str
-    readings: tuple[ChannelRead, ...]
+    reads: tuple[ChannelRead, ...]
     written: tuple[Block, ...]
 
 
@@ -45,18 +45,18 @@ def read_run_overview(catalog: CatalogReader, number: int) -> RunOverview:
     )
 
 
-async def show_run(desk: PageContext, number: int) -> None:
-    with open_frame(desk, "", f"Run {number}"):
-        run = await desk.find_or_report(lambda: desk.mill.catalog.read_run(number), "")
+async def show_run(context: PageContext, number: int) -> None:
+    with open_frame(context, "", f"Run {number}"):
+        run = await context.find_or_report(lambda: context.mill.catalog.read_run(number), "")
         if run is not None:
-            await desk.keep_refreshing(_RunPage(desk, run).refresh_page)
+            await context.keep_refreshing(_RunPage(context, run).refresh_page)
 
 
 class _RunPage:
-    def __init__(self, desk: PageContext, run: Run) -> None:
-        self._desk = desk
+    def __init__(self, context: PageContext, run: Run) -> None:
+        self._context = context
         self._number = run.id
-        self._of = run.subject
+        self._subject = run.subject
         with add_box("heading"):
             add_link(run.subject, format_subject_url(run), "eyebrow")
             with add_box("heading-line"):
@@ -70,34 +70,34 @@ class _RunPage:
             self._tasks = LiveTable("Tasks", rows.STATS, empty="nothing was measured")
         with add_box("columns"):
             with add_section("Read"):
-                self._reads = LiveTable("Read", rows.READING, empty="nothing, or it did not finish")
+                self._reads = LiveTable("Read", rows.READ, empty="nothing, or it did not finish")
             with add_section("Blocks written"):
                 self._written = LiveTable("Blocks", rows.WRITTEN)
         with add_section("Log"):
             self._log = LogView()
 
     async def _kill_run(self) -> None:
-        await PageActions(self._desk).kill_run(self._number, self._of)
+        await PageActions(self._context).kill_run(self._number, self._subject)
 
     async def refresh_page(self) -> None:
-        overview = await run_off_loop(read_run_overview, self._desk.mill.catalog, self._number)
-        now, run = await run_off_loop(self._desk.mill.catalog.read_time), overview.run
+        overview = await run_off_loop(read_run_overview, self._context.mill.catalog, self._number)
+        now, run = await run_off_loop(self._context.mill.catalog.read_time), overview.run
         self._state.show_state(str(run.state))
-        is_active = run.state in (*UNDER_WAY, *TO_COME)
-        self._kill.set_visibility(is_active and self._desk.get_viewer().acts)
+        is_active = run.state in (*ACTIVE_STATES, *PENDING_STATES)
+        self._kill.set_visibility(is_active and self._context.get_viewer().can_act_somewhere)
         self._error.set_text(run.error or "")
         self._error.set_visibility(bool(run.error))
         self._facts.show_values(
             kind=run.kind,
             of=run.subject,
             attempt=run.attempt,
-            owner=run.owner or NONE,
+            owner=run.owner or MISSING,
             requested=format_utc(run.created),
             started=format_utc(run.started),
             finished=format_utc(run.finished),
             took=format_duration(run.started, run.finished, now),
         )
         self._tasks.show_rows(rows.build_stats_rows(run.stats.get("tasks", {})))
-        self._reads.show_rows([rows.build_reading_row(r) for r in overview.readings])
+        self._reads.show_rows([rows.build_reading_row(r) for r in overview.reads])
         self._written.show_rows([rows.build_written_row(b) for b in overview.written])
         self._log.show_text(overview.log)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from nicegui import ui
 
-from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunState
+from tidemill.model.run import ACTIVE_STATES, PENDING_STATES, Run, RunState
 from tidemill.ui import rows
 from tidemill.ui.actions import PageActions
 from tidemill.ui.context import PageContext
@@ -17,20 +17,20 @@ from tidemill.ui.run_lanes import WINDOWS, RunLane, RunLaneBar, build_lanes, cho
 from tidemill.ui.snapshot import RUNS
 from tidemill.ui.table import LiveTable, Row, TableCell
 
-SHOWN = 100
+MAX_RUNS = 100
 
 
-async def show_runs(desk: PageContext, state: RunState | None) -> None:
-    with open_frame(desk, "/runs", "Runs"):
-        view = _RunsPage(desk, state)
-        await desk.keep_refreshing(view.refresh_page)
+async def show_runs(context: PageContext, state: RunState | None) -> None:
+    with open_frame(context, "/runs", "Runs"):
+        view = _RunsPage(context, state)
+        await context.keep_refreshing(view.refresh_page)
 
 
 class _RunsPage:
-    def __init__(self, desk: PageContext, state: RunState | None) -> None:
-        self._desk = desk
+    def __init__(self, context: PageContext, state: RunState | None) -> None:
+        self._context = context
         self._state = state
-        self._acts = desk.get_viewer().acts
+        self._can_act = context.get_viewer().can_act_somewhere
         HtmlText("Runs", "h1")
         with add_section("Recent", "by owner and track"):
             self._strip = _RunStrip()
@@ -39,21 +39,23 @@ class _RunsPage:
             self._table = LiveTable("Runs", (*rows.RUN, ""), empty="no runs")
 
     async def refresh_page(self) -> None:
-        snapshot = await self._desk.feed.read_snapshot()
-        now = await run_off_loop(self._desk.mill.catalog.read_time)
+        snapshot = await self._context.feed.read_snapshot()
+        now = await run_off_loop(self._context.mill.catalog.read_time)
         self._strip.show_lanes(snapshot.runs, now)
         runs = list(snapshot.runs)
         if self._state is not None:
-            runs = await run_off_loop(self._desk.mill.catalog.list_runs, state=self._state, limit=RUNS)
-        self._table.show_rows([self._build_row(r, now) for r in runs[:SHOWN]])
+            runs = await run_off_loop(self._context.mill.catalog.list_runs, state=self._state, limit=RUNS)
+        self._table.show_rows([self._build_row(r, now) for r in runs[:MAX_RUNS]])
 
     def _build_row(self, run: Run, now: float) -> Row:
-        is_active = run.state in (*UNDER_WAY, *TO_COME)
-        action = TableCell("Kill", act=self._build_kill_action(run)) if is_active and self._acts else TableCell("")
+        is_active = run.state in (*ACTIVE_STATES, *PENDING_STATES)
+        action = (
+            TableCell("Kill", action=self._build_kill_action(run)) if is_active and self._can_act else TableCell("")
+        )
         return (*rows.build_run_row(run, now), action)
 
     def _build_kill_action(self, run: Run) -> Callable[[], Awaitable[None]]:
-        return lambda: PageActions(self._desk).kill_run(run.id, run.subject)
+        return lambda: PageActions(self._context).kill_run(run.id, run.subject)
 
 
 def _add_choices(current: RunState | None) -> None:
@@ -69,17 +71,17 @@ class _RunStrip:
     """Bars on lanes; each is a link to its run."""
 
     def __init__(self) -> None:
-        self._place = add_box("strip")
+        self._container = add_box("strip")
         with add_box("strip-scale"):
             self._marks = [HtmlText(text) for text in format_marks(WINDOWS[-1])]
 
-    def show_lanes(self, known: Sequence[Run], now: float) -> None:
-        length = choose_window(min((r.started for r in known if r.started is not None), default=None), now)
+    def show_lanes(self, runs: Sequence[Run], now: float) -> None:
+        length = choose_window(min((r.started for r in runs if r.started is not None), default=None), now)
         for text, mark in zip(self._marks, format_marks(length), strict=True):
             text.set_text(mark)
-        lanes = build_lanes(known, now - length, now)
-        self._place.clear()
-        with self._place:
+        lanes = build_lanes(runs, now - length, now)
+        self._container.clear()
+        with self._container:
             for lane in lanes:
                 _add_lane(lane, now)
             if not lanes:

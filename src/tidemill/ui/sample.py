@@ -13,7 +13,7 @@ from tidemill.ui.table import LiveTable
 ROWS = 20
 
 
-def add_sample(desk: PageContext, channel: str) -> None:
+def add_sample(context: PageContext, channel: str) -> None:
     """A button, and below it the rows after a click."""
     status = HtmlText("Reads through Spark; the first time takes some seconds.", "p", "muted")
     container = add_box("sample")
@@ -22,7 +22,7 @@ def add_sample(desk: PageContext, channel: str) -> None:
         status.set_text("Reading …")
         button.props["disabled"] = True
         try:
-            rows = await run_off_loop(desk.mill.rows, channel, None, ROWS)
+            rows = await run_off_loop(context.mill.rows, channel, None, ROWS)
             status.set_text(f"The first {len(rows)} rows, in no particular order." if rows else "It has no rows.")
             container.clear()
             with container:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nicegui import ui
 
-from tidemill.ui.elements import Act, ActionButton, HtmlText, add_box, add_link
+from tidemill.ui.elements import Action, ActionButton, HtmlText, add_box, add_link
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +16,13 @@ class TableCell:
 
     text: str
     href: str = ""
-    act: Act | None = None
+    action: Action | None = None
     tone: str = ""
 
     @property
     def cell_shape(self) -> tuple[bool, bool, str]:
         """Cells of the same shape differ only in their text, and can be updated in place."""
-        return bool(self.href), self.act is not None, self.tone
+        return bool(self.href), self.action is not None, self.tone
 
 
 Row = Sequence[TableCell | str | int]
@@ -80,16 +80,16 @@ class _TableRow:
             text.set_text(new.text)
             if new.href:
                 text.props["href"] = new.href
-            if isinstance(text, ActionButton) and new.act is not None:
-                text.act = new.act
+            if isinstance(text, ActionButton) and new.action is not None:
+                text.action = new.action
         return True
 
 
 def _add_cell(cell: TableCell, heading: str, number: bool) -> HtmlText | ui.link:
     with HtmlText("", "td", "number" if number else "") as element:
         element.props["data-label"] = heading
-        if cell.act is not None:
-            return ActionButton(cell.text, cell.act)
+        if cell.action is not None:
+            return ActionButton(cell.text, cell.action)
         if cell.href:
             return add_link(cell.text, cell.href)
         if cell.tone:

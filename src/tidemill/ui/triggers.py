@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from tidemill.model.run import UNDER_WAY
+from tidemill.model.run import ACTIVE_STATES
 from tidemill.ports.records import RegisteredWorkflow
 from tidemill.ui import rows
 from tidemill.ui.actions import PageActions
@@ -18,16 +18,16 @@ from tidemill.ui.table import LiveTable, Row, TableCell
 FIRINGS = 50
 
 
-async def show_triggers(desk: PageContext) -> None:
-    with open_frame(desk, "/triggers", "Triggers"):
-        view = _TriggersPage(desk)
-        await desk.keep_refreshing(view.refresh_page)
+async def show_triggers(context: PageContext) -> None:
+    with open_frame(context, "/triggers", "Triggers"):
+        view = _TriggersPage(context)
+        await context.keep_refreshing(view.refresh_page)
 
 
 class _TriggersPage:
-    def __init__(self, desk: PageContext) -> None:
-        self._desk = desk
-        self._acts = desk.get_viewer().acts
+    def __init__(self, context: PageContext) -> None:
+        self._context = context
+        self._can_act = context.get_viewer().can_act_somewhere
         HtmlText("Triggers", "h1")
         with add_section("Conditions"):
             self._conditions = LiveTable("Conditions", rows.TRIGGER, empty="no flow has a trigger")
@@ -37,9 +37,9 @@ class _TriggersPage:
             self._firings = LiveTable("Firings", rows.FIRING, empty="none yet")
 
     async def refresh_page(self) -> None:
-        snapshot = await self._desk.feed.read_snapshot()
-        firings = await run_off_loop(self._desk.mill.catalog.list_firings, None, FIRINGS)
-        now = await run_off_loop(self._desk.mill.catalog.read_time)
+        snapshot = await self._context.feed.read_snapshot()
+        firings = await run_off_loop(self._context.mill.catalog.list_firings, None, FIRINGS)
+        now = await run_off_loop(self._context.mill.catalog.read_time)
         self._conditions.show_rows([rows.build_trigger_row(t, now) for t in snapshot.triggers])
         self._workflows.show_rows([self._build_workflow_row(w, now) for w in snapshot.workflows])
         self._firings.show_rows([rows.build_firing_row(f, now) for f in firings])
@@ -47,11 +47,11 @@ class _TriggersPage:
     def _build_workflow_row(self, value: RegisteredWorkflow, now: float) -> Row:
         state = TableCell("paused", tone="paused") if value.paused else TableCell("active", tone="fresh")
         name = "Resume" if value.paused else "Pause"
-        action = TableCell(name, act=self._build_action(value)) if self._acts else TableCell("")
+        action = TableCell(name, action=self._build_action(value)) if self._can_act else TableCell("")
         return (value.name, state, str(value.priority), format_age(value.applied, now), action)
 
     def _build_action(self, value: RegisteredWorkflow) -> Callable[[], Awaitable[None]]:
-        actions = PageActions(self._desk)
+        actions = PageActions(self._context)
         return (
             (lambda: actions.resume_workflow(value.name))
             if value.paused
@@ -59,17 +59,17 @@ class _TriggersPage:
         )
 
 
-async def show_servers(desk: PageContext) -> None:
-    with open_frame(desk, "/servers", "Servers"):
+async def show_servers(context: PageContext) -> None:
+    with open_frame(context, "/servers", "Servers"):
         HtmlText("Servers", "h1")
         with add_section("On this catalog"):
             table = LiveTable("Servers", rows.SERVER, empty="no server yet; start one with: tidemill up")
 
         async def refresh_table() -> None:
-            snapshot = await desk.feed.read_snapshot()
-            servers = await run_off_loop(desk.mill.catalog.list_servers)
-            busy = Counter(r.owner for r in snapshot.status.active if r.state in UNDER_WAY and not r.backfill)
-            now = await run_off_loop(desk.mill.catalog.read_time)
+            snapshot = await context.feed.read_snapshot()
+            servers = await run_off_loop(context.mill.catalog.list_servers)
+            busy = Counter(r.owner for r in snapshot.status.active if r.state in ACTIVE_STATES and not r.backfill)
+            now = await run_off_loop(context.mill.catalog.read_time)
             table.show_rows([rows.build_server_row(s, busy[s.name], now) for s in servers])
 
-        await desk.keep_refreshing(refresh_table)
+        await context.keep_refreshing(refresh_table)

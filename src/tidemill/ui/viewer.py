@@ -27,20 +27,24 @@ class Viewer:
     """
 
     name: str = ""
-    acts: bool = True  # may run, kill, pause and resume, in at least some workflows
-    permit: Callable[[str | None], None] = _permit_everything  # raises if the viewer may not act in a workflow
-    recorded: Callable[[str], AbstractContextManager[None]] = _record_nothing  # records the action in the audit log
+    can_act_somewhere: bool = True  # may run, kill, pause and resume, in at least some workflows
+    check_permission: Callable[[str | None], None] = (
+        _permit_everything  # raises if the viewer may not act in a workflow
+    )
+    record_action: Callable[[str], AbstractContextManager[None]] = (
+        _record_nothing  # records the action in the audit log
+    )
 
     def can_act(self, workflow: str | None) -> bool:
         """Whether the viewer may act in a workflow; None: on objects that belong to none."""
         try:
-            self.permit(workflow)
+            self.check_permission(workflow)
         except Forbidden:
             return False
         return True
 
 
-Who = Callable[[Request], Viewer]
+ViewerIdentifier = Callable[[Request], Viewer]
 """Identifies the sender of a request. It is called again before every action, because permissions may have changed."""
 
 

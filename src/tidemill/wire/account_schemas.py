@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tidemill.model.access import UserRole
-from tidemill.wire.schemas import Moment, RequestDocument, ResponseDocument
+from tidemill.wire.schemas import RequestDocument, ResponseDocument, Timestamp
 
 _MAX_SECONDS = 10 * 365 * 86_400.0
 
@@ -23,7 +23,7 @@ class CallerDocument(ResponseDocument):
 class UserDocument(ResponseDocument):
     name: str
     role: UserRole
-    created: Moment
+    created: Timestamp
 
 
 class UserListDocument(ResponseDocument):
@@ -38,9 +38,9 @@ class TokenDocument(ResponseDocument):
     id: str
     user: str
     label: str
-    created: Moment
-    expires: Moment | None
-    revoked: Moment | None
+    created: Timestamp
+    expires: Timestamp | None
+    revoked: Timestamp | None
 
 
 class TokenListDocument(ResponseDocument):
@@ -65,7 +65,7 @@ class OwnerListDocument(RequestDocument):
 
 class AuditEntryDocument(ResponseDocument):
     id: int
-    at: Moment
+    at: Timestamp
     user: str
     token: str | None
     address: str

@@ -32,28 +32,28 @@ class ApiConnection:
     def close(self) -> None:
         self._http.close()
 
-    def get(self, shape: type[S], *where: str | int, **params: Any) -> S:
+    def get(self, document_type: type[S], *where: str | int, **params: Any) -> S:
         given_params = {name: value for name, value in params.items() if value is not None}
-        return _parse_response(shape, self._send_request("GET", where, params=given_params))
+        return _parse_response(document_type, self._send_request("GET", where, params=given_params))
 
-    def send_change(self, shape: type[S], method: str, *where: str | int, json: Any = None, **params: Any) -> S:
-        return _parse_response(shape, self._send_request(method, where, json=json, params=params))
+    def send_change(self, document_type: type[S], method: str, *where: str | int, json: Any = None, **params: Any) -> S:
+        return _parse_response(document_type, self._send_request(method, where, json=json, params=params))
 
     def delete(self, *where: str | int) -> None:
         self._send_request("DELETE", where)
 
     def send_upload(
-        self, shape: type[S], what: UploadBody, headers: dict[str, str], *where: str | int, **params: Any
+        self, document_type: type[S], body: UploadBody, headers: dict[str, str], *where: str | int, **params: Any
     ) -> S:
         """Send an upload; the response comes after the insert is committed, so there is no read timeout."""
         no_read_timeout = httpx.Timeout(self._timeout, read=None)
         request = {
-            "content": what.content,
-            "headers": what.headers | headers,
+            "content": body.content,
+            "headers": body.headers | headers,
             "params": params,
             "timeout": no_read_timeout,
         }
-        return _parse_response(shape, self._send_request("POST", where, **request))
+        return _parse_response(document_type, self._send_request("POST", where, **request))
 
     def stream_events(self, after: int | None, *where: str | int) -> Iterator[ServerSentEvent]:
         """The messages of a stream until it ends, or breaks with `httpx.TransportError`."""

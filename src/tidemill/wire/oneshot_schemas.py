@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from tidemill.wire.schemas import Moment, ResponseDocument, RunDocument
+from tidemill.wire.schemas import ResponseDocument, RunDocument, Timestamp
 
 
 class ActionDocument(ResponseDocument):
@@ -19,7 +19,7 @@ class ActionDocument(ResponseDocument):
     why: str
     saved: float
     path: str | None
-    placed: Moment | None
+    placed: Timestamp | None
     bytes: int
     run: RunDocument | None
 
@@ -28,7 +28,7 @@ class SubmissionDocument(ResponseDocument):
     id: int
     workflow: str
     user: str
-    at: Moment
+    at: Timestamp
     state: str
     actions: list[ActionDocument]
 
@@ -40,7 +40,7 @@ class SubmissionListDocument(ResponseDocument):
 class UsageFiguresDocument(ResponseDocument):
     """The usage within a period, `of` a user, workflow or task, or of all; `seconds` computed and `saved` by reuse."""
 
-    begin: Moment
+    begin: Timestamp
     of: str | None
     submissions: int
     actions: int
@@ -69,8 +69,8 @@ class DatasetDocument(ResponseDocument):
     pinned: bool
     bytes: int
     seconds: float
-    made: Moment | None
-    used: Moment | None
+    made: Timestamp | None
+    used: Timestamp | None
 
 
 class RetainedDatasetDocument(DatasetDocument):

@@ -12,19 +12,19 @@ from tidemill.wire.http_status import build_error, find_status
 from tidemill.wire.push_messages import PushReplyDocument, parse_reply, render_message
 from tidemill.wire.refusals import Unreachable
 
-WINDOW = 1000
+MAX_UNACKNOWLEDGED = 1000
 """The greatest number of unacknowledged messages."""
 _MAX_ATTEMPTS = 8  # consecutive failures before the client gives up
 _RETRYABLE_STATUS = 409  # this status, and those from 500 on, may be transient
 
-Open = Callable[[], AbstractContextManager[Socket]]
+SocketOpener = Callable[[], AbstractContextManager[Socket]]
 _Numbered = tuple[int, bytes]
 
 
 class PushClient:
     """Pushes one producer's messages, and reconnects as needed."""
 
-    def __init__(self, open: Open, sleep: Callable[[float], None]) -> None:
+    def __init__(self, open: SocketOpener, sleep: Callable[[float], None]) -> None:
         self._open = open
         self._sleep = sleep
         self._sent: deque[_Numbered] = deque()  # and not acknowledged
@@ -60,7 +60,7 @@ class PushClient:
         for number, lines in numbered:
             self._sent.append((number, lines))  # before sending: a break in between causes a resend
             socket.send(render_message(number, lines))
-            self._await_replies(socket, WINDOW)
+            self._await_replies(socket, MAX_UNACKNOWLEDGED)
         self._await_replies(socket, 1)
         return self.last or 0
 

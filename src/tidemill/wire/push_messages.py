@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from tidemill.errors import BadInput
 from tidemill.wire.schemas import ErrorDetailDocument, ResponseDocument
 
-COME_BACK, REFUSED, FAULT = 1001, 1008, 1011
+CLOSE_GOING_AWAY, CLOSE_POLICY_VIOLATION, CLOSE_INTERNAL_ERROR = 1001, 1008, 1011
 """Close codes of the server: the time limit is reached, a message is invalid, or a transient failure."""
 
 _MAX_DIGITS = 18

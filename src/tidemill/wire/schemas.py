@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 """ISO 8601 in UTC."""
 
 Provenance = dict[str, list[int]]
@@ -64,11 +64,11 @@ class BlockDocument(ResponseDocument):
     bytes: int
     files: list[FileDocument]
     version: int | None
-    visible: Moment | None
+    visible: Timestamp | None
     source: Provenance
     target: Provenance
     reached: Provenance
-    edge: Annotated[Moment | None, Field(description="Watermark: event time up to which the channel is complete.")]
+    edge: Annotated[Timestamp | None, Field(description="Watermark: event time up to which the channel is complete.")]
     identity: str
     updates: dict[str, Any]
     columns: Annotated[list[ColumnDocument] | None, Field(alias="schema")]
@@ -109,11 +109,11 @@ class RunDocument(ResponseDocument):
     state: str
     attempt: int
     owner: str | None
-    created: Moment
-    started: Moment | None
-    finished: Moment | None
-    not_before: Moment | None
-    lease_until: Moment | None
+    created: Timestamp
+    started: Timestamp | None
+    finished: Timestamp | None
+    not_before: Timestamp | None
+    lease_until: Timestamp | None
     seconds: float | None
     error: str | None
     stats: dict[str, Any]
@@ -146,7 +146,7 @@ class RunLogDocument(ResponseDocument):
 class ReflectedVersionsDocument(ResponseDocument):
     pathway: list[str]
     versions: list[int]
-    latest: Moment | None
+    latest: Timestamp | None
 
 
 class ConsumerDocument(ResponseDocument):
@@ -191,7 +191,7 @@ class ChannelDocument(ResponseDocument):
     provenance: Provenance
     reflects: list[ReflectedVersionsDocument]
     edge: Annotated[
-        Moment | None,
+        Timestamp | None,
         Field(description="Watermark: event time up to which the content is complete; null: none, or unknown."),
     ]
     promise: FreshnessTargetDocument | None
@@ -262,7 +262,7 @@ class StatusDocument(ResponseDocument):
 
 class EventDocument(ResponseDocument):
     id: int
-    at: Moment
+    at: Timestamp
     kind: str
     subject: str
     run: int | None
@@ -278,7 +278,7 @@ class HealthDocument(ResponseDocument):
 
 
 class StalenessPointDocument(ResponseDocument):
-    at: Moment
+    at: Timestamp
     seconds: float
 
 
@@ -293,7 +293,7 @@ class StalenessCurveDocument(ResponseDocument):
 
 class StalenessDocument(ResponseDocument):
     measure: str
-    since: Moment
-    now: Moment
+    since: Timestamp
+    now: Timestamp
     tables: list[StalenessCurveDocument]
     total: StalenessCurveDocument

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from tidemill.wire.schemas import Moment, RequestDocument, ResponseDocument
+from tidemill.wire.schemas import RequestDocument, ResponseDocument, Timestamp
 
 _MAX_PRIORITY = 2**31 - 1
 
@@ -71,7 +71,7 @@ class WorkflowDocument(ResponseDocument):
     name: str
     paused: bool
     priority: int
-    changed: Moment
+    changed: Timestamp
 
 
 class WorkflowListDocument(ResponseDocument):
@@ -89,12 +89,12 @@ class TriggerDocument(ResponseDocument):
     flow: str
     trigger: int
     condition: dict[str, Any]
-    due: Moment | None
-    waiting_since: Moment | None
+    due: Timestamp | None
+    waiting_since: Timestamp | None
     rows: int
     bytes: int
     missed: int
-    fired: Moment | None
+    fired: Timestamp | None
     paused: bool
 
 
@@ -104,7 +104,7 @@ class TriggerListDocument(ResponseDocument):
 
 class FiringDocument(ResponseDocument):
     id: int
-    at: Moment
+    at: Timestamp
     flow: str
     trigger: dict[str, Any]
     missed: int
@@ -121,8 +121,8 @@ class ServerDocument(ResponseDocument):
     leader: bool
     state: str
     tracks: int
-    started: Moment
-    seen: Moment
+    started: Timestamp
+    seen: Timestamp
 
 
 class ServerListDocument(ResponseDocument):

@@ -16,7 +16,7 @@ from tidemill.wire.schemas import ResponseDocument
 
 _MAX_ATTEMPTS = 8  # consecutive failures before the client gives up
 
-OpenAfter = Callable[[int | None], AbstractContextManager[Socket]]
+SocketOpenerAfter = Callable[[int | None], AbstractContextManager[Socket]]
 
 
 class BlockRowsDocument(ResponseDocument):
@@ -28,7 +28,9 @@ class BlockRowsDocument(ResponseDocument):
     rows: list[dict[str, Any]]
 
 
-def subscribe_blocks(open: OpenAfter, sleep: Callable[[float], None], after: int | None) -> Iterator[BlockRowsDocument]:
+def subscribe_blocks(
+    open: SocketOpenerAfter, sleep: Callable[[float], None], after: int | None
+) -> Iterator[BlockRowsDocument]:
     """Blocks after a position, or from now on; the iterator is endless."""
     offset, attempts = after, 0
     while True:

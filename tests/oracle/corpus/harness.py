@@ -87,7 +87,7 @@ def _keep_fresh(spark: SparkSession, queries: Mapping[str, str], scale: Scale) -
     with world.sized(scale), world.project(case) as mill, ThreadPoolExecutor(world.THREADS) as pool:
         for workflow in mill.project.workflows:
             for task in workflow.list_tasks():
-                outcomes[task.name].because = task.batch_because
+                outcomes[task.name].because = task.batch_reason
         for number, held in enumerate(contents(INPUTS, HISTORY)):
             for insert in HISTORY[number]:
                 world.arrive(mill, case.schemas[insert.channel], insert)

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from tidemill.model.change import Rows
 from tidemill.spark.query_sessions import remove_unused_ctes
-from tidemill.spark.session import CAREFUL, create_sibling_session
+from tidemill.spark.session import FALLBACK_SETTINGS, create_sibling_session
 
 TOGETHER = 6
 """Results that one job fetches: planning many together takes Spark longer than planning them apart."""
@@ -41,7 +41,7 @@ class Result:
 def judge(spark: SparkSession) -> SparkSession:
     """A session for tiny tables."""
     tiny = dict.fromkeys(("spark.sql.shuffle.partitions", "spark.sql.leafNodeDefaultParallelism"), "1")
-    return create_sibling_session(spark, {**CAREFUL, **tiny})
+    return create_sibling_session(spark, {**FALLBACK_SETTINGS, **tiny})
 
 
 def from_scratch(

@@ -160,7 +160,7 @@ def sized(scale: Scale) -> Iterator[None]:
         patch.object(view_reader.ViewReader.__init__, "__defaults__", limits),
         patch.object(looking, "SEARCHED", 0),  # Spark looks up
         patch.object(programs, "ANEW", -1),
-        patch.object(programs, "COLLECTED", -1 if scale is Scale.HUGE else programs.COLLECTED),
+        patch.object(programs, "COLLECTED", -1 if scale is Scale.HUGE else programs.MAX_COLLECTED_ROWS),
     ):
         yield
 

@@ -33,11 +33,11 @@ def algorithms() -> dict[str, EvictionAlgorithm]:
 @given(world=worlds(), percent=st.integers(0, 100))
 def test_enough_goes_and_nothing_that_may_not_or_nothing_at_all(name: str, world: World, percent: int) -> None:
     history, store = world
-    most = int(store.bytes[store.movable].sum())
+    most = int(store.bytes[store.evictable].sum())
     amount = most * percent // 100
     chosen = algorithms()[name].choose_datasets(history, store, amount)
     assert len(chosen) == len(set(chosen))
-    assert set(chosen) <= set(store.movable.tolist())
+    assert set(chosen) <= set(store.evictable.tolist())
     assert store.bytes[chosen].sum() >= amount
     assert bool(chosen) == (amount > 0)
     with pytest.raises(CannotFree, match="raise the budget"):
@@ -78,11 +78,11 @@ def test_frequency_cost_and_size_count_and_what_is_old_sinks() -> None:
     assert chosen("gdsf", _used(world(costly, bulky, stored="costly bulky")), 1) == ["bulky"]
     history, store = _used(world(costly, bulky, ProducedDataset("new", (), "k", 1.0, 1), stored="costly bulky new"))
     algorithm = ALGORITHMS["gdsf"]()
-    store = replace(store, movable=np.array([0]))
+    store = replace(store, evictable=np.array([0]))
     assert algorithm.choose_datasets(history, store, 1) == [0]  # the level is that of something costly now
     history.now += 1
     history.record_use(2)
-    assert algorithm.choose_datasets(history, replace(store, movable=np.array([1, 2])), 1) == [1]
+    assert algorithm.choose_datasets(history, replace(store, evictable=np.array([1, 2])), 1) == [1]
 
 
 def _used(found: World) -> World:
@@ -137,7 +137,7 @@ def reached(start: int, links: list[tuple[int, ...]] | list[list[int]], gone: se
 
 def plainly(history: SubmissionHistory, store: DatasetStore, rates: np.ndarray, amount: float) -> list[int]:
     """Every score anew before every choice; then, of a little more than is needed, the best is given back."""
-    left, gone = set(store.movable.tolist()), set(np.flatnonzero(~store.stored).tolist())
+    left, gone = set(store.evictable.tolist()), set(np.flatnonzero(~store.stored).tolist())
     picked: list[tuple[float, int]] = []
     while left and sum(store.bytes[n] for _, n in picked) < 1.15 * amount:
         score, number = min((worth(history, store, rates, n, gone), n) for n in left)
@@ -164,7 +164,7 @@ def worth(history: SubmissionHistory, store: DatasetStore, rates: np.ndarray, nu
 @given(found=worlds(), share=st.floats(0.01, 1))
 def test_computing_few_scores_anew_chooses_as_well_as_computing_all(found: World, share: float) -> None:
     history, store = found
-    amount = share * float(store.bytes[store.movable].sum())
+    amount = share * float(store.bytes[store.evictable].sum())
     rates = estimate_reuse_rates(history)
     by_chance = np.random.default_rng(1).random(len(rates))  # no two scores alike, so that the order is one
     rates = rates * (1 + 1e-3 * by_chance)

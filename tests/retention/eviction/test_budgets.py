@@ -30,7 +30,7 @@ class Case:
         return [SpaceRequest(amount, self.of[whose], whose) for whose, amount in self.amounts.items()]
 
     def movable(self, whose: str) -> float:
-        return float(self.store.bytes[self.store.movable[self.of[whose][self.store.movable]]].sum())
+        return float(self.store.bytes[self.store.evictable[self.of[whose][self.store.evictable]]].sum())
 
 
 @st.composite
@@ -47,10 +47,10 @@ def cases(draw: st.DrawFn) -> Case:
 @given(case=cases())
 def test_every_budget_is_kept_that_can_be_and_the_others_are_named(name: str, case: Case) -> None:
     made = choose_evictions(ALGORITHMS[name](), case.history, case.store, case.wants)
-    assert len(made.going) == len(set(made.going))
-    assert set(made.going) <= set(case.store.movable.tolist())
+    assert len(made.evicted) == len(set(made.evicted))
+    assert set(made.evicted) <= set(case.store.evictable.tolist())
     for whose, amount in case.amounts.items():
-        freed = sum(case.store.bytes[n] for n in made.going if case.of[whose][n])
+        freed = sum(case.store.bytes[n] for n in made.evicted if case.of[whose][n])
         possible = case.movable(whose) >= amount
         assert freed >= min(amount, case.movable(whose))
         assert possible != any(p.startswith(f"{whose}: ") and "evictable" in p for p in made.problems)
@@ -60,7 +60,7 @@ def test_every_budget_is_kept_that_can_be_and_the_others_are_named(name: str, ca
 def test_a_budget_that_cannot_be_kept_takes_all_that_may_go_and_says_what_is_missing(case: Case) -> None:
     hopeless = [SpaceRequest(case.movable("a") + 1, case.of["a"], "a")]
     made = choose_evictions(ALGORITHMS["lru"](), case.history, case.store, hopeless)
-    assert sum(case.store.bytes[n] for n in made.going) == case.movable("a")
+    assert sum(case.store.bytes[n] for n in made.evicted) == case.movable("a")
     assert len(made.problems) == 1
     assert "1 bytes are missing" in made.problems[0]
 
@@ -72,4 +72,4 @@ def test_what_goes_for_a_workflow_counts_for_the_store() -> None:
     there = np.ones(2, dtype=np.bool_)
     store = DatasetStore(there, np.array([0, 1]), to_figures(history.seconds), to_figures(history.bytes))
     wants = [SpaceRequest(10, np.array([False, True]), "a"), SpaceRequest(10, there, "all")]
-    assert choose_evictions(ALGORITHMS["lru"](), history, store, wants).going == [1]
+    assert choose_evictions(ALGORITHMS["lru"](), history, store, wants).evicted == [1]

@@ -35,13 +35,13 @@ def test_standings_are_those_of_the_latest_graphs_whatever_came_before(data: st.
             for parent in above:
                 children[parent].append(number)
             standings.add_dataset(number)
-            assert list(standings.of) == plainly(parents, list(latest.values()))
-        before = list(standings.of)
+            assert list(standings.classes) == plainly(parents, list(latest.values()))
+        before = list(standings.classes)
         series = data.draw(st.sampled_from("ab"))
         latest[series] = frozenset(n for n in range(len(parents)) if data.draw(st.booleans()))
         changed = standings.replace_graph(series, latest[series])
-        assert list(standings.of) == plainly(parents, list(latest.values()))
-        assert changed == {n: old for n, old in enumerate(before) if old != standings.of[n]}
+        assert list(standings.classes) == plainly(parents, list(latest.values()))
+        assert changed == {n: old for n, old in enumerate(before) if old != standings.classes[n]}
 
 
 def test_another_choice_is_beside_and_what_was_made_from_older_data_is_replaced() -> None:
@@ -57,7 +57,7 @@ def test_another_choice_is_beside_and_what_was_made_from_older_data_is_replaced(
     for number in range(5):
         standings.add_dataset(number)
     standings.replace_graph("s", frozenset({0, 1}))
-    assert list(standings.of) == [
+    assert list(standings.classes) == [
         RecencyClass.LATEST,
         RecencyClass.LATEST,
         RecencyClass.BESIDE,
@@ -65,4 +65,4 @@ def test_another_choice_is_beside_and_what_was_made_from_older_data_is_replaced(
         RecencyClass.REPLACED,
     ]
     standings.replace_graph("s", frozenset({4}))
-    assert list(standings.of) == [RecencyClass.REPLACED] * 4 + [RecencyClass.LATEST]
+    assert list(standings.classes) == [RecencyClass.REPLACED] * 4 + [RecencyClass.LATEST]

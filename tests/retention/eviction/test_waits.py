@@ -13,7 +13,7 @@ from tidemill.retention.eviction.recency import RecencyClass
 from tidemill.retention.eviction.waits import (
     EDGES,
     LENGTHS,
-    MOODS,
+    POPULARITY_CLASSES,
     WIDTHS,
     WaitStatistics,
     _compute_densities,
@@ -87,7 +87,7 @@ def test_a_kind_of_which_little_is_known_is_judged_by_the_others() -> None:
 
 def test_popularity_and_standing_make_moods_of_their_own() -> None:
     assert {find_popularity_class(n, s) for n in (0.0, 1.0, 2.0, 4.0, 8.0, 16.0) for s in RecencyClass} == {
-        *range(MOODS)
+        *range(POPULARITY_CLASSES)
     }
 
 

@@ -139,9 +139,9 @@ def test_exactly_as_many_periods_are_not_chopped() -> None:
             mill.now += PERIOD
             mill.insert("events", "1")
         flow = mill.binding("numbered_chopped")
-        assert compute_read_limit(mill.catalog, flow, CatchUpLimit(3.0, PERIOD)).left == 0
-        assert compute_read_limit(mill.catalog, flow, CatchUpLimit(2.5, PERIOD)).left == 1
-        assert compute_read_limit(mill.catalog, flow, None).left == 0
+        assert compute_read_limit(mill.catalog, flow, CatchUpLimit(3.0, PERIOD)).left_blocks == 0
+        assert compute_read_limit(mill.catalog, flow, CatchUpLimit(2.5, PERIOD)).left_blocks == 1
+        assert compute_read_limit(mill.catalog, flow, None).left_blocks == 0
 
 
 def test_what_is_read_whole_is_not_chopped() -> None:
@@ -150,7 +150,7 @@ def test_what_is_read_whole_is_not_chopped() -> None:
             mill.now += PERIOD
             mill.insert("events", "1")
         flow, _ = choose_variants(mill.catalog, mill.binding("joined_chopped"), {}, variant="batch")
-        assert compute_read_limit(mill.catalog, flow, CatchUpLimit(1.0, PERIOD)).left == 0
+        assert compute_read_limit(mill.catalog, flow, CatchUpLimit(1.0, PERIOD)).left_blocks == 0
 
 
 @pytest.mark.parametrize(

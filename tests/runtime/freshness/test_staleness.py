@@ -81,7 +81,7 @@ def test_a_table_that_reflects_nothing_has_no_curve() -> None:
 
 
 def test_the_sum_is_that_of_all_tables_at_every_moment() -> None:
-    two = StalenessHistory(ONE.arrivals, {"t": ONE.reaches["t"], "u": [reach(14, a=10)]})
+    two = StalenessHistory(ONE.arrivals, {"t": ONE.provenance["t"], "u": [reach(14, a=10)]})
     drawn = compute_curves(two, StalenessMeasure.STALENESS, since=15, now=50)
     summed = sum_curves(drawn)
     assert (30.0, 20.0) in summed.points
@@ -103,6 +103,6 @@ def test_what_tables_reached_is_read_from_events_and_blocks(driver: Driver) -> N
     driver.insert("a")
     found = read_history(driver.catalog, read_status(driver.catalog), driver.catalog.list_events(limit=1000))
     assert [len(found.arrivals[name]) for name in ("a", "b")] == [2, 0]
-    (only,) = found.reaches["d"]
+    (only,) = found.provenance["d"]
     assert only.visible // S == 1_005
     assert set(only.newest) == {A, B}

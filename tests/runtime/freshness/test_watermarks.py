@@ -38,7 +38,7 @@ HISTORY = StalenessHistory(
         "both": [VisibleProvenance(130 * S, {VIA: 100 * S, ("plain",): 50 * S})],
         "raw": [reach(105, SOURCE, 100)],
     },
-    edges=EDGES,
+    watermarks=EDGES,
 )
 
 
@@ -67,7 +67,9 @@ def test_age_is_by_event_time_too() -> None:
 
 def test_events_of_the_future_are_not_stale_until_then() -> None:
     ahead = StalenessHistory(
-        {"events": [10 * S]}, {"settled": [reach(10, SOURCE, 10)]}, edges=WatermarkHistory({"settled": [mark(10, 15)]})
+        {"events": [10 * S]},
+        {"settled": [reach(10, SOURCE, 10)]},
+        watermarks=WatermarkHistory({"settled": [mark(10, 15)]}),
     )
     (curve,) = compute_curves(ahead, StalenessMeasure.STALENESS, since=10, now=25)
     assert dict(curve.points) == {10.0: 0.0, 15.0: 0.0, 25.0: 10.0}

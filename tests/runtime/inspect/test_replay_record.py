@@ -16,7 +16,7 @@ from tidemill.model.run import ClaimRequest, RunKind, RunOutcome
 from tidemill.model.task import ReadMode
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.runtime.inspect.replay_record import build_replay_records
-from tidemill.sim.staleness.replay import WAYS, replay_policies
+from tidemill.sim.staleness.replay import CONFIGS, replay_policies
 
 DEAR = BoundFlow("dear", (task("dears", {"a": ReadMode.NEW}, {"e": BlockKind.DELTA}),), priority=10.0)
 LAST = BoundFlow("last", (task("lasts", {"e": ReadMode.NEW}, {"f": BlockKind.DELTA}),), priority=2.0)
@@ -47,6 +47,6 @@ def test_arrivals_and_run_times_of_a_catalog_are_replayed(tmp_path: Path) -> Non
     assert found["copy"].runs == [pytest.approx((15.5, 4.0))] * 2
     assert (found["dear"].priority, found["last"].parents, found["last"].batches) == (10.0, ("dear",), [])
     replays = {replay.name: replay.staleness for replay in replay_policies(found, tracks=1)}
-    assert replays.keys() == WAYS.keys()
+    assert replays.keys() == CONFIGS.keys()
     assert replays["max-benefit, single"] < replays["first-come, single"]
     driver.catalog.close()

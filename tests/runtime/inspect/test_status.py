@@ -80,10 +80,10 @@ def test_what_came_after_a_table_was_made_is_unread_since_then(mill: Mill) -> No
     mill.now += 100
     assert behind(mill)["scores", "clicks"] == 1
     assert staleness(mill, "ranked") == pytest.approx(100, abs=0.1)
-    kept = channel(mill, "ranked").kept
+    kept = channel(mill, "ranked").target_status
     assert kept is not None
     assert kept.is_late
-    assert kept.stale["clicks", "scores"] == pytest.approx(100, abs=0.1)
+    assert kept.staleness["clicks", "scores"] == pytest.approx(100, abs=0.1)
 
 
 def test_rows_are_those_of_the_content_and_not_of_all_blocks(mill: Mill) -> None:

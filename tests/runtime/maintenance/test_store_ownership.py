@@ -14,7 +14,7 @@ from tidemill.model.run import ClaimRequest, RunKind
 from tidemill.model.store import StoreMarker
 from tidemill.runtime.maintenance.store_ownership import adopt_store, advance_marker, check_store
 from tidemill.runtime.maintenance.vacuum import ScanResult, VacuumService
-from tidemill.storage.store import MARKER
+from tidemill.storage.store import MARKER_FILE
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_store_of_which_nothing_was_committed_is_recognised_by_its_attempts(tm
     with opened(url_of(tmp_path, "other"), root) as other:
         other.catalog.apply_workflow(WORKFLOW)
         other.catalog.request_run(RunKind.COMPACTION, "events")
-        (root / MARKER).unlink()
+        (root / MARKER_FILE).unlink()
         with pytest.raises(ForeignStore, match="nothing shows"):
             check_store(other.catalog, other.store)
 
@@ -178,7 +178,7 @@ def test_adopting_takes_a_store_and_deletes_nothing(filled: Path, root: Path) ->
 
 
 def test_a_store_with_a_damaged_marker_can_be_adopted(filled: Path, root: Path) -> None:
-    (root / MARKER).write_text("")
+    (root / MARKER_FILE).write_text("")
     with opened(url_of(filled), root) as mill:
         with pytest.raises(ForeignStore, match="does not name the catalog"):
             check_store(mill.catalog, mill.store)

@@ -56,7 +56,7 @@ def names(started: list[DispatchedRun]) -> list[str]:
 def test_facts_say_what_a_flow_counts_for_and_what_it_needs(catalog: SqlCatalog) -> None:
     known = catalog.read_flow_statistics()
     assert (known["last"].parents, known["last"].priority) == (("quick",), 100.0)
-    assert (known["slow"].parents, known["slow"].seconds, known["slow"].began) == ((), None, None)
+    assert (known["slow"].parents, known["slow"].seconds, known["slow"].last_start) == ((), None, None)
 
 
 def test_whoever_counts_most_gets_the_track(catalog: SqlCatalog) -> None:
@@ -110,7 +110,7 @@ def test_a_server_heeds_what_is_wished(catalog: SqlCatalog) -> None:
     )
     loop.tick()
     catalog.override_settings({"tracks": 4, "placement": "single"})
-    loop._attended = float("-inf")
+    loop._heartbeat_at = float("-inf")
     loop.tick()
     assert loop.server.tracks == 4
     asked(catalog, "slow", "dear", "quick")
@@ -124,7 +124,7 @@ def test_a_backfill_has_a_track_that_live_runs_never_wait_for(catalog: SqlCatalo
     started = dispatch.start_runs([*history, *live], time.time())
     assert {s.run.subject: s.track for s in started if s.run.backfill} == {"dear": -1}
     assert {s.track for s in started if not s.run.backfill} == {0, 1}
-    assert [s.portion is None for s in started] == [s.run.backfill for s in started]  # history is not chopped
+    assert [s.limit is None for s in started] == [s.run.backfill for s in started]  # history is not chopped
     dispatch.change_config(DispatchConfig(tracks=2, placement="single", backfill_tracks=2), time.time())
     assert [(s.run.subject, s.track) for s in dispatch.start_runs(history[1:], time.time())] == [("slow", -2)]
 
@@ -202,8 +202,8 @@ def test_event_time_is_what_jobs_are_fresh_up_to(tmp_path: Path) -> None:
         claim = made.claim_run(request_flow_run(made, "quick").id, ClaimRequest(), owner="me", lease=1000)
         clock.now += 100.0
         made.commit_run(claim, RunOutcome((), stats={"tasks": {"quick": {"edge": edge}}}))
-    assert made.read_flow_statistics()["quick"].pace == WatermarkProgress(began + 100.0, 150.0, 0.5)
-    dispatch = RunDispatcher(made, DispatchConfig(tracks=3, placement="single"), often=0.0)
+    assert made.read_flow_statistics()["quick"].watermark_progress == WatermarkProgress(began + 100.0, 150.0, 0.5)
+    dispatch = RunDispatcher(made, DispatchConfig(tracks=3, placement="single"), interval=0.0)
     started = {s.run.subject: s for s in dispatch.start_runs(asked(made, "quick", "last", "slow"), clock.now)}
     assert (started["quick"].job.fresh, started["quick"].upto) == (150.0, 200.0)
     assert started["last"].upto == 200.0  # it is made of `quick`
@@ -221,11 +221,11 @@ def test_flows_that_read_of_each_other_reflect_no_event_time_of_their_own() -> N
     one, other = (
         FlowStatistics(name, 1.0, 0, (parent,), None) for name, parent in (("one", "other"), ("other", "one"))
     )
-    timed = FlowStatistics("timed", 1.0, 0, (), None, pace=WatermarkProgress(0.0, 0.0, 1.0))
+    timed = FlowStatistics("timed", 1.0, 0, (), None, watermark_progress=WatermarkProgress(0.0, 0.0, 1.0))
     assert compute_paces({"one": one, "other": other, "timed": timed}) == {
         "one": (),
         "other": (),
-        "timed": (timed.pace,),
+        "timed": (timed.watermark_progress,),
     }
     assert compute_paces({"one": one, "other": other}) == {}
 
@@ -238,7 +238,7 @@ def test_what_is_learnt_bit_by_bit_is_what_a_new_dispatcher_would_know(tmp_path:
     clock = FakeClock()
     made = open_catalog(f"sqlite:///{tmp_path / 'bits.db'}", clock)
     made.apply_workflow(WorkflowSpec("w", CHANNELS, BINDINGS))
-    kept = RunDispatcher(made, DispatchConfig(placement="proportional"), often=0.0)
+    kept = RunDispatcher(made, DispatchConfig(placement="proportional"), interval=0.0)
     for flow_, took, backfill in (
         ("slow", 90.0, False),
         ("quick", 1.0, False),
@@ -256,8 +256,8 @@ def test_what_is_learnt_bit_by_bit_is_what_a_new_dispatcher_would_know(tmp_path:
     for dispatch in (kept, new):
         dispatch.start_runs([run], clock.now)
     assert learnt(kept) == learnt(new)
-    kept.change_config(replace(kept.way, inheritance="none"), clock.now)
-    new = RunDispatcher(made, kept.way)
+    kept.change_config(replace(kept.config, inheritance="none"), clock.now)
+    new = RunDispatcher(made, kept.config)
     for dispatch in (kept, new):
         dispatch.start_runs([run], clock.now)
     assert learnt(kept) == learnt(new)

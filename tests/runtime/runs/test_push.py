@@ -18,7 +18,7 @@ from tidemill.intake import insert_batch
 from tidemill.model.block import BlockKind
 from tidemill.model.run import ProducerAdvance
 from tidemill.runtime.runs.insert import Inserter, InsertResult
-from tidemill.runtime.runs.insert_batcher import Answer, InsertBatcher, SmallInsert
+from tidemill.runtime.runs.insert_batcher import InsertAnswer, InsertBatcher, SmallInsert
 from tidemill.runtime.runs.push import DuplicateMessage, OutOfOrder, PushMessage
 
 
@@ -34,7 +34,7 @@ def message(number: int, *words: str, producer: str = "p", channel: str = "event
     return PushMessage(channel, producer, number, b"\n".join(lines))
 
 
-def kinds(answers: list[Answer]) -> list[type]:
+def kinds(answers: list[InsertAnswer]) -> list[type]:
     return [type(answer) for answer in answers]
 
 
@@ -118,7 +118,7 @@ class Sender:
         first = max(1, self.acknowledged + 1 - back)
         return [message(n, producer=self.name) for n in range(first, min(first + count, self.total + 1))]
 
-    def hear(self, sent: list[PushMessage], answers: list[Answer]) -> None:
+    def hear(self, sent: list[PushMessage], answers: list[InsertAnswer]) -> None:
         for one, answer in zip(sent, answers, strict=True):
             if isinstance(answer, Exception):
                 return
@@ -133,11 +133,11 @@ class Failing:
 
     read_batch = staticmethod(insert_batch.read_batch)
 
-    def write_batches(self, parcels: object, directory: Path) -> None:
+    def write_batches(self, batches: object, directory: Path) -> None:
         what = self.plan.pop(0) if self.plan else "well"
         if what == "before":
             raise StorageError("the disk is full")
-        insert_batch.write_batches(parcels, directory)  # type: ignore[arg-type]
+        insert_batch.write_batches(batches, directory)  # type: ignore[arg-type]
         if what == "after":
             raise StorageError("the disk is gone")
 

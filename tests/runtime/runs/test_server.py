@@ -26,7 +26,7 @@ from tidemill.runtime.runs.server import Execute, ServerIntervals, ServerLoop
 from tidemill.storage import open_store
 
 FLOW = BoundFlow("copy", COPY.tasks, triggers=(DataTrigger("a"),))
-RHYTHM = ServerIntervals(tick=0.01, lead=5.0)
+RHYTHM = ServerIntervals(tick=0.01, leader_lease=5.0)
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ def test_a_server_without_an_engine_takes_nothing_and_says_so(
 def test_a_server_that_gives_up_its_engine_ends(driver: Driver, catalog: SqlCatalog, tmp_path: Path) -> None:
     loop, engine = loop_with(catalog, tmp_path, finishing(driver))
     driver.insert("a")
-    engine.found = EngineHealth("out of memory", gave_up=True)
+    engine.found = EngineHealth("out of memory", has_given_up=True)
     with pytest.raises(EngineLost, match="gave up: out of memory"):
         loop.run()
     assert (engine.starts, states(catalog)) == (0, [("stopped", False)])
@@ -258,5 +258,5 @@ def test_a_server_gives_back_what_an_outage_left_it_with(driver: Driver, catalog
         raise CatalogError("cut off")  # the answer is lost
 
     with pytest.raises(CatalogError):
-        executor.own.claim_run(cut_off)
+        executor.process_runs.claim_run(cut_off)
     served(loop, lambda: bool(catalog.list_runs(state=RunState.FINISHED, subject="copy")))

@@ -75,7 +75,7 @@ def test_chopping_loads_no_more_than_so_many_periods_at_once() -> None:
     slow = [JobProfile("a", 1.0, UpdateCost(0.5, 0.0)), JobProfile("b", 1.0, UpdateCost(50.0, 0.0), priority=1e6)]
     feeds = {"a": [(float(i), float(i)) for i in range(1, 31)], "b": [(0.5, 1.0)]}
     whole, _ = played(slow, feeds, SimulationConfig())
-    chopped, jobs = played(slow, feeds, SimulationConfig(chop=10.0))
+    chopped, jobs = played(slow, feeds, SimulationConfig(catch_up_periods=10.0))
     assert chopped.build_outcome(0, 1).runs["a"] == whole.build_outcome(0, 1).runs["a"] + 2
     assert jobs["a"].fresh == 30.0
 

@@ -37,9 +37,9 @@ def test_all_that_can_be_said() -> None:
         1.0,
     )
     assert tables["report"].period == 300.0
-    way = found.way
+    way = found.config
     assert (way.policy, way.placement, way.inheritance) == ("edf", "single", PriorityInheritance.SUM)
-    assert (way.chop, way.patience) == (3.0, 5.0)
+    assert (way.catch_up_periods, way.patience) == (3.0, 5.0)
 
 
 @pytest.mark.parametrize(
@@ -91,5 +91,5 @@ def test_the_guide_shows_a_workload_that_can_be_used() -> None:
     shown = re.search(r"```toml\n(# tables\.toml.*?)```", guide, re.DOTALL)
     assert shown is not None
     found = parse_workload(tomllib.loads(shown[1]))
-    assert found.way == SimulationConfig(placement="proportional", chop=3.0, patience=10.0)
+    assert found.config == SimulationConfig(placement="proportional", catch_up_periods=3.0, patience=10.0)
     assert [t.name for t in found.workload.tables] == ["orders", "catalogue", "report"]

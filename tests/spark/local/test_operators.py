@@ -55,7 +55,7 @@ from tidemill.algebra.program import Program
 from tidemill.model.change import Rows
 from tidemill.spark.local import operators as by_hands
 from tidemill.spark.local.batches import LocalBatch, build_arrow_schema
-from tidemill.spark.local.expressions import ForSpark, evaluate_expression
+from tidemill.spark.local.expressions import Unsupported, evaluate_expression
 from tidemill.spark.local.operators import LocalExecutor
 
 EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "40"))
@@ -89,7 +89,7 @@ class Checked(World):
         def leaf(op: Operator) -> LocalBatch | None:
             match op:
                 case Scan():
-                    return guessed(sources[op.channel, op.at], op.columns)
+                    return guessed(sources[op.channel, op.mode], op.columns)
                 case StepReference():
                     return guessed(steps[op.step], op.columns)
             return None
@@ -197,7 +197,7 @@ def test_terms_mean_what_they_mean_to_spark(spark: SparkSession) -> None:
     ],
 )
 def test_what_is_open_to_doubt_is_for_spark(text: str) -> None:
-    with pytest.raises(ForSpark):
+    with pytest.raises(Unsupported):
         evaluate_expression(to_expression(text), held(ROWS, **TYPES))
 
 
@@ -266,7 +266,7 @@ def test_floats_are_keys_as_they_are_to_spark(spark: SparkSession, kind: DataTyp
     assert shown(by_hand(group, t=rows)) == shown(grouped)
     other = LocalBatch(rows.table.rename_columns(["g"]), StructType([StructField("g", kind)]))
     for safe, sign in ((True, "<=>"), (False, "=")):
-        join = Join(ref("t", "f"), ref("u", "g"), JoinKind.INNER, (("f", "g"),), safe=safe)
+        join = Join(ref("t", "f"), ref("u", "g"), JoinKind.INNER, (("f", "g"),), null_safe=safe)
         pairs = spark.sql(f"SELECT a.f, b.f AS g FROM floats a JOIN floats b ON a.f {sign} b.f").toArrow().to_pylist()
         assert shown(by_hand(join, t=rows, u=other)) == shown(pairs)
 
@@ -359,7 +359,7 @@ def test_null_agrees_with_null_in_every_type_of_key(kind: DataType) -> None:
         BooleanType(): False,
     }
     left, right = (held([{n: None}, {n: values[kind]}], **{n: kind}) for n in "ab")
-    join = Join(ref("t", "a"), ref("u", "b"), JoinKind.INNER, (("a", "b"),), safe=True)
+    join = Join(ref("t", "a"), ref("u", "b"), JoinKind.INNER, (("a", "b"),), null_safe=True)
     made = by_hand(join, t=left, u=right)
     assert made is not None
     assert reference.is_same_bag(made, [{"a": None, "b": None}, {"a": values[kind], "b": values[kind]}])
@@ -417,7 +417,7 @@ def test_a_union_is_in_the_type_that_all_widen_to() -> None:
 
 def test_changes_of_growing_channels_are_counted_by_hand() -> None:
     """The check above is not empty: distinct rows of what only grows need no Spark."""
-    scan = Scan("appended", ("k", "v", "w"), append=True)
+    scan = Scan("appended", ("k", "v", "w"), append_only=True)
     world = Checked(Aggregation(scan, ("k",)))
     world.contents["appended"] = [{"k": 1, "v": 1, "w": 1}]
     world.run(world.query.build_batch(), world.contents, batch=True)
@@ -428,7 +428,9 @@ def test_changes_of_growing_channels_are_counted_by_hand() -> None:
     assert world.by_hand - before == sum(len(list(walk_operators(op))) for op in program.steps.values()) + sum(
         len(list(walk_operators(o.rows))) for o in program.outputs if o.rows
     )
-    assert ScanMode.CHANGE in {o.at for op in program.steps.values() for o in walk_operators(op) if isinstance(o, Scan)}
+    assert ScanMode.CHANGE in {
+        o.mode for op in program.steps.values() for o in walk_operators(op) if isinstance(o, Scan)
+    }
 
 
 DECIMALS = [(5, 2), (12, 2), (15, 0), (20, 10), (27, 4), (38, 0), (38, 6), (38, 18), (38, 38)]
@@ -448,7 +450,7 @@ def test_decimals_are_computed_digit_for_digit(spark: SparkSession, left: tuple[
         shown = spark.createDataFrame(rows.table, rows.struct).selectExpr(*(f"{t} AS `{n}`" for n, t in texts.items()))
         wanted = shown.toArrow()
         for text in texts:
-            with suppress(ForSpark, pa.ArrowInvalid):
+            with suppress(Unsupported, pa.ArrowInvalid):
                 made = evaluate_expression(to_expression(text), rows)
                 assert made.type == shown.schema[text].dataType, (text, types)
                 assert made.data.to_pylist() == wanted.column(text).to_pylist(), (text, types)

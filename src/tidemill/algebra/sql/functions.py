@@ -77,14 +77,14 @@ AGGREGATE = frozenset(
 )
 """Functions of the rows of a group."""
 
-RANKING = frozenset(
+WINDOW_ONLY = frozenset(
     """
     counter_diff cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number
     """.split()  # noqa: SIM905
 )
 """Functions that are defined in windows only."""
 
-VARYING = frozenset(
+NONDETERMINISTIC = frozenset(
     """
     curdate current_catalog current_database current_date current_path current_schema current_time
     current_timestamp current_timezone current_user input_file_block_length input_file_block_start
@@ -94,7 +94,7 @@ VARYING = frozenset(
 )
 """Functions whose value depends on more than their arguments."""
 
-NULL_OF_NOTHING = frozenset(
+NULL_IF_EMPTY = frozenset(
     """
     any any_value approx_percentile avg bit_and bit_or bit_xor bool_and bool_or corr covar_pop covar_samp every first
     first_value kurtosis last last_value listagg max max_by mean median min min_by mode percentile percentile_approx
@@ -104,8 +104,8 @@ NULL_OF_NOTHING = frozenset(
 )
 """Aggregates that are NULL for no rows."""
 
-ZERO_OF_NOTHING = frozenset({"approx_count_distinct", "count", "count_if", "regr_count"})
+ZERO_IF_EMPTY = frozenset({"approx_count_distinct", "count", "count_if", "regr_count"})
 """Aggregates that are 0 for no rows."""
 
-EMPTY_OF_NOTHING = frozenset({"array_agg", "collect_list", "collect_set"})
+ARRAY_IF_EMPTY = frozenset({"array_agg", "collect_list", "collect_set"})
 """Aggregates that are an empty array for no rows."""

@@ -25,7 +25,7 @@ from tidemill.algebra.operators import (
     select_columns,
     select_distinct,
 )
-from tidemill.algebra.sql.functions import EMPTY_OF_NOTHING, NULL_OF_NOTHING, ZERO_OF_NOTHING
+from tidemill.algebra.sql.functions import ARRAY_IF_EMPTY, NULL_IF_EMPTY, ZERO_IF_EMPTY
 from tidemill.algebra.sql.reading import NotIncremental, check_no_subqueries, is_aggregate, to_operator_expression
 from tidemill.algebra.sql.relation import NameGenerator, TypedRelation
 from tidemill.algebra.sql.understood import find_function_name
@@ -96,11 +96,11 @@ def _aggregate_all(
 def default_if_empty(call: exp.Expr, name: str) -> Expression:
     """The column that holds a call's value, with the value for empty input where a join found no group."""
     function = find_function_name(_split_filter(call)[0])
-    if function in ZERO_OF_NOTHING:
+    if function in ZERO_IF_EMPTY:
         return to_expression(f"COALESCE({quote_name(name)}, 0)")
-    if function in EMPTY_OF_NOTHING:
+    if function in ARRAY_IF_EMPTY:
         return to_expression(f"COALESCE({quote_name(name)}, ARRAY())")
-    if function not in NULL_OF_NOTHING:
+    if function not in NULL_IF_EMPTY:
         raise NotIncremental(
             f"{function}() where there may be no rows, as without GROUP BY, is only supported in batch"
         )
@@ -229,6 +229,6 @@ def _join_groups(
     """Two aggregates of the same groups, joined."""
     key_names = {k: names.generate_name("same") for k in keys}
     other = rename_columns(right.op, {c: key_names.get(c, c) for c in right.columns})
-    op = Join(left.op, other, JoinKind.INNER, tuple(key_names.items()), safe=True)
+    op = Join(left.op, other, JoinKind.INNER, tuple(key_names.items()), null_safe=True)
     values = tuple(c for c in right.columns if c not in keys)
     return TypedRelation(select_columns(op, (*left.columns, *values)), {**right.types, **left.types})

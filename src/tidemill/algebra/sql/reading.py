@@ -27,7 +27,7 @@ class SourceTable:
 
     columns: Mapping[str, str]  # name to type; "" if the type is not known
     keys: tuple[str, ...] = ()  # columns that are unique together
-    append: bool = False  # rows are only added, never removed
+    append_only: bool = False  # rows are only added, never removed
 
 
 def qualify_query(query: str, sources: Mapping[str, SourceTable]) -> exp.Query:

@@ -48,11 +48,11 @@ class NameGenerator:
     """Generates column names that no query can contain."""
 
     def __init__(self) -> None:
-        self._used = 0
+        self._count = 0
 
     def generate_name(self, stem: str) -> str:
-        self._used += 1
-        return f"_{stem}{self._used}"
+        self._count += 1
+        return f"_{stem}{self._count}"
 
 
 def list_columns(tree: exp.Expr) -> set[str]:

@@ -187,7 +187,7 @@ def _join_mark(
     members = add_columns(
         Aggregation(joined.op.right, joined.op.right_keys), NamedExpression(mark, to_expression("TRUE"))
     )
-    marked = Join(joined.op.left, members, JoinKind.LEFT, joined.op.keys, safe=joined.op.safe)
+    marked = Join(joined.op.left, members, JoinKind.LEFT, joined.op.keys, null_safe=joined.op.null_safe)
     op = select_columns(marked, (*rows.columns, mark))
     value = exp.Not(this=exp.Is(this=build_column_tree(mark), expression=exp.Null()))
     return TypedRelation(op, rows.types), value

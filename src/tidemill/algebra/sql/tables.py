@@ -24,7 +24,7 @@ class TableNames:
     """The distinct names of the tables that a query reads, ignoring case."""
 
     names: tuple[str, ...]
-    certain: bool  # False: the query could not be parsed here, so some of the names may not be tables
+    is_certain: bool  # False: the query could not be parsed here, so some of the names may not be tables
 
 
 def find_table_names(query: str) -> TableNames:
@@ -48,8 +48,8 @@ def find_table_names(query: str) -> TableNames:
     except (SqlglotError, RecursionError):
         tree = None
     if isinstance(tree, exp.Query):
-        return TableNames(_dedupe_names([*_find_free_tables(tree)]), certain=True)
-    return TableNames(_dedupe_names([*_guess_tables(tokens)]), certain=False)
+        return TableNames(_dedupe_names([*_find_free_tables(tree)]), is_certain=True)
+    return TableNames(_dedupe_names([*_guess_tables(tokens)]), is_certain=False)
 
 
 def _tokenize_query(query: str) -> list[Token]:

@@ -188,7 +188,7 @@ class QueryTranslator:
         source = self.sources.get(name.lower())
         if source is None:
             raise NotIncremental(f"the columns of {name} are not known before it is written; declare its schema")
-        scan = Scan(name, tuple(source.columns), keys=source.keys, append=source.append)
+        scan = Scan(name, tuple(source.columns), keys=source.keys, append_only=source.append_only)
         return TypedRelation(scan, source.columns)
 
     def _translate_lateral(self, rows: TypedRelation, lateral: exp.Lateral) -> TypedRelation:

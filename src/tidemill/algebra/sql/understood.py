@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from tidemill.algebra.dialect import MisparsedQuery, to_sql
-from tidemill.algebra.sql.functions import AGGREGATE, RANKING, SCALAR, VARYING
+from tidemill.algebra.sql.functions import AGGREGATE, NONDETERMINISTIC, SCALAR, WINDOW_ONLY
 
 _GENERATORS = frozenset({"explode", "explode_outer", "posexplode", "posexplode_outer"})
 
@@ -125,13 +125,13 @@ def describe_parse_error(query: str, error: SqlglotError) -> str:
 
 def _find_function_reasons(call: exp.Func) -> Iterator[str]:
     name = find_function_name(call)
-    if name in VARYING and not (name == "unix_timestamp" and call.expressions):
+    if name in NONDETERMINISTIC and not (name == "unix_timestamp" and call.expressions):
         yield f"{name}() gives another value each time"
     elif not isinstance(call, _SYNTAX) and not any(name in kind for kind in _KNOWN):
         yield f"{name}() is only supported in batch"
 
 
-_KNOWN = (SCALAR, AGGREGATE, RANKING, _GENERATORS)
+_KNOWN = (SCALAR, AGGREGATE, WINDOW_ONLY, _GENERATORS)
 
 
 def find_function_name(call: exp.Expr) -> str:

@@ -13,8 +13,8 @@ Schema = dict[str, Any]
 class FieldType:
     """The type of a value: in words, as a predicate, and as JSON Schema."""
 
-    words: str
-    fits: Callable[[Any], bool]
+    description: str
+    matches: Callable[[Any], bool]
     schema: Schema
 
 
@@ -47,7 +47,7 @@ SOME_TEXTS = FieldType(
     lambda v: _is_text_list(v) and v != [],
     {"type": "array", "items": {"type": "string"}, "minItems": 1},
 )
-TRUTH = FieldType("true or false", lambda v: isinstance(v, bool), {"type": "boolean"})
+BOOLEAN = FieldType("true or false", lambda v: isinstance(v, bool), {"type": "boolean"})
 OBJECT = FieldType("an object", lambda v: isinstance(v, dict), {"type": "object"})
 LIST = FieldType("a list", lambda v: isinstance(v, list), {"type": "array"})
 COUNT = FieldType("an integer of at least 1", _is_count, {"type": "integer", "minimum": 1})
@@ -62,7 +62,7 @@ ID = FieldType(
 class DocumentField:
     name: str
     shape: FieldType
-    about: str
+    description: str
     required: bool = False
 
 
@@ -81,14 +81,14 @@ ACTION = (
     DocumentField("name", TEXT, "For people; need not be unique.", True),
     DocumentField("type", TEXT, "The type of the action.", True),
     DocumentField("parentActions", LIST, "The actions whose outputs it reads, in the order in which it reads them."),
-    DocumentField("forceComputation", TRUTH, "Compute it and its descendants, even if the same was computed before."),
+    DocumentField("forceComputation", BOOLEAN, "Compute it and its descendants, even if the same was computed before."),
     DocumentField(
-        "isManaged", TRUTH, "Tidemill manages the location and the retention of the output; true by default."
+        "isManaged", BOOLEAN, "Tidemill manages the location and the retention of the output; true by default."
     ),
     DocumentField("path", TEXT, "Location of an output that is not managed."),
-    DocumentField("pinned", TRUTH, "Never evict the output: it stays until it is unpinned."),
+    DocumentField("pinned", BOOLEAN, "Never evict the output: it stays until it is unpinned."),
     DocumentField("version", TEXT, "Change it when a dependency changed that Tidemill cannot see."),
-    DocumentField("deterministic", TRUTH, "Whether the same inputs always give the same output."),
+    DocumentField("deterministic", BOOLEAN, "Whether the same inputs always give the same output."),
     DocumentField("parameters", OBJECT, "Passed to a function; for all types, part of the output's identity."),
     DocumentField("environment", TEXTS, "Names of environment variables that the output depends on."),
     DocumentField("attempts", COUNT, "Maximum number of attempts; 1 by default."),
@@ -132,7 +132,7 @@ def _build_action_schema(kind: str) -> Schema:
 def _build_object_schema(fields: tuple[DocumentField, ...]) -> Schema:
     return {
         "type": "object",
-        "properties": {f.name: {**f.shape.schema, "description": f.about} for f in fields},
+        "properties": {f.name: {**f.shape.schema, "description": f.description} for f in fields},
         "required": [f.name for f in fields if f.required],
         "additionalProperties": False,
     }

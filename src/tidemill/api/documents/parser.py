@@ -126,10 +126,10 @@ def _find_object_problems(value: Any, fields: Sequence[DocumentField], pointer: 
 def _find_field_problems(value: Mapping[str, Any], field: DocumentField, pointer: str) -> Iterator[DocumentProblem]:
     if field.name not in value:
         if field.required:
-            yield DocumentProblem(pointer, f"the field {field.name!r} is missing; expected {field.shape.words}")
-    elif not field.shape.fits(value[field.name]):
+            yield DocumentProblem(pointer, f"the field {field.name!r} is missing; expected {field.shape.description}")
+    elif not field.shape.matches(value[field.name]):
         found_text = _format_value(value[field.name])
-        yield DocumentProblem(f"{pointer}/{field.name}", f"expected {field.shape.words}, found {found_text}")
+        yield DocumentProblem(f"{pointer}/{field.name}", f"expected {field.shape.description}, found {found_text}")
 
 
 def _select_valid_parts(data: Any) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _select_valid_parts(data: Any) -> dict[str, Any]:
 
 def _select_valid_fields(value: Any, fields: Sequence[DocumentField]) -> dict[str, Any]:
     document = value if isinstance(value, dict) else {}
-    return {f.name: document[f.name] for f in fields if f.name in document and f.shape.fits(document[f.name])}
+    return {f.name: document[f.name] for f in fields if f.name in document and f.shape.matches(document[f.name])}
 
 
 def _format_suggestion(name: str, allowed: Sequence[str]) -> str:

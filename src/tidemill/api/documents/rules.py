@@ -12,7 +12,7 @@ from typing import Any
 
 from tidemill.model.channel import is_valid_name
 
-Found = Iterator[tuple[str, str]]
+RuleViolations = Iterator[tuple[str, str]]
 
 
 def to_id(value: str | float) -> str:
@@ -26,12 +26,12 @@ def choose_argument_name(parent: Mapping[str, Any], names: Mapping[str, str]) ->
     return declared or (parent_name if is_valid_name(parent_name) else f"action_{to_id(parent['id'])}")
 
 
-def find_missing_actions(data: Mapping[str, Any]) -> Found:
+def find_missing_actions(data: Mapping[str, Any]) -> RuleViolations:
     if data.get("actions") == []:
         yield "/actions", "a workflow needs at least one action; found none"
 
 
-def find_duplicate_ids(data: Mapping[str, Any]) -> Found:
+def find_duplicate_ids(data: Mapping[str, Any]) -> RuleViolations:
     first: dict[str, int] = {}
     for index, action in _list_actions(data):
         first_index = first.setdefault(to_id(action["id"]), index)
@@ -39,7 +39,7 @@ def find_duplicate_ids(data: Mapping[str, Any]) -> Found:
             yield f"/actions/{index}/id", f"the id {action['id']!r} is used by /actions/{first_index}; use another one"
 
 
-def find_unknown_references(data: Mapping[str, Any]) -> Found:
+def find_unknown_references(data: Mapping[str, Any]) -> RuleViolations:
     ids = {to_id(a["id"]) for _, a in _list_actions(data)}
     if len(list(_list_actions(data))) < len(data.get("actions", ())):
         return  # any reference may refer to an action whose id is malformed
@@ -48,7 +48,7 @@ def find_unknown_references(data: Mapping[str, Any]) -> Found:
             yield pointer, f"there is no action with id {reference!r}; the actions are {', '.join(sorted(ids))}"
 
 
-def find_cycle(data: Mapping[str, Any]) -> Found:
+def find_cycle(data: Mapping[str, Any]) -> RuleViolations:
     try:
         TopologicalSorter(_build_graph(data)).prepare()
     except CycleError as error:
@@ -60,7 +60,7 @@ def find_cycle(data: Mapping[str, Any]) -> Found:
         )
 
 
-def find_reversed_ends(data: Mapping[str, Any]) -> Found:
+def find_reversed_ends(data: Mapping[str, Any]) -> RuleViolations:
     if "startActionId" not in data or "endActionId" not in data:
         return
     graph, start, end = _build_graph(data), to_id(data["startActionId"]), to_id(data["endActionId"])
@@ -68,7 +68,7 @@ def find_reversed_ends(data: Mapping[str, Any]) -> Found:
         yield "/endActionId", f"the end, action {end}, leads to the start, action {start}; they may be swapped"
 
 
-def find_unreadable_parents(data: Mapping[str, Any]) -> Found:
+def find_unreadable_parents(data: Mapping[str, Any]) -> RuleViolations:
     """Beyond the five: each parent needs a valid, unique name."""
     names = {to_id(a["id"]): a.get("name", "") for _, a in _list_actions(data)}
     for index, action in enumerate(data.get("actions", ())):
@@ -95,7 +95,7 @@ RULES = (
 )
 
 
-def find_overlapping_paths(data: Mapping[str, Any], resolve: Callable[[str], str]) -> Found:
+def find_overlapping_paths(data: Mapping[str, Any], resolve: Callable[[str], str]) -> RuleViolations:
     """Beyond the five: no output is placed in or above the directory of another output of the workflow."""
     used: dict[PurePath, int] = {}
     for index, action in enumerate(data.get("actions", ())):

@@ -42,8 +42,8 @@ class SourceResolver:
     Both raise `WorkflowError` if the name does not exist. `resolve` returns the canonical name of a directory.
     """
 
-    read: Callable[[str], bytes]
-    find: Callable[[str], Callable[..., Any]]
+    read_file: Callable[[str], bytes]
+    find_function: Callable[[str], Callable[..., Any]]
     resolve: Callable[[str], str] = normpath
 
 
@@ -115,19 +115,19 @@ def format_channel_name(action: str) -> str:
 def _build_code(action: Action, sources: SourceResolver) -> Code:
     match action.work:
         case CommandLine(command, files):
-            return Command(command, made_of={"files": dict(_compute_digests(files, sources))})
+            return Command(command, fingerprint={"files": dict(_compute_digests(files, sources))})
         case Script(script, arguments):
-            return Command((SUBMIT, script, *arguments), made_of=_describe_script(script, sources))
+            return Command((SUBMIT, script, *arguments), fingerprint=_describe_script(script, sources))
         case Query(query):
             return Sql(query)
         case FunctionCall(function):
-            return Function(sources.find(function))
+            return Function(sources.find_function(function))
 
 
 def _compute_digests(files: tuple[str, ...], sources: SourceResolver) -> Iterator[tuple[str, str]]:
-    return ((file, hashlib.sha256(sources.read(file)).hexdigest()) for file in files)
+    return ((file, hashlib.sha256(sources.read_file(file)).hexdigest()) for file in files)
 
 
 def _describe_script(path: str, sources: SourceResolver) -> Mapping[str, Json | list[Any]]:
-    traced = trace_script(sources.read(path).decode(), path)
+    traced = trace_script(sources.read_file(path).decode(), path)
     return {"function": list(traced.pieces), "unseen": list(traced.unseen)}

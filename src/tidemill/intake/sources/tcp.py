@@ -23,33 +23,36 @@ _MAX_PAUSE = 30.0  # seconds between two attempts
 
 @dataclass(frozen=True, slots=True)
 class TcpSource:
-    """Inserts lines from a TCP address. `take` inserts lines, all or none, after `seconds` or at `size` bytes."""
+    """Inserts lines from a TCP address.
+
+    `insert_lines` inserts lines, all or none, after `seconds` or at `size` bytes.
+    """
 
     name: str
     host: str
     port: int
-    take: Callable[[bytes], None]
+    insert_lines: Callable[[bytes], None]
     pause: Callable[[float], None]  # ends early when the server stops
     seconds: float = 0.5
     size: int = 8 * 1024**2
 
-    def run(self, still: Callable[[], bool]) -> None:
-        """Connect and read while `still` returns True."""
+    def run(self, is_active: Callable[[], bool]) -> None:
+        """Connect and read while `is_active` returns True."""
         failures = 0
-        while still():
+        while is_active():
             try:
                 with socket.create_connection((self.host, self.port), timeout=_POLL_SECONDS * 10) as connection:
                     connection.settimeout(min(_POLL_SECONDS, self.seconds) or _POLL_SECONDS)
                     log.info("source %s: connected to %s:%d", self.name, self.host, self.port)
                     failures = 0
-                    self._read_connection(connection, still)
+                    self._read_connection(connection, is_active)
             except OSError as error:
                 log.warning("source %s: %s:%d: %s; retrying", self.name, self.host, self.port, error)
             failures += 1
             self.pause(min(2.0**failures / 4, _MAX_PAUSE))
 
     def _read_connection(self, connection: socket.socket, is_active: Callable[[], bool]) -> None:
-        """Insert all complete lines that were read, also if `still` becomes False meanwhile."""
+        """Insert all complete lines that were read, also if `is_active` becomes False meanwhile."""
         buffer, last_insert, has_ended = bytearray(), time.monotonic(), False
         while not has_ended:
             chunk = _receive_bytes(connection) if is_active() else b""
@@ -68,7 +71,7 @@ class TcpSource:
         failures = 0
         while lines.strip():
             try:
-                self.take(lines)
+                self.insert_lines(lines)
                 return
             except BadInput as error:
                 self._insert_halves(lines.splitlines(), error, is_active)

@@ -19,7 +19,7 @@ from tidemill.errors import BadInput
 
 log = logging.getLogger("tidemill.sources")
 
-PREFIX = "/websub/"
+CALLBACK_PREFIX = "/websub/"
 _METHODS = {"sha256", "sha384", "sha512"}  # SHA-1, which WebSub also allows, is not secure
 _TIMEOUT = 10.0
 _RENEWAL_SHARE = 0.2  # remaining share of the lease at which it is renewed
@@ -43,13 +43,18 @@ class WebSubSource:
     def callback_path(self) -> str:
         """The callback path, which cannot be guessed without the secret."""
         code = hmac.new(self.secret.encode(), f"callback of {self.name}".encode(), hashlib.sha256).hexdigest()
-        return f"{PREFIX}{self.name}/{code}"
+        return f"{CALLBACK_PREFIX}{self.name}/{code}"
 
-    def run(self, still: Callable[[], bool], left: Callable[[], float], pause: Callable[[float], None]) -> None:
-        """Subscribe and renew while `still` returns True. `left`: seconds until renewal (see `compute_renewal`)."""
+    def run(
+        self, is_active: Callable[[], bool], seconds_left: Callable[[], float], pause: Callable[[float], None]
+    ) -> None:
+        """Subscribe and renew while `is_active` returns True.
+
+        `seconds_left`: seconds until renewal (see `compute_renewal`).
+        """
         failures = 0
-        while still():
-            if left() > 0:
+        while is_active():
+            if seconds_left() > 0:
                 failures = 0
                 pause(_POLL_SECONDS)
                 continue

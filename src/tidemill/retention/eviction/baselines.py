@@ -16,14 +16,14 @@ class RandomEviction:
         self._random = np.random.default_rng(1)
 
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
-        return take_lowest(self._random.random(len(store.movable)), store, amount)
+        return take_lowest(self._random.random(len(store.evictable)), store, amount)
 
 
 class LeastRecentlyUsed:
     """Evicts the dataset that was written or read the longest time ago."""
 
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
-        return take_lowest(to_figures(history.used_at)[store.movable], store, amount)
+        return take_lowest(to_figures(history.used_at)[store.evictable], store, amount)
 
 
 class LeastFrequentlyUsed:
@@ -31,7 +31,7 @@ class LeastFrequentlyUsed:
 
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
         recent = to_figures(history.used_at) / (history.now + 1)  # below one, so that it only breaks ties
-        return take_lowest((to_figures(history.uses) + recent)[store.movable], store, amount)
+        return take_lowest((to_figures(history.uses) + recent)[store.evictable], store, amount)
 
 
 class GreedyDual:
@@ -41,20 +41,20 @@ class GreedyDual:
     """
 
     def __init__(self) -> None:
-        self._moments = [-1.0]  # of decisions, in submissions
+        self._decided_at = [-1.0]  # of decisions, in submissions
         self._levels = [0.0]  # from each of them on
 
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
         scores = self._compute_scores(history, store)
-        chosen = take_lowest(scores[store.movable], store, amount)
+        chosen = take_lowest(scores[store.evictable], store, amount)
         if chosen:
-            self._moments.append(history.now)
+            self._decided_at.append(history.now)
             self._levels.append(max(self._levels[-1], float(scores[chosen].max())))
         return chosen
 
     def _compute_scores(self, history: SubmissionHistory, store: DatasetStore) -> Figures:
         """Compute scores with the level at the last use, before the decisions of the same submission."""
-        positions = np.searchsorted(self._moments, to_figures(history.used_at)) - 1
+        positions = np.searchsorted(self._decided_at, to_figures(history.used_at)) - 1
         levels: Figures = to_figures(self._levels)[positions]
         return levels + to_figures(history.uses) * store.seconds / store.bytes
 
@@ -71,5 +71,5 @@ class Rematerialisation:
             around = sum(greedy.sum_missing(number, links, seconds) for links in (history.parents, history.children))
             return float((seconds[number] + around) / weight[number])
 
-        lower_bounds = (store.seconds / (store.bytes * age))[store.movable]
+        lower_bounds = (store.seconds / (store.bytes * age))[store.evictable]
         return greedy.choose_lowest(lower_bounds, score_dataset, amount)

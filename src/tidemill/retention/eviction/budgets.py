@@ -17,35 +17,35 @@ from tidemill.retention.eviction.store import DatasetStore, EvictionAlgorithm, F
 
 @dataclass(frozen=True, slots=True)
 class SpaceRequest:
-    """A request to free bytes among these datasets; `whose` names the budget."""
+    """A request to free bytes among these datasets; `owner` names the budget."""
 
     amount: float
-    among: Flags
-    whose: str
+    is_candidate: Flags
+    owner: str
 
 
 @dataclass(slots=True)
 class EvictionChoice:
     """The datasets to evict, in order, and the requests that cannot be met."""
 
-    going: list[int] = field(default_factory=list)
+    evicted: list[int] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
 def choose_evictions(
-    algorithm: EvictionAlgorithm, history: SubmissionHistory, store: DatasetStore, wants: Iterable[SpaceRequest]
+    algorithm: EvictionAlgorithm, history: SubmissionHistory, store: DatasetStore, requests: Iterable[SpaceRequest]
 ) -> EvictionChoice:
     """Choose datasets so that every request is met as far as possible, each in addition to those before it."""
     choice = EvictionChoice()
-    for request in wants:
-        remaining = request.amount - sum(float(store.bytes[n]) for n in choice.going if request.among[n])
+    for request in requests:
+        remaining = request.amount - sum(float(store.bytes[n]) for n in choice.evicted if request.is_candidate[n])
         if remaining <= 0:
             continue
-        candidates = _select_candidates(store, request, choice.going)
-        choice.going += algorithm.choose_datasets(history, candidates, min(remaining, candidates.movable_bytes))
+        candidates = _select_candidates(store, request, choice.evicted)
+        choice.evicted += algorithm.choose_datasets(history, candidates, min(remaining, candidates.evictable_bytes))
         shortage = candidates.describe_shortage(remaining)
         if shortage is not None:
-            choice.problems.append(f"{request.whose}: {shortage}")
+            choice.problems.append(f"{request.owner}: {shortage}")
     return choice
 
 
@@ -53,5 +53,5 @@ def _select_candidates(store: DatasetStore, request: SpaceRequest, evicted: Sequ
     """Return the store after earlier evictions, restricted to the datasets of this request."""
     stored = store.stored.copy()
     stored[list(evicted)] = False
-    movable = store.movable[request.among[store.movable]]
-    return replace(store, stored=stored, movable=np.setdiff1d(movable, evicted))
+    movable = store.evictable[request.is_candidate[store.evictable]]
+    return replace(store, stored=stored, evictable=np.setdiff1d(movable, evicted))

@@ -21,29 +21,31 @@ Links = Sequence[Sequence[int]]
 
 
 class GreedySelection:
-    """One decision. `gone` marks missing datasets, including those chosen so far."""
+    """One decision. `missing` marks missing datasets, including those chosen so far."""
 
     def __init__(self, store: DatasetStore) -> None:
         self._store = store
-        self.gone = bytearray((~store.stored).tobytes())
+        self.missing = bytearray((~store.stored).tobytes())
 
-    def choose_lowest(self, least: Figures, score: Score, amount: float) -> list[int]:
-        """Choose datasets by `score`, the current score; `least` has a lower bound of it for each movable dataset."""
+    def choose_lowest(self, lower_bounds: Figures, score: Score, amount: float) -> list[int]:
+        """Choose datasets by `score`, the current score; `lower_bounds` has a lower bound of it for each movable
+        dataset.
+        """
         self._store.check_amount(amount)
         chosen: list[tuple[float, int]] = []
         freed, size = 0.0, self._store.bytes
-        for value, number in self._iterate_lowest(least, score):
+        for value, number in self._iterate_lowest(lower_bounds, score):
             if freed >= amount * (1 + SLACK):
                 break
             chosen.append((value, number))
             freed += float(size[number])
-            self.gone[number] = True
+            self.missing[number] = True
         return self._return_surplus(chosen, freed - amount)
 
     def _iterate_lowest(self, lower_bounds: Figures, score: Score) -> Iterator[tuple[float, int]]:
         """Yield movable datasets in the order of their scores. A yielded dataset counts as missing from then on."""
         order = np.argsort(lower_bounds, kind="stable")
-        bounds, numbers = lower_bounds[order].tolist(), self._store.movable[order].tolist()
+        bounds, numbers = lower_bounds[order].tolist(), self._store.evictable[order].tolist()
         computed: list[tuple[float, int]] = []  # computed scores, outdated once another dataset is chosen
         position = 0
         while computed or position < len(numbers):
@@ -75,7 +77,7 @@ class GreedySelection:
         total, seen, pending = 0.0, {start}, [start]
         while pending:
             for number in links[pending.pop()]:
-                if self.gone[number] and number not in seen:
+                if self.missing[number] and number not in seen:
                     seen.add(number)
                     total += weights[number]
                     pending.append(number)

@@ -67,10 +67,10 @@ class SubmissionHistory:
         self.demanded_at = array("d")  # the last one, or the birth
         self.uses = array("d")  # number of writes and reads
         self.used_at = array("d")
-        self.standings = RecencyIndex(self.parents, self.children)
-        self.mood = array("i")  # popularity class in which it waits for the next demand
-        self.since = array("d")  # when it began to wait, in submissions of its homes
-        self.before = array("d")  # how long it had waited when it entered that class
+        self.recency = RecencyIndex(self.parents, self.children)
+        self.popularity_class = array("i")  # popularity class in which it waits for the next demand
+        self.waiting_since = array("d")  # when it began to wait, in submissions of its homes
+        self.waited_before = array("d")  # how long it had waited when it entered that class
         self.series = SubmissionSeries()
         self.waits = WaitStatistics()
 
@@ -87,7 +87,7 @@ class SubmissionHistory:
             is_new = dataset.identity not in self.numbers
             number = self._add_dataset(dataset) if is_new else self.numbers[dataset.identity]
             members.add(number)
-            self.since[number] += self.series.add_member(number, home)
+            self.waiting_since[number] += self.series.add_member(number, home)
             if is_new:
                 demanded |= {p for p in self.parents[number] if p < known_count}
         for number in demanded:
@@ -101,7 +101,7 @@ class SubmissionHistory:
         self.children.append([])
         for parent in self.parents[number]:
             self.children[parent].append(number)
-        self.standings.add_dataset(number)
+        self.recency.add_dataset(number)
         if dataset.kind not in self.kinds.names:
             self.waits.add_kind()
         kind = self.kinds.get_number(dataset.kind)
@@ -109,7 +109,7 @@ class SubmissionHistory:
         self.kind.append(kind)
         self.seconds.append(dataset.seconds)
         self.bytes.append(dataset.bytes)
-        for counter in (self.demands, self.uses, self.mood, self.since, self.before):
+        for counter in (self.demands, self.uses, self.popularity_class, self.waiting_since, self.waited_before):
             counter.append(0)
         for timestamps in (self.demanded_at, self.used_at):
             timestamps.append(self.now)
@@ -124,8 +124,8 @@ class SubmissionHistory:
 
     def _update_recency(self, series: str, members: frozenset[int], known_count: int) -> None:
         """Set the latest graph of the series, and update the recency classes."""
-        for number, before in self.standings.replace_graph(series, members).items():
-            kind, now = self.kind[number], self.standings.of[number]
+        for number, before in self.recency.replace_graph(series, members).items():
+            kind, now = self.kind[number], self.recency.classes[number]
             if now == RecencyClass.LATEST:
                 self.kinds.returns[kind][before] += number < known_count
             else:
@@ -135,12 +135,14 @@ class SubmissionHistory:
     def _change_popularity(self, number: int, *, demanded: bool = False) -> None:
         """Move a dataset to its current popularity class, where its wait continues; a demand starts a new wait."""
         submissions = self.series.count_submissions(number)
-        waited = max(submissions - self.since[number], float(demanded))
-        self.waits.record_wait(self.kind[number], self.mood[number], self.before[number], waited, demanded=demanded)
+        waited = max(submissions - self.waiting_since[number], float(demanded))
+        self.waits.record_wait(
+            self.kind[number], self.popularity_class[number], self.waited_before[number], waited, demanded=demanded
+        )
         if demanded:
-            self.since[number] = submissions
-        self.before[number] = submissions - self.since[number]
-        self.mood[number] = find_popularity_class(self.demands[number], self.standings.of[number])
+            self.waiting_since[number] = submissions
+        self.waited_before[number] = submissions - self.waiting_since[number]
+        self.popularity_class[number] = find_popularity_class(self.demands[number], self.recency.classes[number])
 
     def record_use(self, number: int) -> None:
         """Record that a dataset was written, or read by a run."""

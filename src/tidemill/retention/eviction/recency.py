@@ -24,18 +24,18 @@ class RecencyIndex:
     """The recency class of every dataset, by number; `parents` and `children` grow as datasets are added."""
 
     def __init__(self, parents: Links, children: Links) -> None:
-        self.of = array("i")
+        self.classes = array("i")
         self._parents = parents
         self._children = children
         self._graphs = array("i")  # number of series in whose latest graph it is
-        self._lost = array("i")  # number of its inputs that are replaced
+        self._replaced_parents = array("i")  # number of its inputs that are replaced
         self._latest: dict[str, frozenset[int]] = {}
 
     def add_dataset(self, number: int) -> None:
         """Add a new dataset, which is in no latest graph yet."""
         self._graphs.append(0)
-        self._lost.append(sum(self.of[p] == RecencyClass.REPLACED for p in self._parents[number]))
-        self.of.append(self._classify_dataset(number))
+        self._replaced_parents.append(sum(self.classes[p] == RecencyClass.REPLACED for p in self._parents[number]))
+        self.classes.append(self._classify_dataset(number))
 
     def replace_graph(self, series: str, members: frozenset[int]) -> dict[int, int]:
         """Set the latest graph of a series; return the datasets whose class changed, with the previous class."""
@@ -53,18 +53,18 @@ class RecencyIndex:
         pending = list(touched)
         while pending:
             number = pending.pop()
-            old, new = self.of[number], self._classify_dataset(number)
+            old, new = self.classes[number], self._classify_dataset(number)
             if old != new:
                 previous.setdefault(number, old)
-                self.of[number] = new
+                self.classes[number] = new
             if (old == RecencyClass.REPLACED) != (new == RecencyClass.REPLACED):
                 pending += self._children[number]
                 for child in self._children[number]:
-                    self._lost[child] += 1 if new == RecencyClass.REPLACED else -1
-        return {number: old for number, old in previous.items() if self.of[number] != old}
+                    self._replaced_parents[child] += 1 if new == RecencyClass.REPLACED else -1
+        return {number: old for number, old in previous.items() if self.classes[number] != old}
 
     def _classify_dataset(self, number: int) -> RecencyClass:
         if self._graphs[number]:
             return RecencyClass.LATEST
-        is_beside = self._parents[number] and not self._lost[number]
+        is_beside = self._parents[number] and not self._replaced_parents[number]
         return RecencyClass.BESIDE if is_beside else RecencyClass.REPLACED

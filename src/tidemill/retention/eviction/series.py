@@ -25,9 +25,9 @@ class SubmissionSeries:
         self.now = 0
         self._numbers: dict[str, int] = {}
         self._submitted = array("d")  # number of submissions
-        self._popular = array("d")  # the same as of the last one, with decay
-        self._at = array("d")  # the last one
-        self._mood = array("i")
+        self._popularity = array("d")  # the same as of the last one, with decay
+        self._submitted_at = array("d")  # the last one
+        self._popularity_class = array("i")
         self._waits = WaitStatistics()
         self._waits.add_kind()
         self._homes: list[list[int]] = []  # of each dataset
@@ -40,18 +40,18 @@ class SubmissionSeries:
         if number == len(self._submitted):
             self._add_series()
         else:
-            elapsed = self.now - self._at[number]
-            self._waits.record_wait(0, self._mood[number], 0.0, elapsed, demanded=True)
-            self._popular[number] = self._popular[number] * 0.5 ** (elapsed / HALF_LIFE) + 1
+            elapsed = self.now - self._submitted_at[number]
+            self._waits.record_wait(0, self._popularity_class[number], 0.0, elapsed, demanded=True)
+            self._popularity[number] = self._popularity[number] * 0.5 ** (elapsed / HALF_LIFE) + 1
         self._submitted[number] += 1
-        self._at[number] = self.now
-        self._mood[number] = find_popularity_class(self._popular[number], RecencyClass.LATEST)
+        self._submitted_at[number] = self.now
+        self._popularity_class[number] = find_popularity_class(self._popularity[number], RecencyClass.LATEST)
         return number
 
     def _add_series(self) -> None:
-        for figures, first in ((self._submitted, 0.0), (self._popular, 1.0), (self._at, 0.0)):
+        for figures, first in ((self._submitted, 0.0), (self._popularity, 1.0), (self._submitted_at, 0.0)):
             figures.append(first)
-        self._mood.append(0)
+        self._popularity_class.append(0)
 
     def add_member(self, dataset: int, series: int) -> float:
         """Record that a series' graph contains a dataset; return the submissions that its new home adds."""
@@ -73,10 +73,10 @@ class SubmissionSeries:
 
     def estimate_rates(self, datasets: int) -> Figures:
         """Estimate the submissions of each dataset's homes per submission of any series."""
-        waited = self.now - np.array(self._at)
+        waited = self.now - np.array(self._submitted_at)
         kind, before = np.zeros(len(waited), dtype=np.int32), np.zeros(len(waited))
         rates = self._waits.estimate_rates(
-            kind, np.array(self._mood), before, waited, np.ones(len(waited), dtype=np.bool_)
+            kind, np.array(self._popularity_class), before, waited, np.ones(len(waited), dtype=np.bool_)
         )
         return self._sum_by_dataset(rates, datasets)
 

@@ -20,18 +20,18 @@ Figures = NDArray[np.float64]
 class DatasetStore:
     """The stored datasets, by their numbers in the history.
 
-    `movable` are those that may be evicted: neither leaves nor pinned, nor read or awaited.
+    `evictable` are those that may be evicted: neither leaves nor pinned, nor read or awaited.
     """
 
     stored: Flags
-    movable: Numbers
+    evictable: Numbers
     seconds: Figures  # to compute each, including missing ones
     bytes: Figures
 
     @property
-    def movable_bytes(self) -> float:
+    def evictable_bytes(self) -> float:
         """Bytes of all evictable datasets."""
-        return float(self.bytes[self.movable].sum())
+        return float(self.bytes[self.evictable].sum())
 
     def check_amount(self, amount: float) -> None:
         """Raise `CannotFree` if the evictable datasets have fewer bytes."""
@@ -41,11 +41,11 @@ class DatasetStore:
 
     def describe_shortage(self, amount: float) -> str | None:
         """Describe why this many bytes cannot be freed; None if they can."""
-        if self.movable_bytes >= amount:
+        if self.evictable_bytes >= amount:
             return None
         return (
-            f"{amount:.0f} bytes must be freed, but all evictable datasets have {self.movable_bytes:.0f}, "
-            f"so {amount - self.movable_bytes:.0f} bytes are missing; "
+            f"{amount:.0f} bytes must be freed, but all evictable datasets have {self.evictable_bytes:.0f}, "
+            f"so {amount - self.evictable_bytes:.0f} bytes are missing; "
             "wait for running work to end, delete unneeded leaves, unpin a dataset, or raise the budget"
         )
 
@@ -63,7 +63,7 @@ class EvictionAlgorithm(Protocol):
 def take_lowest(scores: Figures, store: DatasetStore, amount: float) -> list[int]:
     """Return the movable datasets with the lowest scores that cover an amount; `scores` has one for each of them."""
     store.check_amount(amount)
-    order = store.movable[np.argsort(scores, kind="stable")]
+    order = store.evictable[np.argsort(scores, kind="stable")]
     count = int(np.searchsorted(np.cumsum(store.bytes[order]), amount)) + 1 if amount > 0 else 0
     return [int(n) for n in order[:count]]
 

@@ -18,18 +18,18 @@ from tidemill.retention.eviction.recency import RecencyClass
 from tidemill.retention.eviction.store import DatasetStore, Figures, to_figures
 
 
-def estimate_recompute_seconds(history: SubmissionHistory, store: DatasetStore, going: Sequence[int]) -> list[float]:
+def estimate_recompute_seconds(history: SubmissionHistory, store: DatasetStore, evicted: Sequence[int]) -> list[float]:
     """Estimate the seconds to recompute each evicted dataset with its missing ancestors, after the whole eviction."""
     selection = GreedySelection(store)
-    for number in going:
-        selection.gone[number] = True
+    for number in evicted:
+        selection.missing[number] = True
     seconds = store.seconds.tolist()
-    return [seconds[n] + selection.sum_missing(n, history.parents, seconds) for n in going]
+    return [seconds[n] + selection.sum_missing(n, history.parents, seconds) for n in evicted]
 
 
-def sum_recompute_seconds(history: SubmissionHistory, store: DatasetStore, going: Iterable[int]) -> float:
+def sum_recompute_seconds(history: SubmissionHistory, store: DatasetStore, evicted_datasets: Iterable[int]) -> float:
     """Sum the seconds to recompute all of them: shared ancestors count once."""
-    evicted, seconds = {*going}, store.seconds.tolist()
+    evicted, seconds = {*evicted_datasets}, store.seconds.tolist()
     needed, pending = set(evicted), list(evicted)
     while pending:
         for parent in history.parents[pending.pop()]:
@@ -39,7 +39,7 @@ def sum_recompute_seconds(history: SubmissionHistory, store: DatasetStore, going
     return float(sum(seconds[n] for n in needed))
 
 
-PRIOR = 3.0
+PRIOR_WEIGHT = 3.0
 """Weight of the average over all kinds, in observations of one kind; and the age at which a rate is halved."""
 
 
@@ -52,8 +52,10 @@ def estimate_reuse_rates(history: SubmissionHistory) -> Figures:
     kind = np.array(history.kind)
     age = history.now - to_figures(history.demanded_at)
     demands = to_figures(history.demands) * 0.5 ** (age / HALF_LIFE)
-    rates: Figures = (demands + _shrink_ratios(history.kinds.demands, history.kinds.births)[kind]) / (PRIOR + age)
-    recency = np.array(history.standings.of)
+    rates: Figures = (demands + _shrink_ratios(history.kinds.demands, history.kinds.births)[kind]) / (
+        PRIOR_WEIGHT + age
+    )
+    recency = np.array(history.recency.classes)
     returning = _shrink_ratios(history.kinds.returns, history.kinds.departures)[kind, recency]
     return np.where(recency == RecencyClass.LATEST, rates, rates * returning)
 
@@ -62,7 +64,7 @@ def _shrink_ratios(events: object, chances: object) -> Figures:
     """Return the ratio of each kind, shrunk towards that of all kinds; always positive."""
     event_counts, chance_counts = to_figures(events), to_figures(chances)
     overall = (event_counts.sum(axis=0) + 1) / (chance_counts.sum(axis=0) + 1)
-    ratio: Figures = (event_counts + PRIOR * overall) / (chance_counts + PRIOR)
+    ratio: Figures = (event_counts + PRIOR_WEIGHT * overall) / (chance_counts + PRIOR_WEIGHT)
     return ratio
 
 
@@ -83,7 +85,7 @@ def choose_cheapest(history: SubmissionHistory, store: DatasetStore, amount: flo
         demand_rate = rate[number] + greedy.sum_missing(number, history.children, rate)
         return float(recompute_seconds * demand_rate / size[number])
 
-    return greedy.choose_lowest((rates * store.seconds / store.bytes)[store.movable], score_dataset, amount)
+    return greedy.choose_lowest((rates * store.seconds / store.bytes)[store.evictable], score_dataset, amount)
 
 
 class ChainAwareEviction:
@@ -98,7 +100,7 @@ class ChainAwareEviction:
             recompute_seconds = seconds[number] + greedy.sum_missing(number, history.parents, seconds)
             return float(recompute_seconds * rate[number] / size[number])
 
-        return greedy.choose_lowest((rates * store.seconds / store.bytes)[store.movable], score_dataset, amount)
+        return greedy.choose_lowest((rates * store.seconds / store.bytes)[store.evictable], score_dataset, amount)
 
 
 class HitDensityEviction:
@@ -118,8 +120,12 @@ class HitDensityEviction:
 def predict_rates(history: SubmissionHistory) -> Figures:
     """Predict demand rates from waits. Only inner datasets are observations: leaves are never demanded."""
     inner = np.fromiter(map(bool, history.children), np.bool_, len(history))
-    waited = history.series.count_all_submissions(len(history)) - to_figures(history.since)
-    kind, popularity, before = np.array(history.kind), np.array(history.mood), to_figures(history.before)
+    waited = history.series.count_all_submissions(len(history)) - to_figures(history.waiting_since)
+    kind, popularity, before = (
+        np.array(history.kind),
+        np.array(history.popularity_class),
+        to_figures(history.waited_before),
+    )
     wait_rates = history.waits.estimate_rates(kind, popularity, before, waited, inner)
     rates: Figures = wait_rates * history.series.estimate_rates(len(history))
     return rates

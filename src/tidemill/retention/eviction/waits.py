@@ -25,20 +25,20 @@ EDGES = (1, 2, 3, 4, *(edge for power in range(2, 14) for edge in (3 << (power -
 """Lengths of waits, in submissions of the homes, at which another hazard begins: two for each doubling."""
 ENDS = (*EDGES[1:], inf)
 LENGTHS = len(EDGES)
-POPULAR = (0.75, 1.5, 3.0, 6.0, 12.0)
+POPULARITY_LIMITS = (0.75, 1.5, 3.0, 6.0, 12.0)
 """Decayed demands at which the next popularity class begins."""
-MOODS = len(RecencyClass) * (len(POPULAR) + 1)
-WEIGHT = 2.0
+POPULARITY_CLASSES = len(RecencyClass) * (len(POPULARITY_LIMITS) + 1)
+PRIOR_DEMANDS = 2.0
 """Weight of the estimate from other cells, in demands."""
 
 WIDTHS = np.diff([*EDGES, 2 * EDGES[-1]]).astype(np.float64)
 BEFORE = np.tri(LENGTHS, k=-1, dtype=np.bool_)
-AT_ONCE = 500
+DENSITY_BATCH = 500
 """Cells whose densities are computed together: each takes some kilobytes meanwhile."""
 
 
-def find_popularity_class(demands: float, standing: int) -> int:
-    return len(RecencyClass) * bisect_right(POPULAR, demands) + standing
+def find_popularity_class(demands: float, recency: int) -> int:
+    return len(RecencyClass) * bisect_right(POPULARITY_LIMITS, demands) + recency
 
 
 class WaitStatistics:
@@ -50,24 +50,24 @@ class WaitStatistics:
 
     def add_kind(self) -> None:
         for table in (self._demands, self._time):
-            table += [array("d", bytes(8 * LENGTHS)) for _ in range(MOODS)]
+            table += [array("d", bytes(8 * LENGTHS)) for _ in range(POPULARITY_CLASSES)]
 
-    def record_wait(self, kind: int, mood: int, before: float, waited: float, *, demanded: bool) -> None:
+    def record_wait(self, kind: int, popularity: int, before: float, waited: float, *, demanded: bool) -> None:
         """Record a wait in a class from length `before` to `waited`; `demanded`: a demand ended it."""
         if waited < 1:
             return
-        cell = kind * MOODS + mood
+        cell = kind * POPULARITY_CLASSES + popularity
         last = bisect_right(EDGES, waited) - 1
         for interval in range(bisect_right(EDGES, before + 1) - 1, last + 1):
             self._time[cell][interval] += _clip_wait(interval, waited) - _clip_wait(interval, before)
         self._demands[cell][last] += demanded
 
     def estimate_rates(
-        self, kind: Numbers, mood: Numbers, before: Figures, waited: Figures, counts: NDArray[np.bool_]
+        self, kind: Numbers, popularity: Numbers, before: Figures, waited: Figures, is_observation: NDArray[np.bool_]
     ) -> Figures:
-        """Estimate the demands per submission of each waiting dataset; `counts`: whether it is an observation."""
-        cells = kind * MOODS + mood
-        open_time = self._sum_open_waits(cells[counts], before[counts], waited[counts])
+        """Estimate the demands per submission of each waiting dataset; `is_observation`: whether it is an observation."""
+        cells = kind * POPULARITY_CLASSES + popularity
+        open_time = self._sum_open_waits(cells[is_observation], before[is_observation], waited[is_observation])
         table = _compute_densities(_estimate_hazards(_to_table(self._demands), _to_table(self._time) + open_time))
         interval = np.searchsorted(EDGES, waited + 1, side="right") - 1
         rates: Figures = table[cells, interval]
@@ -93,18 +93,18 @@ def _to_table(table: list[array[float]]) -> Figures:
 
 def _estimate_hazards(demands: Figures, time: Figures) -> Figures:
     """Estimate the hazard of each cell, shrunk towards that of its class, then of its length, then of all cells."""
-    shape = (-1, MOODS, LENGTHS)
+    shape = (-1, POPULARITY_CLASSES, LENGTHS)
     demand_counts, wait_time = demands.reshape(shape), time.reshape(shape)
     overall = _shrink_ratio(demand_counts.sum(), wait_time.sum(), np.float64(0.5))
     by_length = _shrink_ratio(demand_counts.sum(axis=(0, 1)), wait_time.sum(axis=(0, 1)), overall)
     by_mood = _shrink_ratio(demand_counts.sum(axis=0), wait_time.sum(axis=0), by_length)
     expected = (wait_time * by_mood).sum(axis=(1, 2))
-    of_kind = (demand_counts.sum(axis=(1, 2)) + WEIGHT) / (expected + WEIGHT)
+    of_kind = (demand_counts.sum(axis=(1, 2)) + PRIOR_DEMANDS) / (expected + PRIOR_DEMANDS)
     return _shrink_ratio(demand_counts, wait_time, by_mood * of_kind[:, None, None]).reshape(-1, LENGTHS)
 
 
 def _shrink_ratio(count: Figures | np.float64, time: Figures | np.float64, towards: Figures | np.float64) -> Figures:
-    return np.asarray((count + WEIGHT) / (time + WEIGHT / towards))
+    return np.asarray((count + PRIOR_DEMANDS) / (time + PRIOR_DEMANDS / towards))
 
 
 def _compute_densities(hazards: Figures) -> Figures:
@@ -112,7 +112,7 @@ def _compute_densities(hazards: Figures) -> Figures:
 
     So a dataset in a lull has the value that it will have after it, for the time until then.
     """
-    parts = np.array_split(hazards, 1 + len(hazards) // AT_ONCE)
+    parts = np.array_split(hazards, 1 + len(hazards) // DENSITY_BATCH)
     return np.concatenate([_compute_part_densities(np.clip(part, 1e-12, 0.999)) for part in parts])
 
 

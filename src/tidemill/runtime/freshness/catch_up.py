@@ -18,7 +18,7 @@ from tidemill.model.stateful import WindowTaskSpec
 from tidemill.model.task import ReadMode, Task
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import DeltaLink
-from tidemill.runtime.runs.execution import ALL_THERE_IS, Executor, Upto
+from tidemill.runtime.runs.execution import NO_READ_LIMIT, Executor, ReadPositions
 from tidemill.scheduler.job import Job, JobProfile, UpdateCost
 
 Reader = tuple[str, str]
@@ -37,46 +37,52 @@ class CatchUpLimit:
 class ReadLimit:
     """The positions up to which a run reads, the number of blocks that it leaves, and the time of the first of them."""
 
-    upto: Upto
-    left: int
-    rest: float | None
+    positions: ReadPositions
+    left_blocks: int
+    oldest_unread: float | None
 
 
-WHOLE = ReadLimit(ALL_THERE_IS, 0, None)
+UNLIMITED = ReadLimit(NO_READ_LIMIT, 0, None)
 
 
 @dataclass(frozen=True, slots=True)
 class _PendingBlocks:
     """The pending blocks of a task on a channel: its cursor, and each position where it may stop, with its time."""
 
-    at: int
+    cursor: int
     stops: Mapping[int, float]
 
     def find_stop(self, time: float) -> int:
-        return max((seq for seq, visible in self.stops.items() if visible <= time), default=self.at)
+        return max((seq for seq, visible in self.stops.items() if visible <= time), default=self.cursor)
 
 
-def compute_read_limit(catalog: CatalogReader, binding: BoundFlow, portion: CatchUpLimit | None) -> ReadLimit:
+def compute_read_limit(catalog: CatalogReader, binding: BoundFlow, limit: CatchUpLimit | None) -> ReadLimit:
     """Compute how far a run of a bound flow reads now; its tasks have one variant each."""
-    if portion is None:
-        return WHOLE
+    if limit is None:
+        return UNLIMITED
     pending = _find_pending_blocks(catalog, binding)
     times = sorted({time for blocks in pending.values() for time in blocks.stops.values()})
-    count = _count_fitting_moments(binding.name, times, portion)
+    count = _count_fitting_moments(binding.name, times, limit)
     if count == len(times):
-        return WHOLE
+        return UNLIMITED
     last = times[count - 1]
     left_blocks = sum(time > last for blocks in pending.values() for time in blocks.stops.values())
     return ReadLimit({reader: blocks.find_stop(last) for reader, blocks in pending.items()}, left_blocks, times[count])
 
 
 def attempt_run(
-    executor: Executor, run: Run, binding: BoundFlow, updates: Mapping[str, Updates], portion: CatchUpLimit | None
+    executor: Executor,
+    run: Run,
+    binding: BoundFlow,
+    updates: Mapping[str, Updates],
+    catch_up_limit: CatchUpLimit | None,
 ) -> list[Block] | None:
     """Make one attempt at a run within a catch-up limit; the data that it leaves is due after its commit."""
-    limit = compute_read_limit(executor.catalog, binding, portion)
-    details = {"left": limit.left} if limit.left else {}
-    return executor.attempt_run(run, binding, updates, upto=limit.upto, told=details, rest=limit.rest)
+    limit = compute_read_limit(executor.catalog, binding, catch_up_limit)
+    details = {"left": limit.left_blocks} if limit.left_blocks else {}
+    return executor.attempt_run(
+        run, binding, updates, upto=limit.positions, details=details, oldest_unread=limit.oldest_unread
+    )
 
 
 def _count_fitting_moments(flow: str, times: list[float], limit: CatchUpLimit) -> int:

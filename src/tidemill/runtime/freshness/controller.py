@@ -21,14 +21,14 @@ from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.catalog_state import PlanDecision
 from tidemill.ports.engine import Progress
 from tidemill.runtime.freshness.planning import PlannedRun, PlanningContext
-from tidemill.runtime.runs.execution import Executor, Upto
+from tidemill.runtime.runs.execution import Executor, ReadPositions
 from tidemill.runtime.runs.log import RunLog
 from tidemill.runtime.runs.supervision import WorkTimer
 
-LATER = 60.0
+REPLAN_SECONDS = 60.0
 """Seconds until planning is retried after no plan was found."""
 
-AGAIN = 1.0
+CONFLICT_RETRY_SECONDS = 1.0
 """Seconds until a run is retried whose plan conflicts with another run."""
 
 
@@ -58,7 +58,7 @@ class FreshnessController:
             try:
                 final_run, positions = self._run_prerequisites(context, decision, cause=run.id)
             except (Conflict, ChannelBusy):
-                executor.catalog.release_run(run.id, acquired.fence, seconds=AGAIN)
+                executor.catalog.release_run(run.id, acquired.fencing_token, seconds=CONFLICT_RETRY_SECONDS)
                 return None
         self._schedule_reminder(binding, decision)
         if final_run is None:
@@ -66,7 +66,7 @@ class FreshnessController:
             return None
         details = _describe_decision(decision)
         blocks = executor.attempt_run(
-            run, final_run.binding, self.updates, upto=positions, told=details, fence=acquired.fence
+            run, final_run.binding, self.updates, upto=positions, details=details, fencing_token=acquired.fencing_token
         )
         if blocks is not None:
             executor.catalog.set_freshness_lead(binding.name, timer.elapsed_seconds)
@@ -78,7 +78,7 @@ class FreshnessController:
         final_run, positions = self._run_prerequisites(context, decision)
         final_binding = binding if final_run is None else final_run.binding
         return self.executor.run_flow(
-            final_binding, self.updates, progress, upto=positions, told=_describe_decision(decision)
+            final_binding, self.updates, progress, upto=positions, details=_describe_decision(decision)
         )
 
     def decide_refresh(self, binding: BoundFlow, *, fresh: bool) -> PlanDecision:
@@ -91,14 +91,14 @@ class FreshnessController:
             catalog, self.updates, self.workflow, catalog.read_time(), incremental=self.incremental
         )
         lead = self._get_lead_time(binding)
-        goals = [c.name for c in self.workflow.channels if c.name in binding.written_channels and c.promise]
+        goals = [c.name for c in self.workflow.channels if c.name in binding.written_channels and c.freshness_target]
         everything = fresh or not self.asynchronous
         decisions = [context.decide_refresh(goal, lead=lead, fresh=everything) for goal in goals]
         return context, next((d for d in decisions if d.steps), decisions[0])
 
     def _run_prerequisites(
         self, context: PlanningContext, decision: PlanDecision, cause: int | None = None
-    ) -> tuple[PlannedRun | None, Upto]:
+    ) -> tuple[PlannedRun | None, ReadPositions]:
         """Run all steps but the last; return the last, which is the flow's own, and its positions. None: no plan."""
         written: dict[str, int] = {}
         details = {} if cause is None else {"cause": cause}
@@ -108,9 +108,9 @@ class FreshnessController:
                 written[block.channel] = max(block.seq, written.get(block.channel, 0))
         return (planned_runs[-1], _compute_read_positions(planned_runs[-1], written)) if planned_runs else (None, {})
 
-    def _run_step(self, planned_run: PlannedRun, positions: Upto, details: Mapping[str, Any]) -> list[Block]:
+    def _run_step(self, planned_run: PlannedRun, positions: ReadPositions, details: Mapping[str, Any]) -> list[Block]:
         try:
-            return self.executor.run_flow(planned_run.binding, self.updates, upto=positions, told=details)[1]
+            return self.executor.run_flow(planned_run.binding, self.updates, upto=positions, details=details)[1]
         except (Conflict, ChannelBusy):
             raise
         except TidemillError as error:
@@ -120,7 +120,7 @@ class FreshnessController:
 
     def _get_lead_time(self, binding: BoundFlow) -> float:
         """Return the seconds by which a flow's run starts before a target would be missed."""
-        return max((t.lead for t in self.executor.catalog.list_triggers(binding.name)), default=0.0)
+        return max((t.lead_seconds for t in self.executor.catalog.list_triggers(binding.name)), default=0.0)
 
     def _is_requested(self, run: Run) -> bool:
         """Tell whether the run was requested, and not only triggered by a freshness target."""
@@ -133,14 +133,14 @@ class FreshnessController:
         If something is due but there is no plan for it, planning is retried later.
         """
         now = self.executor.catalog.read_time()
-        if decision.answer is not None and not decision.steps:
-            self.executor.catalog.set_freshness_deadline(binding.name, now + LATER)
-        elif decision.again is not None:
-            self.executor.catalog.set_freshness_deadline(binding.name, decision.again / 1_000_000)
+        if decision.result is not None and not decision.steps:
+            self.executor.catalog.set_freshness_deadline(binding.name, now + REPLAN_SECONDS)
+        elif decision.next_due is not None:
+            self.executor.catalog.set_freshness_deadline(binding.name, decision.next_due / 1_000_000)
 
     def _finish_empty_run(self, acquired: Run, decision: PlanDecision) -> None:
         """Finish a run for which nothing is due."""
-        claim = self.executor.claim_run(acquired.id, ClaimRequest(), fence=acquired.fence)
+        claim = self.executor.claim_run(acquired.id, ClaimRequest(), fencing_token=acquired.fencing_token)
         self.executor.run_once(
             claim,
             lambda claim, _log, _lease: self.executor.catalog.commit_run(
@@ -149,26 +149,27 @@ class FreshnessController:
         )
 
 
-def _compute_read_positions(planned_run: PlannedRun, written: Mapping[str, int]) -> Upto:
+def _compute_read_positions(planned_run: PlannedRun, written: Mapping[str, int]) -> ReadPositions:
     """Return the positions up to which a step reads, including the blocks that earlier steps of the plan wrote."""
     return {
-        key: seq if key[1] in planned_run.stays else written.get(key[1], seq) for key, seq in planned_run.upto.items()
+        key: seq if key[1] in planned_run.unmoved_channels else written.get(key[1], seq)
+        for key, seq in planned_run.positions.items()
     }
 
 
 def _describe_decision(decision: PlanDecision) -> dict[str, Any]:
     """Describe a decision for the record of its run."""
-    if decision.answer is None:
+    if decision.result is None:
         return {"plan": {"why": "nothing is due", "steps": []}}
-    if decision.answer.plan is None:
+    if decision.result.plan is None:
         return {"plan": {"why": "no plan would meet every freshness target", "steps": []}}
     steps = [{"task": s.task, "variant": s.variant, "seconds": round(s.cost, 3)} for s in decision.steps]
     rejected = [
         {"task": r.task, "variant": r.variant, "reason": str(r.reason), "seconds": r.cost and round(r.cost, 3)}
-        for r in decision.answer.rejected
+        for r in decision.result.rejected
     ]
-    return {"plan": {"goal": decision.goal, "steps": steps, "rejected": rejected[:SHOWN]}}
+    return {"plan": {"goal": decision.goal, "steps": steps, "rejected": rejected[:MAX_RECORDED_ALTERNATIVES]}}
 
 
-SHOWN = 10
+MAX_RECORDED_ALTERNATIVES = 10
 """Maximum number of rejected alternatives that are recorded with a run."""

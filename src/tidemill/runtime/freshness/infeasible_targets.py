@@ -11,7 +11,7 @@ from tidemill.model.targeted_workflow import find_pathways
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.ports.catalog import CatalogReader
 
-REMEMBERED = 10
+RECENT_RUNS = 10
 """Newest runs of a flow from which its duration is estimated."""
 
 
@@ -32,8 +32,8 @@ def explain_infeasible_targets(catalog: CatalogReader, workflow: WorkflowSpec) -
 def _group_targets(workflow: WorkflowSpec, channel: Channel) -> dict[tuple[str, float], set[str]]:
     """Return, by input and lag, the channel and all channels that its data passes. A lag of zero is skipped."""
     targets: dict[tuple[str, float], set[str]] = {}
-    for pathway in find_pathways(workflow, channel.name) if channel.promise.lag else ():
-        lag = channel.promise.find_lag(pathway)
+    for pathway in find_pathways(workflow, channel.name) if channel.freshness_target.lag else ():
+        lag = channel.freshness_target.find_lag(pathway)
         if lag:
             targets.setdefault((pathway[0], lag), {channel.name}).update(pathway[1:])
     return targets
@@ -41,7 +41,7 @@ def _group_targets(workflow: WorkflowSpec, channel: Channel) -> dict[tuple[str, 
 
 def _compute_usual_seconds(catalog: CatalogReader, flow: str) -> float:
     """Return the median seconds of a flow's runs; zero if it never ran."""
-    finished = catalog.list_runs(subject=flow, state=RunState.FINISHED, limit=REMEMBERED)
+    finished = catalog.list_runs(subject=flow, state=RunState.FINISHED, limit=RECENT_RUNS)
     durations = [seconds for run in finished if (seconds := _compute_duration(run)) is not None]
     return median(durations) if durations else 0.0
 

@@ -11,8 +11,8 @@ from tidemill.model.block import ChannelPosition
 from tidemill.model.change import Updates
 from tidemill.model.channel import ChannelRole
 from tidemill.model.flow import BoundFlow
-from tidemill.model.freshness_target import NONE, FreshnessTarget
-from tidemill.model.provenance import NOTHING
+from tidemill.model.freshness_target import NO_TARGET, FreshnessTarget
+from tidemill.model.provenance import EMPTY_PROVENANCE
 from tidemill.model.task import ReadMode, Task, Variant
 from tidemill.model.view import SnapshotDiff, list_blocks
 from tidemill.model.workflow import WorkflowSpec
@@ -24,7 +24,7 @@ from tidemill.planner.steps import PlanStep
 from tidemill.planner.workflow_graph import BoundTask, build_graph, list_bound_tasks
 from tidemill.ports.catalog import CatalogReader
 from tidemill.runtime.freshness.refresh_mode import compare_modes, compute_size, list_deltas, read_cost_models
-from tidemill.runtime.runs.execution import Upto
+from tidemill.runtime.runs.execution import ReadPositions
 from tidemill.runtime.runs.views import ChannelViews
 
 _REQUESTED_VARIANTS = {"batch": "batch", "incremental": "incremental", "incremental_strict": "incremental"}
@@ -36,8 +36,8 @@ class PlannedRun:
 
     step: PlanStep
     binding: BoundFlow
-    upto: Upto
-    stays: frozenset[str] = frozenset()  # channels whose cursor does not move, even if data arrives
+    positions: ReadPositions
+    unmoved_channels: frozenset[str] = frozenset()  # channels whose cursor does not move, even if data arrives
 
 
 @dataclass
@@ -52,7 +52,7 @@ class PlanningContext:
 
     def find_target(self, channel: str) -> FreshnessTarget:
         declared = self.workflow.find_channel(channel)
-        return NONE if declared is None else declared.promise
+        return NO_TARGET if declared is None else declared.freshness_target
 
     def decide_refresh(self, channel: str, *, lead: float = 0.0, fresh: bool = False) -> PlanDecision:
         """Decide how to refresh a channel with a freshness target; `fresh`: reflect all data, regardless of it."""
@@ -68,7 +68,7 @@ class PlanningContext:
         """Return the runs of a decision, in order. A flow of several tasks runs all of them, once."""
         planned_runs: dict[str, PlannedRun] = {}
         for step in decision.steps:
-            bound_task = self._task_places[step.task]
+            bound_task = self._bound_tasks[step.task]
             if bound_task.binding.name not in planned_runs:
                 planned_runs[bound_task.binding.name] = self._build_planned_run(step, bound_task)
         return list(planned_runs.values())
@@ -91,7 +91,7 @@ class PlanningContext:
         return ChannelViews(self.catalog, self.updates)
 
     @cached_property
-    def _task_places(self) -> dict[str, BoundTask]:
+    def _bound_tasks(self) -> dict[str, BoundTask]:
         return list_bound_tasks(self.workflow)
 
     @cached_property
@@ -101,11 +101,11 @@ class PlanningContext:
     @cached_property
     def _cost_models(self) -> dict[tuple[str, str], CostModel]:
         """Cost models by the planner's name of a task, and its variant."""
-        flows = {bound_task.binding.name for bound_task in self._task_places.values()}
+        flows = {bound_task.binding.name for bound_task in self._bound_tasks.values()}
         costs = {flow: read_cost_models(self.catalog, flow) for flow in flows}
         return {
             (name, variant): model
-            for name, bound_task in self._task_places.items()
+            for name, bound_task in self._bound_tasks.items()
             for (task, variant), model in costs[bound_task.binding.name].items()
             if task == bound_task.task.name
         }
@@ -114,7 +114,7 @@ class PlanningContext:
     def _mode_choices(self) -> dict[tuple[str, str], RefreshChoice]:
         """The comparison of refresh modes for each declared table, by flow and task."""
         choices: dict[tuple[str, str], RefreshChoice] = {}
-        for name, bound_task in self._task_places.items():
+        for name, bound_task in self._bound_tasks.items():
             if bound_task.task.refresh is not None:
                 costs = {
                     (bound_task.task.name, variant): model
@@ -132,8 +132,8 @@ class PlanningContext:
         choice = self._mode_choices.get((binding.name, task.name))
         if choice is None or len(task.variants) == 1:
             return True
-        possible = {o.way for o in choice.options if o.seconds is not None}
-        if RefreshMode.INCREMENTAL not in possible and choice.way != RefreshMode.RECOMPUTE:
+        possible = {o.mode for o in choice.options if o.seconds is not None}
+        if RefreshMode.INCREMENTAL not in possible and choice.mode != RefreshMode.RECOMPUTE:
             possible.discard(RefreshMode.RECOMPUTE)  # without state to continue from, the state is built first
         requested = _REQUESTED_VARIANTS.get(task.refresh or "")
         return variant.name in possible and (
@@ -144,13 +144,13 @@ class PlanningContext:
         channels = [c for c in self.workflow.channels if c.role is not ChannelRole.STATE]
         heads = {
             c.name: ChannelPoint(
-                self._channel_views.get_channel(c.name).head.reached, self._compute_content_size(c.name)
+                self._channel_views.get_channel(c.name).head.provenance, self._compute_content_size(c.name)
             )
             for c in channels
         }
         cursors = {
             (name, channel): point
-            for name, bound_task in self._task_places.items()
+            for name, bound_task in self._bound_tasks.items()
             for channel, point in self._list_changes(bound_task, reads[name])
         }
         points = [*heads.values(), *cursors.values()]
@@ -170,9 +170,9 @@ class PlanningContext:
         for channel in (c for c in reads if c in new):
             position = self._cursor_positions.get((bound_task.binding.name, bound_task.task.name, channel))
             if position is not None:
-                yield channel, ChannelPoint(position.reached, self._compute_change_size(channel, position.seq))
+                yield channel, ChannelPoint(position.provenance, self._compute_change_size(channel, position.seq))
             elif bound_task.task.refresh is None:
-                yield channel, ChannelPoint(NOTHING, self._compute_content_size(channel))
+                yield channel, ChannelPoint(EMPTY_PROVENANCE, self._compute_content_size(channel))
 
     def _compute_change_size(self, channel: str, since: int) -> DataSize:
         registered = self._channel_views.get_channel(channel)

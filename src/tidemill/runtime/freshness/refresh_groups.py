@@ -23,7 +23,7 @@ def advise_refresh_group(catalog: CatalogReader, workflows: Sequence[WorkflowSpe
 
 def _find_candidates(workflow: WorkflowSpec, flow: BoundFlow) -> list[BoundFlow]:
     """Find flows to merge with a flow: none that is planned by a freshness target, none that reads another's output."""
-    targeted = {c.name for c in workflow.channels if c.promise}
+    targeted = {c.name for c in workflow.channels if c.freshness_target}
     similar = [
         b
         for b in workflow.bindings
@@ -38,8 +38,10 @@ def _find_candidates(workflow: WorkflowSpec, flow: BoundFlow) -> list[BoundFlow]
 
 
 def _build_member(statistics: FlowStatistics | None) -> Iterable[GroupMember]:
-    if statistics is not None and statistics.seconds is not None and statistics.start is not None:
-        yield GroupMember(statistics.flow, statistics.seconds, max(0.0, statistics.start), statistics.priority)
+    if statistics is not None and statistics.seconds is not None and statistics.overhead_seconds is not None:
+        yield GroupMember(
+            statistics.flow, statistics.seconds, max(0.0, statistics.overhead_seconds), statistics.priority
+        )
 
 
 def _sum_waiting_priorities(

@@ -11,7 +11,7 @@ from tidemill.errors import ConfigError
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.model.flow import BoundFlow
-from tidemill.model.run import VOID
+from tidemill.model.run import VOID_IDENTITY
 from tidemill.model.task import Refresh, Task
 from tidemill.model.view import ConvertedDelta, DeltaChain, SnapshotDiff, list_blocks
 from tidemill.planner.cost import CostModel
@@ -36,10 +36,10 @@ def choose_variants(
         if task.refresh is None:
             tasks.append(task)
             continue
-        choice = compare_modes(catalog, binding.name, task, updates, costs, anew=rewritten, variant=variant)
+        choice = compare_modes(catalog, binding.name, task, updates, costs, rewritten=rewritten, variant=variant)
         choices[task.name] = choice
-        tasks.append(task.select_variant(choice.way) if len(task.variants) > 1 else task)
-        if choice.way in (RefreshMode.BATCH, RefreshMode.RECOMPUTE):
+        tasks.append(task.select_variant(choice.mode) if len(task.variants) > 1 else task)
+        if choice.mode in (RefreshMode.BATCH, RefreshMode.RECOMPUTE):
             rewritten |= {w.port for w in tasks[-1].writes}
     return replace(binding, tasks=tuple(tasks)), choices
 
@@ -51,13 +51,13 @@ def compare_modes(
     updates: Mapping[str, Updates],
     costs: Costs,
     *,
-    anew: set[str] | None = None,
+    rewritten: set[str] | None = None,
     variant: str | None = None,
 ) -> RefreshChoice:
-    """Compare the refresh modes of a declared table now; `anew` are channels that the same run rewrites before."""
+    """Compare the refresh modes of a declared table now; `rewritten` are channels that the same run rewrites before."""
     names = [v.name for v in task.variants]
     if variant is not None and variant not in names:
-        reason = f" ({task.batch_because})" if task.batch_because else ""
+        reason = f" ({task.batch_reason})" if task.batch_reason else ""
         raise ConfigError(
             f"table {task.name!r} has no variant {variant!r}{reason}; its variants are {', '.join(names)}"
         )
@@ -67,24 +67,24 @@ def compare_modes(
         cursors = {
             c.channel: c.position.seq for c in catalog.read_cursors() if (c.binding, c.task) == (flow, task.name)
         }
-        readings = list(_build_readings(views, code.query, cursors, anew or set()))
+        readings = list(_build_readings(views, code.query, cursors, rewritten or set()))
         states = [s.channel for s in code.query.build_states().values()]
     choice = choose_mode(
         readings,
         {variant: model for (name, variant), model in costs.items() if name == task.name},
-        wanted=variant or task.refresh or "auto",
-        only_batch=task.batch_because,
+        declared=variant or task.refresh or "auto",
+        only_batch=task.batch_reason,
         state=_find_state(views, states),
     )
-    if variant is not None and choice.way != variant:
-        raise ConfigError(f"table {task.name!r} cannot be refreshed by variant {variant!r} now: {choice.why}")
-    return choice if variant is None else replace(choice, why=f"variant {variant!r} was requested")
+    if variant is not None and choice.mode != variant:
+        raise ConfigError(f"table {task.name!r} cannot be refreshed by variant {variant!r} now: {choice.reason}")
+    return choice if variant is None else replace(choice, reason=f"variant {variant!r} was requested")
 
 
 def _build_readings(
     views: ChannelViews, query: DeclaredQuery, cursors: Mapping[str, int], rewritten: set[str]
 ) -> Iterator[ChannelReading]:
-    growing = {s.channel for s in list_scans(query.root) if s.append}
+    growing = {s.channel for s in list_scans(query.root) if s.append_only}
     for channel in query.channels:
         registered = views.get_channel(channel)
         if registered.channel.schema is None or channel not in cursors:
@@ -97,7 +97,7 @@ def _build_readings(
         change = content if isinstance(view, SnapshotDiff) else compute_size(list_deltas(view))
         replaced = isinstance(view, SnapshotDiff) or channel in rewritten
         rows, size = (int(content.rows), int(change.rows)), (int(content.bytes), int(change.bytes))
-        yield ChannelReading(channel, *rows, *size, replaced=replaced, grows=channel in growing)
+        yield ChannelReading(channel, *rows, *size, replaced=replaced, append_only=channel in growing)
 
 
 def _find_state(views: ChannelViews, channels: list[str]) -> StateStatus:
@@ -111,7 +111,9 @@ def _find_state(views: ChannelViews, channels: list[str]) -> StateStatus:
         for name, record in registered
         if record.channel.schema is not None
     ]
-    return StateStatus.DROPPED if any(b is not None and b.identity == VOID for b in bases) else StateStatus.KEPT
+    return (
+        StateStatus.DROPPED if any(b is not None and b.identity == VOID_IDENTITY for b in bases) else StateStatus.KEPT
+    )
 
 
 def list_deltas(view: DeltaChain | ConvertedDelta) -> Sequence[Block]:

@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from tidemill.model.provenance import Pathway
 from tidemill.model.time import Version
-from tidemill.runtime.freshness.watermarks import NO_EDGES, WatermarkHistory
+from tidemill.runtime.freshness.watermarks import NO_WATERMARKS, WatermarkHistory
 
 _SECOND = 1_000_000
 
@@ -41,13 +41,13 @@ class StalenessHistory:
     """History of visibility: ascending versions of each input, and the provenance of each table, in order."""
 
     arrivals: Mapping[str, Sequence[Version]]
-    reaches: Mapping[str, Sequence[VisibleProvenance]]
+    provenance: Mapping[str, Sequence[VisibleProvenance]]
     weights: Mapping[str, float] = field(default_factory=dict)  # of tables whose weight is not one
-    edges: WatermarkHistory = NO_EDGES
+    watermarks: WatermarkHistory = NO_WATERMARKS
 
     def find_start(self) -> float | None:
         """Return the time at which a table first reflected anything; None if none does."""
-        first = min((r.visible for reaches in self.reaches.values() for r in reaches), default=None)
+        first = min((r.visible for reaches in self.provenance.values() for r in reaches), default=None)
         return None if first is None else first / _SECOND
 
 
@@ -80,31 +80,33 @@ def compute_curves(
     times = _list_moments(history, since, now)
     curves = (
         StalenessCurve(table, tuple(_compute_points(history, table, measure, times)))
-        for table in sorted(history.reaches)
+        for table in sorted(history.provenance)
     )
     return tuple(curve for curve in curves if curve.points)
 
 
-def sum_curves(drawn: Iterable[StalenessCurve], weights: Mapping[str, float] | None = None) -> StalenessCurve:
+def sum_curves(curves: Iterable[StalenessCurve], weights: Mapping[str, float] | None = None) -> StalenessCurve:
     """Return the weighted sum of curves that were computed together; a curve counts as zero before it begins."""
     sums: dict[tuple[float, int], float] = {}
-    for curve in drawn:
+    for curve in curves:
         for (time, value), side in zip(curve.points, _number_sides(curve.points), strict=True):
             sums[time, side] = sums.get((time, side), 0.0) + value * (weights or {}).get(curve.table, 1.0)
     return StalenessCurve("all tables", tuple((time, value) for (time, _), value in sorted(sums.items())))
 
 
-def measure_staleness(history: StalenessHistory, table: str, measure: StalenessMeasure, moment: float) -> float | None:
+def measure_staleness(history: StalenessHistory, table: str, measure: StalenessMeasure, time: float) -> float | None:
     """Return a table's staleness at a time; None while it reflects nothing."""
-    return _compute_value(history, table, measure, int(moment * _SECOND), before=False)
+    return _compute_value(history, table, measure, int(time * _SECOND), before=False)
 
 
 def _list_moments(history: StalenessHistory, since: float, now: float) -> list[Version]:
     """List the times of all points: both ends of the period, and every arrival, refresh and watermark between."""
     first, last = int(since * _SECOND), int(now * _SECOND)
     arrived = {v for versions in history.arrivals.values() for v in versions}
-    reached = {r.visible for reaches in history.reaches.values() for r in reaches}
-    return sorted({first, last} | {v for v in arrived | reached | history.edges.list_moments() if first < v < last})
+    reached = {r.visible for reaches in history.provenance.values() for r in reaches}
+    return sorted(
+        {first, last} | {v for v in arrived | reached | history.watermarks.list_moments() if first < v < last}
+    )
 
 
 def _compute_points(
@@ -121,14 +123,14 @@ def _compute_points(
 def _compute_value(
     history: StalenessHistory, table: str, measure: StalenessMeasure, time: Version, *, before: bool
 ) -> float | None:
-    reaches = history.reaches[table]
+    reaches = history.provenance[table]
     find = bisect_left if before else bisect_right
     index = find([r.visible for r in reaches], time)
     if not index or not reaches[index - 1].newest:
         return None
     newest = reaches[index - 1].newest
-    timed = {p for p in newest if history.edges.has_event_time(table, p)}
-    watermark = history.edges.find_earliest_watermark(table, newest)
+    timed = {p for p in newest if history.watermarks.has_event_time(table, p)}
+    watermark = history.watermarks.find_earliest_watermark(table, newest)
     if timed and watermark is None:
         return None
     lags = [

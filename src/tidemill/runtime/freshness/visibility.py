@@ -73,7 +73,7 @@ def _read_visible_provenance(
     `initial` has version 0 of each pathway: of an input whose data arrived after the table was written, the table
     reflects no version, and lacks the first.
     """
-    reached = {b.seq: b.reached for b in catalog.list_blocks(channel, BLOCKS)} if advances else {}
+    reached = {b.seq: b.channel_provenance for b in catalog.list_blocks(channel, BLOCKS)} if advances else {}
     newest = {seq: find_newest_versions(reached[seq]) for seq in advances if seq in reached}
     provenance = [
         VisibleProvenance(advances[seq], {**initial, **versions} if versions else versions)

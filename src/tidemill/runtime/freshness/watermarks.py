@@ -28,7 +28,7 @@ class ChannelWatermark:
     """The watermark of a channel when it reflected these versions; None: not known yet."""
 
     newest: Newest
-    edge: Version | None
+    watermark: Version | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class WatermarkHistory:
         )
 
     def list_moments(self) -> set[Version]:
-        return {mark.edge for marks in self.marks.values() for mark in marks if mark.edge is not None}
+        return {mark.watermark for marks in self.marks.values() for mark in marks if mark.watermark is not None}
 
     def _list_timed_channels(self, channel: str, pathway: Pathway) -> Iterator[tuple[str, Pathway]]:
         """Yield the channels with event time on a pathway, each with the part of the pathway that leads to it."""
@@ -63,10 +63,10 @@ class WatermarkHistory:
 
     def _find_watermark_at(self, channel: str, pathway: Pathway, newest: Version) -> Version | None:
         reflected = (m for m in reversed(self.marks[channel]) if m.newest.get(pathway, newest + 1) <= newest)
-        return next((m.edge for m in reflected), None)
+        return next((m.watermark for m in reflected), None)
 
 
-NO_EDGES = WatermarkHistory({})
+NO_WATERMARKS = WatermarkHistory({})
 
 
 def find_newest_versions(reached: Provenance) -> Newest:
@@ -95,26 +95,38 @@ def _list_watermarked_channels(bindings: Iterable[RegisteredBinding]) -> Iterato
 
 def _read_channel_watermarks(catalog: CatalogReader, channel: str) -> list[ChannelWatermark]:
     blocks = sorted(catalog.list_blocks(channel, BLOCKS), key=lambda b: b.seq)
-    return [ChannelWatermark(find_newest_versions(b.reached), b.edge) for b in blocks if b.reached]
+    return [
+        ChannelWatermark(find_newest_versions(b.channel_provenance), b.watermark)
+        for b in blocks
+        if b.channel_provenance
+    ]
 
 
-Paces = Mapping[str, tuple[WatermarkProgress, ...]]
+ProgressByFlow = Mapping[str, tuple[WatermarkProgress, ...]]
 """Progress of the watermarks that a flow reflects; empty if the flow reflects arrival times."""
 
 
-def compute_paces(known: Mapping[str, FlowStatistics]) -> Paces:
+def compute_paces(statistics: Mapping[str, FlowStatistics]) -> ProgressByFlow:
     paces: dict[str, tuple[WatermarkProgress, ...]] = {}
 
     def collect_paces(flow: str) -> tuple[WatermarkProgress, ...]:
         if flow not in paces:
-            flow_statistics, paces[flow] = known[flow], ()  # flows may read from each other
+            flow_statistics, paces[flow] = statistics[flow], ()  # flows may read from each other
             inherited = {pace: None for parent in flow_statistics.parents for pace in collect_paces(parent)}
-            paces[flow] = tuple(inherited) if flow_statistics.pace is None else (flow_statistics.pace,)
+            paces[flow] = (
+                tuple(inherited)
+                if flow_statistics.watermark_progress is None
+                else (flow_statistics.watermark_progress,)
+            )
         return paces[flow]
 
-    return {flow: collect_paces(flow) for flow in known} if any(f.pace for f in known.values()) else {}
+    return (
+        {flow: collect_paces(flow) for flow in statistics}
+        if any(f.watermark_progress for f in statistics.values())
+        else {}
+    )
 
 
-def compute_data_time(of: Iterable[WatermarkProgress], moment: float) -> float:
+def compute_data_time(progress: Iterable[WatermarkProgress], time: float) -> float:
     """Return the data time of a flow that loads all data by a time: the earliest watermark that it reflects."""
-    return min((pace.predict_watermark(moment) for pace in of), default=moment)
+    return min((pace.predict_watermark(time) for pace in progress), default=time)

@@ -18,7 +18,7 @@ class TraceSource:
     since: int | None  # None: the full content up to `upto`
     upto: int
     blocks: tuple[Block, ...]
-    forgotten: bool = False  # some of the consumed blocks have expired
+    expired: bool = False  # some of the consumed blocks have expired
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class BlockTrace:
 
     block: Block
     sources: tuple[TraceSource, ...]
-    made: tuple[Block, ...]
+    derived: tuple[Block, ...]
 
 
 def trace_block(catalog: CatalogReader, block: int) -> BlockTrace:
@@ -48,13 +48,11 @@ def _build_source(catalog: CatalogReader, reading: ChannelRead) -> TraceSource:
     channel, since, upto = reading.channel, reading.since, reading.upto
     if since is None:
         content = catalog.read_base_and_deltas(channel, upto)
-        return TraceSource(channel, None, upto, tuple(content), forgotten=_get_last_seq(content, 0) != upto)
+        return TraceSource(channel, None, upto, tuple(content), expired=_get_last_seq(content, 0) != upto)
     blocks = catalog.list_visible_blocks(channel, since, upto)
     starts = [b.since for b in blocks if b.since is not None]
     linked = {since, *(b.seq for b in blocks)}.issuperset(starts)
-    return TraceSource(
-        channel, since, upto, tuple(blocks), forgotten=not linked or _get_last_seq(blocks, since) != upto
-    )
+    return TraceSource(channel, since, upto, tuple(blocks), expired=not linked or _get_last_seq(blocks, since) != upto)
 
 
 def _get_last_seq(blocks: Sequence[Block], before: int) -> int:

@@ -16,16 +16,17 @@ from tidemill.runtime.runs.views import ChannelViews
 _FIRST_RANGE = 100  # sequence numbers that are searched first
 
 
-def find_next_block(catalog: CatalogReader, channel: str, at: int, head: int) -> Block:
-    """Return the smallest block that continues from `at`; if there is none, the newest full content after it."""
-    for upto in sorted({min(at + _FIRST_RANGE, head), head}):
-        successors = [b for b in catalog.list_deltas(channel, at, upto) if b.since == at]
+def find_next_block(catalog: CatalogReader, channel: str, position: int, head: int) -> Block:
+    """Return the smallest block that continues from `position`; if there is none, the newest full content after it."""
+    for upto in sorted({min(position + _FIRST_RANGE, head), head}):
+        successors = [b for b in catalog.list_deltas(channel, position, upto) if b.since == position]
         if successors:
             return min(successors, key=lambda b: b.seq)
     base = catalog.read_base_and_deltas(channel, head)[:1]
-    if not base or base[0].seq <= at:
+    if not base or base[0].seq <= position:
         raise Collected(
-            f"the changes of channel {channel} after {at} were garbage-collected; read its content, and subscribe "
+            f"the changes of channel {channel} after {position} were garbage-collected; "
+            f"read its content, and subscribe "
             f"from {head} on"
         )
     return base[0]
@@ -43,11 +44,11 @@ class ChangeFeed:
     engine: Engine
     updates: Mapping[str, Updates]
     channel: str
-    at: int  # sequence number of the last block that was read
+    position: int  # sequence number of the last block that was read
 
     def read_new(self) -> Any:
         """Return the rows since the last call as a frame of the engine, which can be filtered."""
         head = self.catalog.read_channel(self.channel).head.seq
-        view = ChannelViews(self.catalog, self.updates).build_change(self.channel, self.at, head)
-        self.at = head
+        view = ChannelViews(self.catalog, self.updates).build_change(self.channel, self.position, head)
+        self.position = head
         return self.engine.read_frame(view)

@@ -48,7 +48,7 @@ def _build_plan(
     if not context.find_target(table):
         return None
     return explain_plan(
-        context.decide_refresh(table), context.decide_refresh(table, fresh=True), context.decision_request.standing.now
+        context.decide_refresh(table), context.decide_refresh(table, fresh=True), context.decision_request.state.now
     )
 
 

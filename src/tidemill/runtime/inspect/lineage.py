@@ -19,7 +19,7 @@ from tidemill.model.wave_steps import WAVE
 from tidemill.ports.catalog import CatalogReader
 
 Row = dict[str, Any]
-Find = Callable[[str, str], list[Row]]
+RowFinder = Callable[[str, str], list[Row]]
 """The rows of a channel that meet a condition."""
 
 
@@ -49,7 +49,7 @@ class EventLineage:
     relatives: tuple[LineageRow, ...]
 
 
-def trace_lineage(catalog: CatalogReader, find: Find, channel: str, text: str) -> EventLineage:
+def trace_lineage(catalog: CatalogReader, find: RowFinder, channel: str, text: str) -> EventLineage:
     tag = LineageTag.from_text(text)
     registered = catalog.read_channel(channel)
     if _find_tagged_schema(registered.channel) is None:
@@ -70,7 +70,7 @@ def _find_tagged_schema(channel: Channel) -> Schema | None:
     return channel.schema if is_tagged else None
 
 
-def _find_related_rows(find: Find, channels: Mapping[str, Schema], tag: LineageTag) -> Iterator[LineageRow]:
+def _find_related_rows(find: RowFinder, channels: Mapping[str, Schema], tag: LineageTag) -> Iterator[LineageRow]:
     ancestors = ", ".join(f"'{t}'" for t in (*tag.list_ancestors(), tag))
     for channel, schema in channels.items():
         for row in find(channel, f"{WAVE} IN ({ancestors}) OR startswith({WAVE}, '{tag}.')"):

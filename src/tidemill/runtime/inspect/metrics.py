@@ -40,7 +40,8 @@ def _format_metrics(
         "task_waiting_blocks", "Blocks not read yet.", [(labels, float(t.queue)) for labels, t in labelled]
     )
     stale = [
-        ({"table": n}, measure_staleness(history, n, StalenessMeasure.STALENESS, now)) for n in sorted(history.reaches)
+        ({"table": n}, measure_staleness(history, n, StalenessMeasure.STALENESS, now))
+        for n in sorted(history.provenance)
     ]
     yield from _format_gauge("table_staleness_seconds", "Seconds since it lacks data, or may lack some.", stale)
     weighted = sum(history.weights.get(table["table"], 1.0) * (seconds or 0.0) for table, seconds in stale)
@@ -48,9 +49,9 @@ def _format_metrics(
         "weighted_staleness_seconds", "Staleness of all tables, weighted by priority.", [({}, weighted)]
     )
     missed = [
-        ({"table": c.registered.channel.name}, float(c.kept.is_late or c.kept.is_inconsistent))
+        ({"table": c.registered.channel.name}, float(c.target_status.is_late or c.target_status.is_inconsistent))
         for c in status.channels
-        if c.kept is not None
+        if c.target_status is not None
     ]
     yield from _format_gauge("promise_broken", "1 while a table does not meet its freshness target.", missed)
     active = Counter((str(run.kind), str(run.state)) for run in status.active)

@@ -12,7 +12,7 @@ from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import FlowStatistics, RegisteredBinding
 from tidemill.sim.staleness.replay import RecordedTable
 
-RUNS = 100
+RECENT_RUNS = 100
 """Newest finished runs of a flow that are read."""
 
 
@@ -34,7 +34,7 @@ def build_replay_records(catalog: CatalogReader, since: float = 0.0) -> dict[str
 
 
 def _read_runs(catalog: CatalogReader, flow: str, since: float) -> list[Run]:
-    finished = catalog.list_runs(subject=flow, state=RunState.FINISHED, limit=RUNS)
+    finished = catalog.list_runs(subject=flow, state=RunState.FINISHED, limit=RECENT_RUNS)
     matching = (r for r in finished if r.kind is RunKind.FLOW and r.stats.get("tasks") and (r.started or 0.0) >= since)
     return sorted(matching, key=lambda r: r.started or 0.0)
 

@@ -9,7 +9,7 @@ from tidemill.model.run import Run, RunKind, RunState
 from tidemill.ports.catalog import CatalogReader
 from tidemill.runtime.inspect.status import ProjectStatus
 
-REMEMBERED = 20
+RECENT_RUNS = 20
 """Newest finished runs of a flow from which rates are computed."""
 
 
@@ -33,7 +33,7 @@ def compute_statistics(catalog: CatalogReader, status: ProjectStatus) -> list[Ta
     priorities = {name: f.priority for name, f in catalog.read_flow_statistics().items()}
     statistics: list[TaskStatistics] = []
     for flow in status.flows:
-        runs = catalog.list_runs(subject=flow.name, state=RunState.FINISHED, limit=REMEMBERED)
+        runs = catalog.list_runs(subject=flow.name, state=RunState.FINISHED, limit=RECENT_RUNS)
         finished = [r for r in runs if r.kind is RunKind.FLOW and r.stats.get("tasks")]
         statistics += (
             _compute_task_statistics(

@@ -9,7 +9,7 @@ from tidemill.model.block import BlockKind
 from tidemill.model.channel import ChannelRole
 from tidemill.model.codec import Json
 from tidemill.model.provenance import Pathway, Provenance
-from tidemill.model.run import TO_COME, UNDER_WAY, Run, RunKind, RunState
+from tidemill.model.run import ACTIVE_STATES, PENDING_STATES, Run, RunKind, RunState
 from tidemill.model.task import ReadMode
 from tidemill.model.time import Timeline, Version
 from tidemill.planner.catalog_state import TargetStatus, compute_target_status
@@ -55,8 +55,8 @@ class ChannelStatus:
     reflects: tuple[ReflectedVersions, ...]
     consumers: tuple[ChannelConsumer, ...]
     rows: int | None = None  # of its content; None: unknown without reading it
-    edge: Version | None = None  # watermark; None: it has no event time, or the watermark is unknown
-    kept: TargetStatus | None = None  # status of its freshness target; None: it has none
+    watermark: Version | None = None  # watermark; None: it has no event time, or the watermark is unknown
+    target_status: TargetStatus | None = None  # status of its freshness target; None: it has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class FlowStatus:
     workflow: str
     tasks: tuple[TaskStatus, ...]
     last: Run | None
-    waiting: tuple[str, ...]
+    pending_channels: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class ProjectStatus:
 def read_status(catalog: CatalogReader) -> ProjectStatus:
     channels, bindings = catalog.list_channels(), catalog.list_bindings()
     consumers = _list_consumers(catalog, channels, bindings)
-    active = [r for state in (*UNDER_WAY, *TO_COME) for r in catalog.list_runs(state=state)]
+    active = [r for state in (*ACTIVE_STATES, *PENDING_STATES) for r in catalog.list_runs(state=state)]
     pathways = find_pathways(channels, bindings)
     timeline, watermarks, rows = (
         _build_timeline(catalog, channels, pathways),
@@ -147,11 +147,11 @@ def _build_timeline(
 ) -> Timeline:
     """Read the versions of the inputs of channels with freshness targets, from the oldest that those reflect."""
     oldest: dict[str, Version] = {}
-    for registered in (c for c in channels if c.channel.promise and c.head.reached.pathways):
+    for registered in (c for c in channels if c.channel.freshness_target and c.head.provenance.pathways):
         oldest |= {
-            p[0]: 0 for p in pathways.get(registered.channel.name, ()) if p not in registered.head.reached.pathways
+            p[0]: 0 for p in pathways.get(registered.channel.name, ()) if p not in registered.head.provenance.pathways
         }
-        for pathway, versions in registered.head.reached.pathways.items():
+        for pathway, versions in registered.head.provenance.pathways.items():
             oldest[pathway[0]] = min(*versions, oldest.get(pathway[0], min(versions)))
     arrivals = {channel: catalog.list_versions(channel, since) for channel, since in oldest.items()}
     newest = max((versions[-1] for versions in arrivals.values() if versions), default=0)
@@ -166,7 +166,7 @@ def _build_channel_status(
     rows: Mapping[str, int],
     pathways: Mapping[str, Iterable[Pathway]],
 ) -> ChannelStatus:
-    name, target, reached = registered.channel.name, registered.channel.promise, registered.head.reached
+    name, target, reached = registered.channel.name, registered.channel.freshness_target, registered.head.provenance
     return ChannelStatus(
         registered,
         list_reflected_versions(reached),
@@ -186,7 +186,7 @@ def _build_flow_status(
         workflow=binding.workflow,
         tasks=_build_task_statuses(binding),
         last=_find_last_run(catalog, binding.name),
-        waiting=tuple(sorted(pending)),
+        pending_channels=tuple(sorted(pending)),
     )
 
 
@@ -279,7 +279,7 @@ class _BlockCounter:
     def __init__(self, catalog: CatalogReader, heads: Mapping[str, int]) -> None:
         self._catalog = catalog
         self._heads = heads
-        self._known: dict[str, frozenset[int]] = {}
+        self._seqs: dict[str, frozenset[int]] = {}
 
     def count_after(self, channel: str, since: int) -> int:
         head = self._heads.get(channel, 0)
@@ -287,6 +287,6 @@ class _BlockCounter:
 
     def _read_seqs(self, channel: str) -> frozenset[int]:
         # A compacted base has the sequence number of the last delta it contains, and adds nothing new.
-        if channel not in self._known:
-            self._known[channel] = frozenset(b.seq for b in self._catalog.list_filled_blocks(channel))
-        return self._known[channel]
+        if channel not in self._seqs:
+            self._seqs[channel] = frozenset(b.seq for b in self._catalog.list_filled_blocks(channel))
+        return self._seqs[channel]

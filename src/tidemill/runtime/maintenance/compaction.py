@@ -10,7 +10,7 @@ from tidemill.model.block import Block, BlockKind, DataFile
 from tidemill.model.change import Updates
 from tidemill.model.codec import Json
 from tidemill.model.identity import compute_identity
-from tidemill.model.run import UNDER_WAY, ClaimRequest, RunClaim, RunKind
+from tidemill.model.run import ACTIVE_STATES, ClaimRequest, RunClaim, RunKind
 from tidemill.model.view import DeltaChain, Snapshot, list_blocks
 from tidemill.planner.cost import CostModel, CostTerms, ScanVolume, estimate_seconds, guess_cost_model
 from tidemill.planner.graph import DataSize
@@ -37,7 +37,7 @@ from tidemill.runtime.runs.log import RunLog
 from tidemill.runtime.runs.supervision import WorkTimer
 from tidemill.runtime.runs.views import ChannelViews
 
-REWRITING = CostTerms(start=0.3, change=3e-6, content=1.4e-6, byte=1.2e-8)
+MAJOR_COMPACTION_COST = CostTerms(start=0.3, change=3e-6, content=1.4e-6, byte=1.2e-8)
 """Estimated cost of a major compaction before the first one, as measured (docs/benchmarks.md)."""
 
 
@@ -59,21 +59,21 @@ class Compactor:
 
     def is_running(self, channel: str) -> bool:
         runs = self.executor.catalog.list_runs(subject=channel)
-        running = [r for r in runs if r.state in UNDER_WAY]
+        running = [r for r in runs if r.state in ACTIVE_STATES]
         return any(run.kind is RunKind.COMPACTION for run in running)
 
-    def run_compaction(self, wanted: Compaction, why: str) -> Block:
+    def run_compaction(self, compaction: Compaction, reason: str) -> Block:
         """Do one compaction, as a run."""
-        catalog, channel = self.executor.catalog, wanted.view.channel
+        catalog, channel = self.executor.catalog, compaction.view.channel
         claim = self.executor.begin_run(RunKind.COMPACTION, channel, ClaimRequest())
 
         def commit(claim: RunClaim, log: RunLog, _lease: Lease) -> Block:
-            self._check_blocks_exist(wanted)
-            log.write_line(f"compacted because {why}")
+            self._check_blocks_exist(compaction)
+            log.write_line(f"compacted because {reason}")
             timer = WorkTimer(self.executor.engine)
-            block = _build_block(wanted, self._write_files(wanted.view, claim, log))
-            cost_model = self._update_cost_model(wanted, block, timer.elapsed_seconds)
-            return catalog.commit_compaction(claim, block, log=log.text, rewriting=cost_model)
+            block = _build_block(compaction, self._write_files(compaction.view, claim, log))
+            cost_model = self._update_cost_model(compaction, block, timer.elapsed_seconds)
+            return catalog.commit_compaction(claim, block, log=log.text, rewrite_cost=cost_model)
 
         return self.executor.run_once(claim, commit)
 
@@ -141,13 +141,13 @@ def _compute_balance(catalog: CatalogReader, content: Snapshot) -> MergeBalance:
     rewrite_seconds = estimate_seconds(
         content.channel, _read_rewrite_costs(merge_costs.values(), content.channel), _estimate_input(content)
     )
-    return MergeBalance(merge_cost.reads, merge_cost.paid, rewrite_seconds, merge_cost.asked)
+    return MergeBalance(merge_cost.reads, merge_cost.seconds, rewrite_seconds, merge_cost.interactive_reads)
 
 
 def _read_rewrite_costs(merge_costs: Iterable[ChannelMergeCost], channel: str) -> dict[str, CostModel]:
     """Return cost models of major compactions, by channel: for this one a default at least."""
-    fitted = {m.channel: CostModel.from_json(m.rewriting) for m in merge_costs if m.rewriting is not None}
-    return {channel: guess_cost_model(REWRITING, 1.0)} | fitted
+    fitted = {m.channel: CostModel.from_json(m.rewrite_cost) for m in merge_costs if m.rewrite_cost is not None}
+    return {channel: guess_cost_model(MAJOR_COMPACTION_COST, 1.0)} | fitted
 
 
 def _estimate_input(content: Snapshot) -> ScanVolume:
@@ -171,6 +171,6 @@ def _build_block(compaction: Compaction, files: tuple[DataFile, ...]) -> Block:
                 view.since,
                 view.updates,
                 files,
-                source=before.reached,
+                source=before.channel_provenance,
                 identity=compute_identity("fold", [d.identity for d in view.deltas]),
             )

@@ -17,19 +17,19 @@ from tidemill.model.store import GracePeriods
 from tidemill.model.timestamps import to_microseconds
 from tidemill.ports.catalog import CatalogReader
 from tidemill.retention.compaction import LIMITS, CompactionLimits, is_check_due
-from tidemill.runtime.maintenance.compaction import REWRITING, Compactor
+from tidemill.runtime.maintenance.compaction import MAJOR_COMPACTION_COST, Compactor
 from tidemill.runtime.maintenance.store_ownership import advance_marker
 from tidemill.runtime.maintenance.vacuum import MaintenanceResult, VacuumService, always_continue
 from tidemill.runtime.runs.execution import Executor
 
 log = logging.getLogger("tidemill.server")
 
-WISH = "upkeep"
+OVERRIDE = "upkeep"
 PAUSED = "paused"
 
 
 def is_paused(catalog: CatalogReader) -> bool:
-    return bool(catalog.read_setting_overrides().get(WISH) == PAUSED)
+    return bool(catalog.read_setting_overrides().get(OVERRIDE) == PAUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +100,17 @@ class MaintenanceService:
         """Do the due maintenance on these channels, or on all, to its end, because a user requested it."""
         return self._maintain_channels(VacuumService(self.executor, always_continue, self.rules.grace), channels)
 
-    def maintain_after(self, made: Iterable[Block]) -> None:
+    def maintain_after(self, blocks: Iterable[Block]) -> None:
         """Do the maintenance that is due after a run, to its end."""
-        self._maintain_due(self._find_due_channels(made))
+        self._maintain_due(self._find_due_channels(blocks))
 
-    def begin_maintenance(self, made: Iterable[Block]) -> None:
+    def begin_maintenance(self, blocks: Iterable[Block]) -> None:
         """Start the maintenance that is due after a run in the background.
 
         The next run of the flow does not wait for it. A compaction may be the first work that needs Spark, which takes
         long to start.
         """
-        self.background.schedule_channels(self._find_due_channels(made), self._maintain_due)
+        self.background.schedule_channels(self._find_due_channels(blocks), self._maintain_due)
 
     def finish(self) -> None:
         """Wait for background maintenance; once `stopping` is set, only for the current step."""
@@ -124,7 +124,7 @@ class MaintenanceService:
         checked = [b for b in written if is_check_due(b, self.rules.limits)]
         due = {b.channel for b in checked}
         due |= {r.channel for run in {b.run for b in checked if b.run is not None} for r in catalog.list_run_reads(run)}
-        return due | {m.channel for m in catalog.list_merge_costs(paid=REWRITING.start)}
+        return due | {m.channel for m in catalog.list_merge_costs(min_seconds=MAJOR_COMPACTION_COST.start)}
 
     def _maintain_due(self, due: set[str]) -> None:
         if due and self.can_continue():
@@ -160,10 +160,10 @@ def _log_result(result: MaintenanceResult) -> None:
         log.info(
             "maintenance: %d minor and %d major compactions, %d blocks garbage-collected, %d files marked and "
             "%d removed, %d runs expired",
-            len(result.folded),
-            len(result.rebased),
+            len(result.minor_compactions),
+            len(result.major_compactions),
             result.collected.blocks,
             result.collected.marked,
             result.collected.files,
-            result.forgotten.runs,
+            result.expired.runs,
         )

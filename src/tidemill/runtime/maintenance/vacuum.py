@@ -3,8 +3,8 @@
 The catalog marks files before they are removed: those of garbage-collected blocks, and directories of attempts that
 ended without a result. The store is never listed for that. `scan_store` lists it on request, and only marks.
 
-The work is divided into small steps: before each, `go_on` is called, and if it returns False the rest stays due for the
-next time.
+The work is divided into small steps: before each, `can_continue` is called, and if it returns False the rest stays due
+for the next time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tidemill import errors
 from tidemill.errors import Conflict, StorageError, TidemillError
 from tidemill.model.block import Block, BlockKind
 from tidemill.model.codec import Json
-from tidemill.model.run import TO_COME, UNDER_WAY
+from tidemill.model.run import ACTIVE_STATES, PENDING_STATES
 from tidemill.model.store import GracePeriods, RemovalKind, is_written_by_runs
 from tidemill.ports.records import RegisteredBinding, RegisteredChannel, RunExpiryCounts
 from tidemill.retention.garbage_collection import ReadNeed, find_collectable
@@ -24,10 +24,10 @@ from tidemill.runtime.maintenance.compaction import Compactor
 from tidemill.runtime.maintenance.store_ownership import check_not_rolled_back, check_store
 from tidemill.runtime.runs.execution import Executor
 
-GoOn = Callable[[], bool]
+ContinueCheck = Callable[[], bool]
 
-FILES = 500
-"""Maximum number of paths removed between two calls of `go_on`."""
+REMOVAL_BATCH = 500
+"""Maximum number of paths removed between two calls of `can_continue`."""
 
 _Readers = frozenset[tuple[str, str, str]]
 """Which task of which bound flow reads which channel."""
@@ -61,10 +61,10 @@ class ScanResult:
 class MaintenanceResult:
     """Result of maintenance. A problem is an error that prevented a compaction or a removal."""
 
-    folded: tuple[Block, ...] = ()
-    rebased: tuple[Block, ...] = ()
+    minor_compactions: tuple[Block, ...] = ()
+    major_compactions: tuple[Block, ...] = ()
     collected: CollectionResult = CollectionResult(0, 0)
-    forgotten: RunExpiryCounts = RunExpiryCounts()
+    expired: RunExpiryCounts = RunExpiryCounts()
     problems: tuple[str, ...] = ()
 
 
@@ -73,7 +73,7 @@ class VacuumService:
     """Maintains channels. Every step leaves the store readable, even if it is interrupted."""
 
     executor: Executor
-    go_on: GoOn = always_continue
+    can_continue: ContinueCheck = always_continue
     grace: GracePeriods = GracePeriods()
 
     def maintain_channels(
@@ -92,10 +92,10 @@ class VacuumService:
         collected = self._collect_channels(written, keep_since, points)
         collected = replace(collected, files=self._remove_files(problems))
         return MaintenanceResult(
-            folded=tuple(b for b in compacted if b.kind is BlockKind.DELTA),
-            rebased=tuple(b for b in compacted if b.kind is BlockKind.BASE),
+            minor_compactions=tuple(b for b in compacted if b.kind is BlockKind.DELTA),
+            major_compactions=tuple(b for b in compacted if b.kind is BlockKind.BASE),
             collected=collected,
-            forgotten=self.expire_runs(names, history),
+            expired=self.expire_runs(names, history),
             problems=tuple(problems),
         )
 
@@ -115,7 +115,7 @@ class VacuumService:
         compaction may only share files that a block references.
         """
         catalog, removed = self.executor.catalog, 0
-        while self.go_on() and (due := catalog.list_due_removals(self.grace, FILES)):
+        while self.can_continue() and (due := catalog.list_due_removals(self.grace, REMOVAL_BATCH)):
             check_store(catalog, self.executor.store)
             removed += self._delete_files(r.path for r in due if r.kind is not RemovalKind.ATTEMPT)
             removed += self._delete_attempts([r.path for r in due if r.kind is RemovalKind.ATTEMPT])
@@ -126,7 +126,7 @@ class VacuumService:
         """Delete this machine's copies of files that are no longer in use; 0 for a store without local copies."""
         catalog, store = self.executor.catalog, self.executor.store
         copies = store.list_copies()  # before the catalog is queried: later copies are not considered
-        if not copies or not self.go_on():
+        if not copies or not self.can_continue():
             return 0
         active, used = catalog.list_active_directories(), catalog.list_referenced_files() | catalog.list_marked_paths()
         return store.drop_copies(p for p in copies if p not in used and not any(p.startswith(f"{d}/") for d in active))
@@ -144,12 +144,12 @@ class VacuumService:
         finished = {
             d: r.id
             for d, r in known_attempts.items()
-            if r.state not in (*TO_COME, *UNDER_WAY) and d not in marked_paths
+            if r.state not in (*PENDING_STATES, *ACTIVE_STATES) and d not in marked_paths
         }
         # a finished attempt references no further files later
         referenced = catalog.list_referenced_files()
         marked = sum(
-            self._mark_unnamed(directory, run, referenced) for directory, run in finished.items() if self.go_on()
+            self._mark_unnamed(directory, run, referenced) for directory, run in finished.items() if self.can_continue()
         )
         in_use = {"/".join(path.split("/")[:3]) for path in referenced}
         unknown = set(attempts) - known_attempts.keys() - marked_paths - in_use
@@ -160,18 +160,20 @@ class VacuumService:
         names = set(channels)
         flows = {b.name for b in self.executor.catalog.list_bindings() if names & _list_channels(b)}
         overfull = self.executor.catalog.list_overfull_subjects(names | flows, keep=history)
-        expired = (self.executor.catalog.expire_runs(subject, keep=history) for subject in overfull if self.go_on())
+        expired = (
+            self.executor.catalog.expire_runs(subject, keep=history) for subject in overfull if self.can_continue()
+        )
         return sum(expired, start=RunExpiryCounts())
 
     def _compact_channel(self, channel: str, compactor: Compactor, problems: list[str]) -> Iterator[Block]:
         """Compact until nothing is due, because a minor compaction may complete the next level; stop on a conflict."""
         try:
             while (
-                (verdict := compactor.assess_compaction(channel)).wanted
+                (verdict := compactor.assess_compaction(channel)).compaction
                 and not compactor.is_running(channel)
-                and self.go_on()
+                and self.can_continue()
             ):
-                yield compactor.run_compaction(verdict.wanted, verdict.why)
+                yield compactor.run_compaction(verdict.compaction, verdict.reason)
         except Conflict:
             return
         except TidemillError as error:
@@ -185,12 +187,12 @@ class VacuumService:
         collected = sum(
             self._collect_blocks(self._find_superseded_blocks(c, readers, keep_since, points)) for c in channels
         )
-        return CollectionResult(collected, 0, marked=len(catalog.purge_blocks()) if self.go_on() else 0)
+        return CollectionResult(collected, 0, marked=len(catalog.purge_blocks()) if self.can_continue() else 0)
 
     def _collect_blocks(self, blocks: list[Block]) -> int:
         """Collect blocks of one channel; 0 if another process does so at the same time."""
         try:
-            return self.executor.catalog.collect_blocks(b.id for b in blocks) if blocks and self.go_on() else 0
+            return self.executor.catalog.collect_blocks(b.id for b in blocks) if blocks and self.can_continue() else 0
         except Conflict:
             return 0
 

@@ -39,9 +39,9 @@ class ActionRunner:
     """Runs actions. `locate` returns the local path of a program or script that an action names."""
 
     executor: Executor
-    ledger: DatasetCatalog
+    dataset_catalog: DatasetCatalog
     sources: SourceResolver
-    surroundings: Mapping[str, str]
+    environment: Mapping[str, str]
     locate: Callable[[str], str]
 
     def attempt_run(self, run: Run) -> bool:
@@ -56,16 +56,16 @@ class ActionRunner:
     def _compute_retry_delay(self, claim: RunClaim) -> float | None:
         """Return the back-off in seconds; None for an unreadable action, whose attempt fails and reports why."""
         try:
-            retry = self._build_task(self.ledger.read_action_spec(claim.run.id))[1].retry
+            retry = self._build_task(self.dataset_catalog.read_action_spec(claim.run.id))[1].retry
         except TidemillError:
             return None
-        return retry.compute_backoff(claim.run.attempt - claim.run.lost)
+        return retry.compute_backoff(claim.run.attempt - claim.run.lost_attempts)
 
     def _run_and_commit(self, claim: RunClaim, log: RunLog, lease: Lease) -> None:
-        spec = self.ledger.read_action_spec(claim.run.id)
+        spec = self.dataset_catalog.read_action_spec(claim.run.id)
         action, task = self._build_task(spec)
         self._check_unchanged(spec, action, task)
-        self.executor.catalog.mark_running(claim.run.id, claim.run.fence)
+        self.executor.catalog.mark_running(claim.run.id, claim.run.fencing_token)
         timer = WorkTimer(self.executor.engine)
         directory = f"{claim.directory}/{OUTPUT}"
         target = WriteTarget(
@@ -81,7 +81,7 @@ class ActionRunner:
             raise
         files = self.executor.store.publish_files(directory, target.receipt.rows)
         log.write_line(f"{action.name}: {sum(f.rows for f in files)} rows")
-        self.ledger.commit_dataset(claim, ActionResult(schema, files, timer.elapsed_seconds, log.text))
+        self.dataset_catalog.commit_dataset(claim, ActionResult(schema, files, timer.elapsed_seconds, log.text))
 
     def _build_task(self, spec: ActionSpec) -> tuple[Action, Task]:
         workflow = _workflow(json.dumps(spec.document))
@@ -90,7 +90,7 @@ class ActionRunner:
 
     def _check_unchanged(self, spec: ActionSpec, action: Action, task: Task) -> None:
         """Raise `RunFailed` if the action changed since its submission: its result would get the wrong identity."""
-        description = describe_output(to_canonical_task(task), OUTPUT, [], self.surroundings)
+        description = describe_output(to_canonical_task(task), OUTPUT, [], self.environment)
         before, after = ({k: v for k, v in d.items() if k not in _NOT_CODE} for d in (spec.description, description))
         if before != after:
             changes = ", ".join(d.part for d in diff_descriptions(before, after))
@@ -105,7 +105,7 @@ class ActionRunner:
             return task
         files = _list_file_arguments(action.work, code)
         argv = tuple(self.locate(a) if a in files else a for a in code.argv)
-        env = {name: self.surroundings[name] for name in action.environment if name in self.surroundings}
+        env = {name: self.environment[name] for name in action.environment if name in self.environment}
         return replace(task, variants=(replace(task.variant, code=replace(code, argv=argv, env=env)),))
 
     def _invoke_task(
@@ -113,7 +113,7 @@ class ActionRunner:
     ) -> Schema:
         engine, tag = self.executor.engine, format_tag(claim.run)
         schemas = run_supervised(
-            lambda: engine.run_task(task, views, {OUTPUT: target}, tag=tag, log=log, now=claim.run.fence),
+            lambda: engine.run_task(task, views, {OUTPUT: target}, tag=tag, log=log, now=claim.run.fencing_token),
             limit=task.time_limit,
             lost=lease.lost,
             stop=lambda: engine.cancel_jobs(tag),
@@ -126,7 +126,7 @@ class ActionRunner:
             try:
                 self.executor.store.check_files(dataset.files)
             except BlockDamaged as damage:
-                self.ledger.mark_lost(dataset.identity)
+                self.dataset_catalog.mark_lost(dataset.identity)
                 raise BlockDamaged(
                     f"its input {dataset.workflow}/{dataset.name} is lost ({damage}); "
                     "submit the workflow again to recompute it"
@@ -135,4 +135,4 @@ class ActionRunner:
 
 def _list_file_arguments(work: Work, code: Command) -> set[str]:
     """Return the arguments of a command that are files of the project, or a program next to Python."""
-    return {code.argv[0], work.script} if isinstance(work, Script) else set(code.made_of["files"])
+    return {code.argv[0], work.script} if isinstance(work, Script) else set(code.fingerprint["files"])

@@ -30,15 +30,15 @@ class DatasetCatalog(Protocol):
     def read_generations(self) -> dict[Identity, int]:
         """Read the newest generation of each plain identity that was ever forced."""
 
-    def submit_workflow(self, handed: SubmissionRequest) -> int:
+    def submit_workflow(self, request: SubmissionRequest) -> int:
         """Record a workflow: decide which actions run, and create their runs. Returns the submission's number."""
 
     def read_submission(self, number: int) -> Submission: ...
     def list_submissions(self, *, before: int | None = None, limit: int = 20) -> list[Submission]: ...
-    def read_usage(self, wanted: UsagePeriod) -> list[UsageRecord]:
+    def read_usage(self, period: UsagePeriod) -> list[UsageRecord]:
         """Read every action submitted and every task refreshed within a period, as far as they have not expired."""
 
-    def read_tallies(self, wanted: UsagePeriod) -> list[UsageTally]:
+    def read_tallies(self, period: UsagePeriod) -> list[UsageTally]:
         """Read the hourly totals of expired usage records."""
 
     def list_submitted_actions(self, after: int) -> list[tuple[int, str, Identity]]:
@@ -50,7 +50,7 @@ class DatasetCatalog(Protocol):
     def read_action_spec(self, run: int) -> ActionSpec:
         """Read the specification of an action's run."""
 
-    def commit_dataset(self, claim: RunClaim, product: ActionResult) -> None:
+    def commit_dataset(self, claim: RunClaim, result: ActionResult) -> None:
         """Commit the run of an action: its dataset becomes readable, and actions that wait for it become ready."""
 
     def mark_lost(self, identity: Identity) -> None:
@@ -64,7 +64,7 @@ class DatasetCatalog(Protocol):
     def read_held_bytes(self) -> dict[str, int]:
         """Read the bytes of datasets, by workflow: space is free only when the files are deleted."""
 
-    def evict_datasets(self, chosen: Iterable[Identity]) -> list[Identity]:
+    def evict_datasets(self, dataset_ids: Iterable[Identity]) -> list[Identity]:
         """Mark datasets for eviction; skips those not stored, or claimed. Returns the marked ones."""
 
     def drop_dataset(self, identity: Identity) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tidemill.errors import CannotFree
 from tidemill.model.identity import Identity
-from tidemill.model.states import HOLDS_FILES, PRODUCED, DatasetState
+from tidemill.model.states import PRODUCING_STATES, STATES_WITH_FILES, DatasetState
 from tidemill.model.submission import StoredDataset
 from tidemill.ports.storage import BlockStore
 from tidemill.retention.eviction import ALGORITHMS, DEFAULT, EvictionAlgorithm
@@ -36,13 +36,13 @@ from tidemill.runtime.oneshot.storage_report import (
 class DatasetEvictor:
     """Chooses evictions by the history of submissions, which it caches, so that only new submissions are read."""
 
-    ledger: DatasetCatalog
+    dataset_catalog: DatasetCatalog
     store: BlockStore
     check_store: Callable[[], object]  # raises unless this catalog owns the store
     budgets: StorageBudgets = field(default_factory=StorageBudgets)
     algorithm: EvictionAlgorithm = field(default_factory=ALGORITHMS[DEFAULT])
     _history: SubmissionHistory = field(default_factory=SubmissionHistory)
-    _upto: int = 0
+    _last_submission: int = 0
 
     def report_storage(self, amount: int | None = None) -> StorageReport:
         """Report on storage, with the eviction that frees an amount; by default the next eviction."""
@@ -62,7 +62,7 @@ class DatasetEvictor:
         self.delete_evicted()
         return (
             self._evict_chosen(self.report_storage())
-            if compute_shares(self.ledger.read_held_bytes(), self.budgets).exceeded_shares
+            if compute_shares(self.dataset_catalog.read_held_bytes(), self.budgets).exceeded_shares
             else None
         )
 
@@ -74,8 +74,8 @@ class DatasetEvictor:
         return self._evict_chosen(report)
 
     def _evict_chosen(self, report: StorageReport) -> StorageReport:
-        if report.going:
-            self.ledger.evict_datasets(g.dataset.identity for g in report.going)
+        if report.evictions:
+            self.dataset_catalog.evict_datasets(g.dataset.identity for g in report.evictions)
             self.delete_evicted()
         return report
 
@@ -84,21 +84,21 @@ class DatasetEvictor:
 
         A dataset is unreadable before its first file is deleted, and counts as deleted only after its last.
         """
-        deleted, pending = 0, self.ledger.list_pending_evictions()
+        deleted, pending = 0, self.dataset_catalog.list_pending_evictions()
         if pending:
             self.check_store()
         for identity in pending:
-            paths = self.ledger.begin_deletion(identity)
+            paths = self.dataset_catalog.begin_deletion(identity)
             if paths is not None:
                 self.store.delete_files(paths)
-                self.ledger.finish_deletion(identity)
+                self.dataset_catalog.finish_deletion(identity)
                 deleted += 1
         return deleted
 
     def _read_datasets(self) -> dict[Identity, StoredDataset]:
         """Read all current datasets, after the graphs, so that all datasets of the graphs are included."""
-        new_actions = self.ledger.list_submitted_actions(self._upto)
-        datasets = {d.identity: d for d in self.ledger.list_datasets()}
+        new_actions = self.dataset_catalog.list_submitted_actions(self._last_submission)
+        datasets = {d.identity: d for d in self.dataset_catalog.list_datasets()}
         self._update_history(new_actions, datasets)
         return datasets
 
@@ -124,10 +124,10 @@ class DatasetEvictor:
         choice = choose_evictions(
             self.algorithm, self._history, stored, [self._build_request(datasets, *w) for w in amounts]
         )
-        recompute_seconds = estimate_recompute_seconds(self._history, stored, choice.going)
-        chosen = (datasets[self._history.identities[n]] for n in choice.going)
+        recompute_seconds = estimate_recompute_seconds(self._history, stored, choice.evicted)
+        chosen = (datasets[self._history.identities[n]] for n in choice.evicted)
         candidates = tuple(EvictionCandidate(d, s) for d, s in zip(chosen, recompute_seconds, strict=True))
-        seconds = sum_recompute_seconds(self._history, stored, choice.going)
+        seconds = sum_recompute_seconds(self._history, stored, choice.evicted)
         return StorageReport(shares, retained, candidates, seconds, tuple(choice.problems))
 
     def _build_request(
@@ -145,7 +145,7 @@ class DatasetEvictor:
             graph = dict.fromkeys(identity for _, _, identity in rows)
             if graph.keys() <= datasets.keys():
                 self._history.record_submission(workflow, [_build_history_entry(datasets[i]) for i in graph])
-            self._upto = number
+            self._last_submission = number
 
     def _build_store(self, datasets: Mapping[Identity, StoredDataset]) -> DatasetStore:
         """Build the store with current figures: they were unknown when a dataset was first submitted."""
@@ -153,7 +153,9 @@ class DatasetEvictor:
         evictable = [n for n, d in enumerate(current) if d is not None and _is_evictable(d)]
         seconds, sizes = self._history.seconds, self._history.bytes
         return DatasetStore(
-            np.array([d is not None and d.state in HOLDS_FILES | PRODUCED for d in current], dtype=np.bool_),
+            np.array(
+                [d is not None and d.state in STATES_WITH_FILES | PRODUCING_STATES for d in current], dtype=np.bool_
+            ),
             np.array(evictable, dtype=np.int64),
             to_figures([seconds[n] if d is None else d.seconds for n, d in enumerate(current)]),
             to_figures([sizes[n] if d is None else max(d.bytes, 1) for n, d in enumerate(current)]),
@@ -161,7 +163,7 @@ class DatasetEvictor:
 
 
 def _list_stored(datasets: Mapping[Identity, StoredDataset]) -> list[StoredDataset]:
-    return [d for d in datasets.values() if d.state in HOLDS_FILES]
+    return [d for d in datasets.values() if d.state in STATES_WITH_FILES]
 
 
 def _is_evictable(dataset: StoredDataset) -> bool:

@@ -12,33 +12,33 @@ from tidemill.model.submission import DatasetPlacement, Submission
 from tidemill.runtime.oneshot.actions import ActionRunner
 from tidemill.runtime.oneshot.dataset_catalog import DatasetCatalog
 
-PAUSE = 0.2
+POLL_SECONDS = 0.2
 """Seconds between polls of actions that other processes run."""
 
-Place = Callable[[DatasetPlacement], None]
-Tell = Callable[[Submission], None]
+CopyPlacer = Callable[[DatasetPlacement], None]
+ProgressListener = Callable[[Submission], None]
 
 
 @dataclass(frozen=True, slots=True)
 class SubmissionRunner:
     """Works on submissions in this process, beside any servers."""
 
-    ledger: DatasetCatalog
+    catalog: DatasetCatalog
     actor: ActionRunner
-    place: Place
+    place: CopyPlacer
     delete: Callable[[], object]  # deletes the evicted datasets
 
-    def complete_submission(self, number: int, tell: Tell = lambda _: None) -> Submission:
+    def complete_submission(self, number: int, on_progress: ProgressListener = lambda _: None) -> Submission:
         """Run and wait until a submission has ended; raises `RunFailed` if any of its actions failed."""
         while True:
             self.place_copies(number)
-            submission = self.ledger.read_submission(number)
-            tell(submission)
+            submission = self.catalog.read_submission(number)
+            on_progress(submission)
             if submission.has_ended:
                 break
             if not self._run_ready_actions(submission):
                 self._recover_dead_runs()
-                self.actor.executor.sleep(PAUSE)
+                self.actor.executor.sleep(POLL_SECONDS)
         _check_succeeded(submission)
         return submission
 
@@ -50,10 +50,10 @@ class SubmissionRunner:
     def place_copies(self, number: int | None = None) -> None:
         """Make the requested copies of existing datasets; one that fails does not prevent the others."""
         problems: list[TidemillError] = []
-        for placement in self.ledger.list_pending_copies(number):
+        for placement in self.catalog.list_pending_copies(number):
             try:
                 self.place(placement)
-                self.ledger.record_copy(placement)
+                self.catalog.record_copy(placement)
             except TidemillError as error:
                 problems.append(error)
         if problems:

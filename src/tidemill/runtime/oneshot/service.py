@@ -19,7 +19,7 @@ from tidemill.runtime.maintenance.store_ownership import check_store
 from tidemill.runtime.oneshot.actions import ActionRunner
 from tidemill.runtime.oneshot.dataset_catalog import DatasetCatalog
 from tidemill.runtime.oneshot.eviction import DatasetEvictor
-from tidemill.runtime.oneshot.progress import SubmissionRunner, Tell
+from tidemill.runtime.oneshot.progress import ProgressListener, SubmissionRunner
 from tidemill.runtime.oneshot.storage_report import StorageBudgets, StorageReport
 from tidemill.runtime.oneshot.submission import Submitter
 from tidemill.runtime.runs.execution import Executor
@@ -36,22 +36,22 @@ class OneShotService:
     """Submits, runs and explains one-shot workflows, and manages their datasets."""
 
     executor: Executor
-    ledger: DatasetCatalog
+    dataset_catalog: DatasetCatalog
     sources: SourceResolver
-    surroundings: Mapping[str, str]
+    environment: Mapping[str, str]
     locate: Callable[[str], str]  # the path of a program or script that an action names
-    placer: DatasetCopier
+    copier: DatasetCopier
     budgets: StorageBudgets = field(default_factory=StorageBudgets)
 
     def submit_workflow(self, text: str, user: str) -> Submission:
         """Submit a workflow, and make the requested copies of its existing datasets."""
-        submission = Submitter(self.ledger, self.sources, self.surroundings).submit_workflow(text, user)
+        submission = Submitter(self.dataset_catalog, self.sources, self.environment).submit_workflow(text, user)
         self._build_submission_runner().place_copies(submission.id)
-        return self.ledger.read_submission(submission.id)
+        return self.dataset_catalog.read_submission(submission.id)
 
-    def complete_submission(self, number: int, tell: Tell = lambda _: None) -> Submission:
+    def complete_submission(self, number: int, on_progress: ProgressListener = lambda _: None) -> Submission:
         """Run the ready actions of a submission, and wait for those that other processes run, until it has ended."""
-        return self._build_submission_runner().complete_submission(number, tell)
+        return self._build_submission_runner().complete_submission(number, on_progress)
 
     def attempt_run(self, run: Run) -> bool:
         """Make one attempt at the run of an action, and copy its result to the requested locations."""
@@ -64,61 +64,63 @@ class OneShotService:
         """Make the copies that are still missing because a process died before making them."""
         self._build_submission_runner().place_copies()
 
-    def find_action(self, submission: int, wanted: str) -> SubmittedAction:
+    def find_action(self, submission: int, name: str) -> SubmittedAction:
         """Find an action of a submission by its id, or by its name if that is unique."""
-        actions = self.ledger.read_submission(submission).actions
-        matches = [a for a in actions if a.key == wanted] or [a for a in actions if a.name == wanted]
+        actions = self.dataset_catalog.read_submission(submission).actions
+        matches = [a for a in actions if a.key == name] or [a for a in actions if a.name == name]
         if len(matches) != 1:
             labels = ", ".join(f"{a.key} ({a.name})" for a in actions[:20])
             problem = "several actions are named" if matches else "there is no action"
-            raise NotFound(f"{problem} {wanted!r} in submission {submission}; its actions are {labels}")
+            raise NotFound(f"{problem} {name!r} in submission {submission}; its actions are {labels}")
         return matches[0]
 
     def compute_usage(
-        self, wanted: UsagePeriod, by: TimeResolution, per: UsageSplit | None = None
+        self, period: UsagePeriod, by: TimeResolution, per: UsageSplit | None = None
     ) -> list[UsageFigures]:
         """Compute usage figures of submissions and refreshes within a period."""
-        return compute_figures(self.ledger.read_usage(wanted), self.ledger.read_tallies(wanted), by, per)
+        return compute_figures(
+            self.dataset_catalog.read_usage(period), self.dataset_catalog.read_tallies(period), by, per
+        )
 
     def report_storage(self, amount: int | None = None) -> StorageReport:
         """Report on storage, with the eviction that frees this many bytes; by default the next eviction."""
         return self.build_evictor().report_storage(amount)
 
-    def find_dataset(self, wanted: str) -> StoredDataset:
+    def find_dataset(self, name: str) -> StoredDataset:
         """Find a stored, running or pinned dataset by a prefix of its identity, or by workflow/name."""
-        datasets = (d for d in self.ledger.list_datasets() if d.pinned or d.state is not DatasetState.DELETED)
-        matches = [d for d in datasets if d.identity.startswith(wanted) or f"{d.workflow}/{d.name}" == wanted]
+        datasets = (d for d in self.dataset_catalog.list_datasets() if d.pinned or d.state is not DatasetState.DELETED)
+        matches = [d for d in datasets if d.identity.startswith(name) or f"{d.workflow}/{d.name}" == name]
         if len(matches) != 1:
             raise NotFound(
-                f"{len(matches)} datasets match {wanted!r}; write workflow/name, or enough of the identity that "
+                f"{len(matches)} datasets match {name!r}; write workflow/name, or enough of the identity that "
                 "tidemill storage shows"
             )
         return matches[0]
 
-    def drop_dataset(self, wanted: str) -> StoredDataset:
+    def drop_dataset(self, name: str) -> StoredDataset:
         """Delete a leaf."""
-        dataset = self.find_dataset(wanted)
-        self.ledger.drop_dataset(dataset.identity)
+        dataset = self.find_dataset(name)
+        self.dataset_catalog.drop_dataset(dataset.identity)
         self.build_evictor().delete_evicted()
         return dataset
 
-    def pin_dataset(self, wanted: str, *, pinned: bool = True) -> StoredDataset:
+    def pin_dataset(self, name: str, *, pinned: bool = True) -> StoredDataset:
         """Pin a dataset against eviction, or unpin it."""
-        dataset = self.find_dataset(wanted)
-        self.ledger.pin_dataset(dataset.identity, pinned=pinned)
+        dataset = self.find_dataset(name)
+        self.dataset_catalog.pin_dataset(dataset.identity, pinned=pinned)
         return self.find_dataset(dataset.identity)
 
     def build_evictor(self) -> DatasetEvictor:
         check = partial(check_store, self.executor.catalog, self.executor.store)
-        return DatasetEvictor(self.ledger, self.executor.store, check, self.budgets)
+        return DatasetEvictor(self.dataset_catalog, self.executor.store, check, self.budgets)
 
     def _build_action_runner(self) -> ActionRunner:
-        return ActionRunner(self.executor, self.ledger, self.sources, self.surroundings, self.locate)
+        return ActionRunner(self.executor, self.dataset_catalog, self.sources, self.environment, self.locate)
 
     def _build_submission_runner(self) -> SubmissionRunner:
         return SubmissionRunner(
-            self.ledger, self._build_action_runner(), self._place_copy, self.build_evictor().delete_evicted
+            self.dataset_catalog, self._build_action_runner(), self._place_copy, self.build_evictor().delete_evicted
         )
 
     def _place_copy(self, placement: DatasetPlacement) -> None:
-        self.placer.place_copy(placement.dataset.identity, placement.dataset.files, placement.path)
+        self.copier.place_copy(placement.dataset.identity, placement.dataset.files, placement.path)

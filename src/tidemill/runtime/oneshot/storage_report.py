@@ -13,12 +13,12 @@ from tidemill.model.submission import StoredDataset
 class StorageBudget:
     """The bytes that datasets may use, and the share of it from which on eviction starts."""
 
-    bytes: int
+    byte_budget: int
     threshold: float
 
     @property
     def byte_limit(self) -> int:
-        return int(self.bytes * self.threshold)
+        return int(self.byte_budget * self.threshold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class StorageShare:
     """The bytes that the datasets of one workflow, or all datasets, use, and their budget."""
 
     workflow: str | None  # None: all
-    held: int
+    used_bytes: int
     budget: StorageBudget | None
 
     @property
     def excess_bytes(self) -> int:
         """Bytes that must be freed."""
-        return 0 if self.budget is None else max(self.held - self.budget.byte_limit, 0)
+        return 0 if self.budget is None else max(self.used_bytes - self.budget.byte_limit, 0)
 
     @property
     def owner_name(self) -> str:
@@ -78,23 +78,28 @@ class EvictionCandidate:
 
 @dataclass(frozen=True, slots=True)
 class StorageReport:
-    """Report on storage. `going` are the datasets of the next eviction; `problems` name budgets that it cannot meet."""
+    """Report on storage.
+
+    `evictions` are the datasets of the next eviction; `problems` name budgets that it cannot meet.
+    """
 
     shares: StorageShares
-    kept: tuple[RetainedDataset, ...]
-    going: tuple[EvictionCandidate, ...]
-    seconds: float  # to recompute all of `going`
+    retained: tuple[RetainedDataset, ...]
+    evictions: tuple[EvictionCandidate, ...]
+    seconds: float  # to recompute all of `evictions`
     problems: tuple[str, ...] = ()
 
     @property
     def freed_bytes(self) -> int:
-        return sum(g.dataset.bytes for g in self.going)
+        return sum(g.dataset.bytes for g in self.evictions)
 
 
-def compute_shares(held: Mapping[str, int], budgets: StorageBudgets) -> StorageShares:
+def compute_shares(used_bytes: Mapping[str, int], budgets: StorageBudgets) -> StorageShares:
     """Compare the bytes used by each workflow with the budgets."""
-    named = tuple(StorageShare(name, held.get(name, 0), budget) for name, budget in sorted(budgets.workflows.items()))
-    return StorageShares(StorageShare(None, sum(held.values()), budgets.store), named)
+    named = tuple(
+        StorageShare(name, used_bytes.get(name, 0), budget) for name, budget in sorted(budgets.workflows.items())
+    )
+    return StorageShares(StorageShare(None, sum(used_bytes.values()), budgets.store), named)
 
 
 def explain_retention(dataset: StoredDataset) -> str:

@@ -19,11 +19,11 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Submitter:
-    """Submits workflows. `surroundings` are the environment variables that actions may depend on."""
+    """Submits workflows. `environment` are the environment variables that actions may depend on."""
 
-    ledger: DatasetCatalog
+    catalog: DatasetCatalog
     sources: SourceResolver
-    surroundings: Mapping[str, str]
+    environment: Mapping[str, str]
 
     def submit_workflow(self, text: str, user: str) -> Submission:
         """Validate a workflow, identify its outputs, and record it; raises `WorkflowError` with every problem."""
@@ -42,19 +42,19 @@ class Submitter:
         names = self._identify_nodes(nodes)
         permanent = workflow.list_permanent_actions()
         requests = tuple(_build_request(a, names, keep=a.id in permanent) for a in workflow.sort_actions())
-        return self.ledger.read_submission(
-            self.ledger.submit_workflow(SubmissionRequest(workflow.name, user, document, requests))
+        return self.catalog.read_submission(
+            self.catalog.submit_workflow(SubmissionRequest(workflow.name, user, document, requests))
         )
 
     def _identify_nodes(self, nodes: Sequence[MemoNode]) -> dict[str, IdentifiedNode]:
         """Identify the output of each node. A collision of identities is so rare that it is checked afterwards."""
-        generations = self.ledger.read_generations()
-        names = identify_nodes(nodes, lambda _: None, generations, self.surroundings)
-        recorded = self.ledger.read_descriptions(n.identity for n in names.values())
+        generations = self.catalog.read_generations()
+        names = identify_nodes(nodes, lambda _: None, generations, self.environment)
+        recorded = self.catalog.read_descriptions(n.identity for n in names.values())
         if all(recorded.get(n.identity, n.description) == n.description for n in names.values()):
             return names
         return identify_nodes(
-            nodes, lambda i: self.ledger.read_descriptions([i]).get(i), generations, self.surroundings
+            nodes, lambda i: self.catalog.read_descriptions([i]).get(i), generations, self.environment
         )
 
 
@@ -65,12 +65,12 @@ def _build_request(action: Action, names: Mapping[str, IdentifiedNode], *, keep:
         name=action.name,
         kind=KINDS[type(action.work)],
         identity=name.identity,
-        plain=name.plain,
+        unforced_identity=name.plain,
         generation=name.generation,
         description=name.description,
         forced=name.forced,
         parents=tuple(names[p.id].identity for p in action.parents),
-        keep=keep,
+        is_leaf=keep,
         pinned=action.pinned,
         path=action.path,
         attempts=action.attempts,

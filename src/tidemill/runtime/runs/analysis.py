@@ -79,11 +79,11 @@ def record_knowledge(catalog: CatalogWriter, knowledge: SchemaKnowledge) -> None
         catalog.record_analyses(knowledge.analyser.new)
 
 
-def record_learned_schemas(catalog: CatalogWriter, learnt: Mapping[str, ObservedSchema]) -> None:
+def record_learned_schemas(catalog: CatalogWriter, schemas: Mapping[str, ObservedSchema]) -> None:
     """Store schemas that were observed in blocks; they take effect when workflows are applied next."""
     answers = {
         _CHANNEL + name: {"schema": str(observed.schema), "writer": observed.writer}
-        for name, observed in learnt.items()
+        for name, observed in schemas.items()
     }
     catalog.record_analyses(answers)
 
@@ -92,13 +92,15 @@ def find_learned_schemas(
     knowledge: SchemaKnowledge, workflow: WorkflowSpec, blocks: Iterable[Block]
 ) -> dict[str, ObservedSchema]:
     """Find schemas observed in blocks of undeclared channels whose columns a declared table depends on."""
-    dependencies = {r.port for t in workflow.list_tasks() if t.batch_because is not None for r in t.reads}
+    dependencies = {r.port for t in workflow.list_tasks() if t.batch_reason is not None for r in t.reads}
     undeclared = {c.name for c in workflow.channels if c.schema is None}
     writers = {w.port: t.compute_identity() for t in workflow.list_tasks() if t.refresh is None for w in t.writes}
-    relevant = undeclared & (dependencies | set(knowledge.learnt))
+    relevant = undeclared & (dependencies | set(knowledge.observed_schemas))
     observed = {
         b.channel: ObservedSchema(b.schema, writers[b.channel]) for b in blocks if b.channel in writers and b.schema
     }
     return {
-        name: schema for name, schema in observed.items() if name in relevant and knowledge.learnt.get(name) != schema
+        name: schema
+        for name, schema in observed.items()
+        if name in relevant and knowledge.observed_schemas.get(name) != schema
     }

@@ -26,27 +26,27 @@ class ProcessRuns:
         self._catalog = catalog
         self._owner = owner
         self._changed = threading.Condition()
-        self._claiming = 0  # claims in progress
+        self._pending_claims = 0  # claims in progress
         self._in_doubt = False  # the catalog may list runs as this process's that this process does not have
-        self.under_way: dict[int, Run] = {}  # by number
+        self.running: dict[int, Run] = {}  # by number
 
-    def claim_run(self, make: Callable[[], T]) -> T:
+    def claim_run(self, make_claim: Callable[[], T]) -> T:
         """Claim a run; it counts as running until `end_run`."""
         with self._changed:
-            self._claiming += 1
+            self._pending_claims += 1
         try:
             with self.watch_failures():
-                claim = make()
+                claim = make_claim()
             run = claim.run if isinstance(claim, RunClaim) else claim
-            self.under_way[run.id] = run
+            self.running[run.id] = run
             return claim
         finally:
             with self._changed:
-                self._claiming -= 1
+                self._pending_claims -= 1
                 self._changed.notify_all()
 
     def end_run(self, run: Run) -> None:
-        self.under_way.pop(run.id, None)
+        self.running.pop(run.id, None)
 
     @contextmanager
     def watch_failures(self) -> Iterator[None]:
@@ -62,7 +62,7 @@ class ProcessRuns:
         if not self._in_doubt:
             return
         with self._changed:
-            self._changed.wait_for(lambda: not self._claiming)
+            self._changed.wait_for(lambda: not self._pending_claims)
             self._in_doubt = False
             with self.watch_failures():
-                self._catalog.reclaim_unknown_runs(self._owner, list(self.under_way))
+                self._catalog.reclaim_unknown_runs(self._owner, list(self.running))

@@ -19,7 +19,7 @@ from tidemill.model.run import Run
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import FlowStatistics
 from tidemill.runtime.freshness.catch_up import CatchUpLimit
-from tidemill.runtime.freshness.watermarks import Paces, compute_data_time, compute_paces
+from tidemill.runtime.freshness.watermarks import ProgressByFlow, compute_data_time, compute_paces
 from tidemill.scheduler.dispatcher import LIMITS, Dispatcher
 from tidemill.scheduler.hierarchy import PriorityInheritance, build_jobs
 from tidemill.scheduler.job import Job, JobProfile, JobState, UpdateCost
@@ -29,16 +29,16 @@ from tidemill.scheduler.tracks.lane import TrackPlacement
 
 log = logging.getLogger("tidemill.server")
 
-OFTEN = 20.0
+STATISTICS_INTERVAL = 20.0
 """Seconds between two reads of the flows' statistics."""
 
-UNKNOWN = 1.0
+DEFAULT_RUN_SECONDS = 1.0
 """Assumed seconds of a run before the first one was measured."""
 
-SELDOM = 3600.0
+DEFAULT_PERIOD = 3600.0
 """Assumed seconds between two runs of a flow until there were two."""
 
-URGENT = 1000.0
+PRIORITY_STEP_FACTOR = 1000.0
 """Factor of a flow's weight for each step of its workflow's priority."""
 
 
@@ -71,14 +71,14 @@ class DispatchConfig:
             raise ConfigError(f"expected chop to be a number of periods, or 0 for all pending data, found {self.chop}")
         return self
 
-    def apply_overrides(self, wished: Mapping[str, Any]) -> DispatchConfig:
+    def apply_overrides(self, overrides: Mapping[str, Any]) -> DispatchConfig:
         """Return this configuration with the given setting overrides applied."""
-        return replace(self, **self.select_overrides(wished)).validate_values()
+        return replace(self, **self.select_overrides(overrides)).validate_values()
 
-    def select_overrides(self, wished: Mapping[str, Any]) -> dict[str, Any]:
+    def select_overrides(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
         """Return the overrides that concern dispatching."""
         names = {f.name for f in fields(self)}
-        return {name: value for name, value in wished.items() if name in names}
+        return {name: value for name, value in overrides.items() if name in names}
 
 
 @dataclass(slots=True)
@@ -89,20 +89,20 @@ class DispatchedRun:
     track: int
     job: Job
     upto: float  # data time up to which it refreshes its table
-    portion: CatchUpLimit | None  # limit of the pending data that it loads; None: no limit
-    at: float = field(default_factory=time.monotonic)
+    limit: CatchUpLimit | None  # limit of the pending data that it loads; None: no limit
+    started_at: float = field(default_factory=time.monotonic)
 
 
 class RunDispatcher:
     """Decides which runnable runs start on this server, and on which track. Thread-safe."""
 
-    def __init__(self, catalog: CatalogReader, way: DispatchConfig, often: float = OFTEN) -> None:
-        self.way = way.validate_values()
+    def __init__(self, catalog: CatalogReader, config: DispatchConfig, interval: float = STATISTICS_INTERVAL) -> None:
+        self.config = config.validate_values()
         self._catalog = catalog
-        self._often = often
-        self._looked = float("-inf")
-        self._known: dict[str, FlowStatistics] = {}  # as of the last read
-        self._paces: Paces = {}
+        self._interval = interval
+        self._read_at = float("-inf")
+        self._statistics: dict[str, FlowStatistics] = {}  # as of the last read
+        self._progress: ProgressByFlow = {}
         self._jobs: dict[str, Job] = {}
         self._runs: dict[str, Run] = {}
         self._backfilled: set[str] = set()  # flows that have had a backfill
@@ -128,21 +128,21 @@ class RunDispatcher:
         A run offered after this one began is another run of the same flow and is not loaded yet.
         """
         with self._lock:
-            job, seconds = started.job, time.monotonic() - started.at
+            job, seconds = started.job, time.monotonic() - started.started_at
             job.fresh, job.since = max(job.fresh, started.upto), now
             assert self._dispatcher is not None
             self._dispatcher.mark_finished(job, now, 1, seconds, job.profile.selectivity)
 
-    def change_config(self, way: DispatchConfig, now: float) -> None:
+    def change_config(self, config: DispatchConfig, now: float) -> None:
         """Apply another configuration; running work continues unchanged."""
-        if way == self.way:
+        if config == self.config:
             return
         with self._lock:
-            if self._dispatcher is not None and way.policy != self.way.policy:
-                self._dispatcher.change_setup(now, order=POLICIES[way.policy]())
-            if way.inheritance != self.way.inheritance:
-                self._known, self._looked = {}, float("-inf")
-            self.way = way
+            if self._dispatcher is not None and config.policy != self.config.policy:
+                self._dispatcher.change_setup(now, order=POLICIES[config.policy]())
+            if config.inheritance != self.config.inheritance:
+                self._statistics, self._read_at = {}, float("-inf")
+            self.config = config
             if self._dispatcher is not None:
                 self._arrange_tracks(now)
 
@@ -151,7 +151,11 @@ class RunDispatcher:
             return {} if self._dispatcher is None else self._dispatcher.list_states(now)
 
     def _build_catch_up_limit(self, job: Job) -> CatchUpLimit | None:
-        return CatchUpLimit(self.way.chop, job.profile.period) if self.way.chop and not job.profile.backfill else None
+        return (
+            CatchUpLimit(self.config.chop, job.profile.period)
+            if self.config.chop and not job.profile.backfill
+            else None
+        )
 
     def _offer_runs(self, runnable: Iterable[Run], now: float) -> None:
         assert self._dispatcher is not None
@@ -165,18 +169,18 @@ class RunDispatcher:
 
     def _fill_job(self, job: Job, run: Run) -> None:
         """Give a job its pending work as one batch: from when the run was first due to when it was last requested."""
-        due, requested = run.due or run.created, run.asked or run.created
+        due, requested = run.due or run.created, run.requested or run.created
         # data cut off by an earlier catch-up limit is older than the request
         job.fresh = min(job.fresh, self._compute_data_time(job, due))
         job.batches.clear()
         job.add_batch((due, max(self._compute_data_time(job, requested), job.fresh)))
 
     def _compute_data_time(self, job: Job, timestamp: float) -> float:
-        return compute_data_time(self._paces.get(job.name, ()), timestamp)
+        return compute_data_time(self._progress.get(job.name, ()), timestamp)
 
     def _refresh_facts(self, runnable: Sequence[Run], now: float) -> None:
         """Read the statistics of flows: of new flows at once, of all flows at intervals."""
-        is_recent = time.monotonic() - self._looked < self._often
+        is_recent = time.monotonic() - self._read_at < self._interval
         if (
             self._dispatcher is not None
             and is_recent
@@ -184,10 +188,10 @@ class RunDispatcher:
         ):
             return
         statistics = self._read_facts(runnable)
-        before, self._known, self._paces = self._known, statistics, compute_paces(statistics)
+        before, self._statistics, self._progress = self._statistics, statistics, compute_paces(statistics)
         changed = [f for name, f in statistics.items() if f is not before.get(name) and f != before.get(name)]
         new_backfills = {run.subject for run in runnable if run.backfill} - self._backfilled
-        self._looked = time.monotonic()
+        self._read_at = time.monotonic()
         weights_changed = before.keys() != statistics.keys() or any(
             _get_weight_factors(f) != _get_weight_factors(before[f.flow]) for f in changed
         )
@@ -198,12 +202,12 @@ class RunDispatcher:
         elif changed and self._dispatcher.update_profiles(self._build_profiles(changed), now):
             self._arrange_tracks(now)
         for flow in changed:
-            if flow.pace is not None:  # the prediction for its last run may have been wrong
-                self._jobs[flow.flow].fresh = flow.pace.edge
+            if flow.watermark_progress is not None:  # the prediction for its last run may have been wrong
+                self._jobs[flow.flow].fresh = flow.watermark_progress.watermark
 
     def _rebuild_jobs(self, statistics: Sequence[FlowStatistics], now: float) -> None:
         """Rebuild all jobs: flows were added or removed, or a weight changed, which changes inherited weights, too."""
-        start_times = {f.flow: f.began for f in statistics}
+        start_times = {f.flow: f.last_start for f in statistics}
         jobs = self._build_jobs(
             [_build_profile(f) for f in statistics]
             + [_build_backfill_profile(f) for f in statistics if f.flow in self._backfilled]
@@ -230,19 +234,19 @@ class RunDispatcher:
 
     def _build_jobs(self, profiles: list[JobProfile]) -> list[Job]:
         try:
-            return build_jobs(profiles, PriorityInheritance(self.way.inheritance))
+            return build_jobs(profiles, PriorityInheritance(self.config.inheritance))
         except ConfigError:  # flows of several tasks may read from each other: then no priority is inherited
             return build_jobs([replace(p, parents=()) for p in profiles])
 
     def _arrange_tracks(self, now: float) -> None:
         try:
-            self._apply_placement(now, PLACEMENTS[self.way.placement])
+            self._apply_placement(now, PLACEMENTS[self.config.placement])
         except Infeasible as error:
             log.warning("%s; short jobs may now use the tracks of long ones instead", error)
             self._apply_placement(now, PLACEMENTS["proportional"])
 
     def _apply_placement(self, now: float, placement: TrackPlacement) -> None:
-        jobs, config = list(self._jobs.values()), self.way
+        jobs, config = list(self._jobs.values()), self.config
         if self._dispatcher is None:
             policy = POLICIES[config.policy]()
             self._dispatcher = Dispatcher(jobs, policy, placement, config.tracks, LIMITS, config.backfill_tracks)
@@ -254,7 +258,7 @@ class RunDispatcher:
 
 def _get_weight_factors(statistics: FlowStatistics) -> tuple[float, int, tuple[str, ...]]:
     """Return the statistics from which a weight is computed."""
-    return statistics.priority, statistics.urgency, statistics.parents
+    return statistics.priority, statistics.workflow_priority, statistics.parents
 
 
 def _format_job_name(run: Run) -> str:
@@ -267,8 +271,8 @@ def _build_backfill_profile(statistics: FlowStatistics) -> JobProfile:
 
 
 def _build_profile(statistics: FlowStatistics) -> JobProfile:
-    seconds = statistics.seconds or UNKNOWN
-    period = max(statistics.period or SELDOM, seconds)
-    weight = statistics.priority * URGENT ** max(-20, min(20, statistics.urgency))
+    seconds = statistics.seconds or DEFAULT_RUN_SECONDS
+    period = max(statistics.period or DEFAULT_PERIOD, seconds)
+    weight = statistics.priority * PRIORITY_STEP_FACTOR ** max(-20, min(20, statistics.workflow_priority))
     selectivity = 1.0 if statistics.selectivity is None else statistics.selectivity
     return JobProfile(statistics.flow, period, UpdateCost(seconds, 0.0), weight, statistics.parents, selectivity)

@@ -17,21 +17,21 @@ from tidemill.errors import CatalogError, ChannelBusy, Conflict, LeaseLost, RunK
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.model.flow import BoundFlow
-from tidemill.model.run import TO_COME, ClaimRequest, Run, RunClaim, RunKind, RunOutcome, build_claim_request
+from tidemill.model.run import PENDING_STATES, ClaimRequest, Run, RunClaim, RunKind, RunOutcome, build_claim_request
 from tidemill.ports.catalog import CatalogWriter
 from tidemill.ports.engine import Engine, Progress
 from tidemill.ports.storage import BlockStore
 from tidemill.runtime.runs.claims import ProcessRuns
-from tidemill.runtime.runs.flow import FlowAttempt, Told, format_tag
+from tidemill.runtime.runs.flow import FlowAttempt, RunDetails, format_tag
 from tidemill.runtime.runs.lease import Lease
 from tidemill.runtime.runs.log import RunLog
 
 T = TypeVar("T")
-Upto = Mapping[tuple[str, str], int]
+ReadPositions = Mapping[tuple[str, str], int]
 """Sequence number up to which a task reads a channel, by task and channel."""
 
-ALL_THERE_IS: Upto = MappingProxyType({})
-NOTHING_TOLD: Told = MappingProxyType({})
+NO_READ_LIMIT: ReadPositions = MappingProxyType({})
+NO_DETAILS: RunDetails = MappingProxyType({})
 
 Perform = Callable[[RunClaim, RunLog, Lease], RunOutcome]
 Commit = Callable[[RunClaim, RunLog, Lease], T]
@@ -46,9 +46,9 @@ class Executor:
     engine: Engine
     owner: str
     lease: float = 30.0  # seconds
-    busy: float = 60.0  # seconds to wait while another run has a reservation on a channel that a run must read
+    busy_timeout: float = 60.0  # seconds to wait while another run has a reservation on a channel that a run must read
     sleep: Callable[[float], None] = time.sleep
-    own: ProcessRuns = field(init=False)
+    process_runs: ProcessRuns = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "own", ProcessRuns(self.catalog, self.owner))
@@ -59,15 +59,15 @@ class Executor:
         updates: Mapping[str, Updates],
         progress: Progress | None = None,
         *,
-        upto: Upto = ALL_THERE_IS,
-        told: Told = NOTHING_TOLD,
+        upto: ReadPositions = NO_READ_LIMIT,
+        details: RunDetails = NO_DETAILS,
     ) -> tuple[Run, list[Block]]:
         """Run a bound flow to its end, with the retries that its tasks allow.
 
         A run of the flow that a dead process left is given up first, once its lease has expired. `upto` limits the
-        reads; `told` are details to record with the run.
+        reads; `details` are details to record with the run.
         """
-        self.own.recover_claims()
+        self.process_runs.recover_claims()
         for expired in self.catalog.reclaim_expired_runs():
             if expired.subject == binding.name:
                 self._give_up(expired.id)
@@ -76,7 +76,7 @@ class Executor:
 
         def perform_flow(claim: RunClaim, log: RunLog, lease: Lease) -> RunOutcome:
             services = (self.catalog, self.store, self.engine)
-            return FlowAttempt(*services, binding, updates, claim, log, lease, progress, told).run_tasks()
+            return FlowAttempt(*services, binding, updates, claim, log, lease, progress, details).run_tasks()
 
         retry = max((t.retry for t in binding.tasks), key=lambda r: r.attempts)
         return self.run_attempts(run, build_claim_request(binding, upto), perform_flow, retry_in=retry.compute_backoff)
@@ -87,34 +87,34 @@ class Executor:
         binding: BoundFlow,
         updates: Mapping[str, Updates],
         *,
-        upto: Upto = ALL_THERE_IS,
-        told: Told = NOTHING_TOLD,
-        rest: float | None = None,
-        fence: int | None = None,
+        upto: ReadPositions = NO_READ_LIMIT,
+        details: RunDetails = NO_DETAILS,
+        oldest_unread: float | None = None,
+        fencing_token: int | None = None,
     ) -> list[Block] | None:
         """Make one attempt at a requested run; None if another process has claimed it, or it has to wait.
 
-        A failed attempt raises; the run stays ready for a retry if its tasks allow one. `rest` is the time of the
-        oldest block that the run leaves unread: its flow is due again after the commit. `fence` is the fencing token
-        under which this process acquired the run before.
+        A failed attempt raises; the run stays ready for a retry if its tasks allow one. `oldest_unread` is the time of
+        the oldest block that the run leaves unread: its flow is due again after the commit. `fencing_token` is the fencing
+        token under which this process acquired the run before.
         """
         try:
             request = build_claim_request(binding, upto)
-            claim = self.claim_run(run.id, request, fence=fence)
+            claim = self.claim_run(run.id, request, fencing_token=fencing_token)
         except Conflict:
             return None
         retry = max((t.retry for t in binding.tasks), key=lambda r: r.attempts)
-        backoff = retry.compute_backoff(claim.run.attempt - claim.run.lost)
+        backoff = retry.compute_backoff(claim.run.attempt - claim.run.lost_attempts)
 
         def commit(claim: RunClaim, log: RunLog, lease: Lease) -> list[Block]:
             services = (self.catalog, self.store, self.engine)
-            outcome = FlowAttempt(*services, binding, updates, claim, log, lease, None, told).run_tasks()
-            return self.catalog.commit_run(claim, replace(outcome, rest=rest))
+            outcome = FlowAttempt(*services, binding, updates, claim, log, lease, None, details).run_tasks()
+            return self.catalog.commit_run(claim, replace(outcome, backlog_since=oldest_unread))
 
         return self.run_once(claim, commit, retry_in=backoff)
 
     def run_attempts(
-        self, run: Run, demand: ClaimRequest, perform: Perform, *, retry_in: Callable[[int], float]
+        self, run: Run, request: ClaimRequest, perform: Perform, *, retry_in: Callable[[int], float]
     ) -> tuple[Run, list[Block]]:
         """Attempt a run until it finishes or its attempts are used up."""
 
@@ -122,35 +122,35 @@ class Executor:
             return self.catalog.commit_run(claim, perform(claim, log, lease))
 
         while True:
-            claim = self._claim_with_retry(run.id, demand)
+            claim = self._claim_with_retry(run.id, request)
             try:
-                blocks = self.run_once(claim, commit, retry_in=retry_in(claim.run.attempt - claim.run.lost))
+                blocks = self.run_once(claim, commit, retry_in=retry_in(claim.run.attempt - claim.run.lost_attempts))
                 return self.catalog.read_run(run.id), blocks
             except TidemillError:
                 state = self.catalog.read_run(run.id)
-                if state.state not in TO_COME:
+                if state.state not in PENDING_STATES:
                     raise
                 self.sleep(max(0.0, (state.not_before or 0.0) - self.catalog.read_time()))
 
     def run_once(self, claim: RunClaim, commit: Commit[T], *, retry_in: float | None = None) -> T:
         """Make one attempt at a claimed run, including its commit; a failure leaves nothing visible."""
         log = RunLog()
-        with self.hold_lease(claim.run, log, retry_in) as lease, self.own.watch_failures():
+        with self.hold_lease(claim.run, log, retry_in) as lease, self.process_runs.watch_failures():
             return commit(claim, log, lease)
 
-    def begin_run(self, kind: RunKind, subject: str, demand: ClaimRequest) -> RunClaim:
+    def begin_run(self, kind: RunKind, subject: str, request: ClaimRequest) -> RunClaim:
         """Create and claim a run that only this process can execute."""
-        self.own.recover_claims()
-        return self.own.claim_run(
-            lambda: self.catalog.claim_new_run(kind, subject, demand, owner=self.owner, lease=self.lease)
+        self.process_runs.recover_claims()
+        return self.process_runs.claim_run(
+            lambda: self.catalog.claim_new_run(kind, subject, request, owner=self.owner, lease=self.lease)
         )
 
     def take_run(self, run: int) -> Run:
-        return self.own.claim_run(lambda: self.catalog.acquire_run(run, owner=self.owner, lease=self.lease))
+        return self.process_runs.claim_run(lambda: self.catalog.acquire_run(run, owner=self.owner, lease=self.lease))
 
-    def claim_run(self, run: int, demand: ClaimRequest, *, fence: int | None = None) -> RunClaim:
-        return self.own.claim_run(
-            lambda: self.catalog.claim_run(run, demand, owner=self.owner, lease=self.lease, fence=fence)
+    def claim_run(self, run: int, request: ClaimRequest, *, fencing_token: int | None = None) -> RunClaim:
+        return self.process_runs.claim_run(
+            lambda: self.catalog.claim_run(run, request, owner=self.owner, lease=self.lease, fencing_token=fencing_token)
         )
 
     @contextmanager
@@ -165,17 +165,19 @@ class Executor:
             self._record_failure(run, error, log, retry_in)
             raise
         finally:
-            self.own.end_run(run)
+            self.process_runs.end_run(run)
 
     def abandon_runs(self) -> None:
         """Return all running runs to the queue, so that another server can retry them at once."""
-        for run in list(self.own.under_way.values()):
+        for run in list(self.process_runs.running.values()):
             with suppress(LeaseLost):
-                self.catalog.fail_run(run.id, run.fence, error=f"{self.owner} was stopped", retry_in=0.0, lost=True)
+                self.catalog.fail_run(
+                    run.id, run.fencing_token, error=f"{self.owner} was stopped", retry_in=0.0, is_lost=True
+                )
             self.engine.cancel_jobs(format_tag(run))
 
     def _claim_with_retry(self, run: int, request: ClaimRequest) -> RunClaim:
-        deadline = time.monotonic() + self.busy
+        deadline = time.monotonic() + self.busy_timeout
         while True:
             try:
                 return self.claim_run(run, request)
@@ -190,7 +192,7 @@ class Executor:
 
     def _give_up(self, run: int) -> None:
         """Kill the run unless another process has started it."""
-        if self.catalog.read_run(run).state in TO_COME:
+        if self.catalog.read_run(run).state in PENDING_STATES:
             self.catalog.kill_run(run)
 
     def _record_failure(self, run: Run, error: BaseException, log: RunLog, retry_in: float | None) -> None:
@@ -204,6 +206,8 @@ class Executor:
         if error_retry_seconds is None and isinstance(error, Conflict) and run.kind is RunKind.FLOW:  # overtaken
             error_retry_seconds = 0.0
         lost = error_retry_seconds is not None
-        with suppress(LeaseLost, CatalogError), self.own.watch_failures():
+        with suppress(LeaseLost, CatalogError), self.process_runs.watch_failures():
             retry_seconds = error_retry_seconds if lost else retry_seconds
-            self.catalog.fail_run(run.id, run.fence, error=message, log=log.text, retry_in=retry_seconds, lost=lost)
+            self.catalog.fail_run(
+                run.id, run.fencing_token, error=message, log=log.text, retry_in=retry_seconds, is_lost=lost
+            )

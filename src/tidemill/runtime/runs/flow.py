@@ -10,14 +10,14 @@ from typing import Any
 
 from tidemill.algebra.program import RefreshMode
 from tidemill.errors import BlockDamaged, Conflict, RunKilled, TidemillError
-from tidemill.model.block import BEGINNING, Block, BlockKind, ChannelPosition, DataFile, advance_position
+from tidemill.model.block import INITIAL_POSITION, Block, BlockKind, ChannelPosition, DataFile, advance_position
 from tidemill.model.change import Append, Updates
 from tidemill.model.channel import ChannelRole
 from tidemill.model.codec import Json
 from tidemill.model.flow import BoundFlow
 from tidemill.model.run import (
-    BACKFILL,
-    VOID,
+    BACKFILL_TAG_PREFIX,
+    VOID_IDENTITY,
     ConsumedInput,
     Consumption,
     ReadSpan,
@@ -48,16 +48,16 @@ from tidemill.runtime.runs.log import RunLog
 from tidemill.runtime.runs.supervision import WorkTimer, run_supervised
 from tidemill.runtime.runs.views import ChannelViews
 
-Told = Mapping[str, Any]
+RunDetails = Mapping[str, Any]
 """Details that are recorded with a run, as JSON."""
 
-PUBLISHERS = 8
+PUBLISH_THREADS = 8
 """Outputs of a task that are made durable concurrently."""
 
 
 def format_tag(run: Run) -> str:
     """Name under which the engine can cancel the jobs of this attempt, and recognises a backfill."""
-    return f"{BACKFILL if run.backfill else 'tidemill-run'}-{run.id}-{run.fence}"
+    return f"{BACKFILL_TAG_PREFIX if run.backfill else 'tidemill-run'}-{run.id}-{run.fencing_token}"
 
 
 def format_directory(claim: RunClaim, block: int) -> str:
@@ -78,24 +78,26 @@ class FlowAttempt:
     log: RunLog
     lease: Lease
     progress: Progress | None
-    told: Told  # further details to record with the run
+    details: RunDetails  # further details to record with the run
     positions: dict[str, ChannelPosition] = field(default_factory=dict)  # of the channels written so far by this run
     pending: dict[str, list[Block]] = field(default_factory=dict)
-    filled: list[WrittenBlock] = field(default_factory=list)
+    outputs: list[WrittenBlock] = field(default_factory=list)
     consumed: list[Consumption] = field(default_factory=list)
     stats: dict[str, dict[str, float | str]] = field(default_factory=dict)
     costs: dict[tuple[str, str], Json] = field(default_factory=dict)
     merged: dict[str, float] = field(default_factory=dict)  # seconds spent on merging, by channel
 
     def run_tasks(self) -> RunOutcome:
-        self.catalog.mark_running(self.claim.run.id, self.claim.run.fence)
+        self.catalog.mark_running(self.claim.run.id, self.claim.run.fencing_token)
         for done, task in enumerate(self.binding.tasks):
             if self.progress is not None:
                 self.progress(task.name, done / len(self.binding.tasks))
             self._run_task(task)
-        stats = {"tasks": self.stats, **self.told}
+        stats = {"tasks": self.stats, **self.details}
         merged = {channel: seconds for channel, seconds in self.merged.items() if seconds}
-        return RunOutcome(tuple(self.filled), tuple(self.consumed), stats, self.log.text, self.costs, merged=merged)
+        return RunOutcome(
+            tuple(self.outputs), tuple(self.consumed), stats, self.log.text, self.costs, merge_seconds=merged
+        )
 
     def _run_task(self, task: Task) -> None:
         views = ChannelViews(self.catalog, self.updates)
@@ -108,11 +110,11 @@ class FlowAttempt:
         files = self._publish_outputs(task, targets)
         watermark = self._read_watermark(task, files)
         for write in task.writes:
-            reservation = self.claim.slots[task.name, write.port]
+            reservation = self.claim.reservations[task.name, write.port]
             source, target = compute_provenance(task, write.kind, consumed)
             if write.void:
                 schema = views.get_channel(write.port).channel.schema or Schema(())
-                output = WrittenBlock(reservation, schema, (), VOID, source, target)
+                output = WrittenBlock(reservation, schema, (), VOID_IDENTITY, source, target)
             else:
                 identity = compute_output_identity(task, write.argument, consumed)
                 output = WrittenBlock(
@@ -137,18 +139,22 @@ class FlowAttempt:
 
     def _publish_outputs(self, task: Task, targets: Mapping[str, WriteTarget]) -> dict[str, tuple[DataFile, ...]]:
         """Make the files of all outputs durable, concurrently: most of the time is spent waiting for the disk."""
-        reservations = {w.argument: self.claim.slots[task.name, w.port] for w in task.writes if not w.void}
+        reservations = {w.argument: self.claim.reservations[task.name, w.port] for w in task.writes if not w.void}
         directories = [format_directory(self.claim, reservation.block) for reservation in reservations.values()]
         rows = [targets[argument].receipt.rows for argument in reservations]
         if len(reservations) == 1:
             return dict(zip(reservations, map(self.store.publish_files, directories, rows), strict=True))
-        with ThreadPoolExecutor(PUBLISHERS) as pool:
+        with ThreadPoolExecutor(PUBLISH_THREADS) as pool:
             return dict(zip(reservations, pool.map(self.store.publish_files, directories, rows), strict=True))
 
     def _read_watermark(self, task: Task, files: Mapping[str, tuple[DataFile, ...]]) -> Version | None:
         """Read the watermark that the task wrote, if it writes one."""
         output = task.watermark_output
-        return None if output is None else self.store.find_latest_time(files[output.argument], output.edge or "")
+        return (
+            None
+            if output is None
+            else self.store.find_latest_time(files[output.argument], output.watermark_column or "")
+        )
 
     def _invoke_task(
         self, task: Task, inputs: Mapping[str, View], targets: Mapping[str, WriteTarget]
@@ -156,7 +162,9 @@ class FlowAttempt:
         tag = format_tag(self.claim.run)
         try:
             return run_supervised(
-                lambda: self.engine.run_task(task, inputs, targets, tag=tag, log=self.log, now=self.claim.run.fence),
+                lambda: self.engine.run_task(
+                    task, inputs, targets, tag=tag, log=self.log, now=self.claim.run.fencing_token
+                ),
                 limit=task.time_limit,
                 lost=self.lease.lost,
                 stop=lambda: self.engine.cancel_jobs(tag),
@@ -180,14 +188,14 @@ class FlowAttempt:
         span = self.claim.spans[task.name, read.port]
         if read.port not in task.state_ports:
             span = ReadSpan(span.since, self.positions.get(read.port, span.upto))
-        if read.afresh:
-            span = ReadSpan(BEGINNING, BEGINNING if read.mode is ReadMode.ALL else span.upto)
+        if read.from_start:
+            span = ReadSpan(INITIAL_POSITION, INITIAL_POSITION if read.mode is ReadMode.ALL else span.upto)
         role = views.get_channel(read.port).channel.role
         return ConsumedInput(read.port, read.mode, span, role is ChannelRole.INPUT, read.advance)
 
     def _build_view(self, views: ChannelViews, read: TaskInput, consumed: ConsumedInput) -> View:
         span, pending = consumed.span, [b for b in self.pending.get(read.port, []) if b.seq <= consumed.span.upto.seq]
-        if read.afresh:
+        if read.from_start:
             return self._build_initial_view(views, read, span.upto.seq, pending)
         match read.mode:
             case ReadMode.ALL:
@@ -206,32 +214,40 @@ class FlowAttempt:
         return content if isinstance(updates, Append) else SnapshotDiff(empty, content, updates)
 
     def _build_target(self, task: Task, views: ChannelViews, write: TaskOutput) -> WriteTarget:
-        reservation = self.claim.slots[task.name, write.port]
+        reservation = self.claim.reservations[task.name, write.port]
         directory = self.store.stage_directory(format_directory(self.claim, reservation.block))
         updates = write.updates or views.get_updates(write.port)
-        continues_state = write.port in task.state_ports and not write.merged
+        continues_state = write.port in task.state_ports and not write.merges_into_empty
         before = self.claim.spans[task.name, write.port].upto.seq if continues_state else 0
         schema, is_observed = _choose_schema(task, write, views.get_channel(write.port))
         return WriteTarget(
-            write.port, write.kind, directory, schema, updates, reservation.seq, before, write.merged, is_observed
+            write.port,
+            write.kind,
+            directory,
+            schema,
+            updates,
+            reservation.seq,
+            before,
+            write.merges_into_empty,
+            is_observed,
         )
 
     def _record_output(self, task: Task, output: WrittenBlock, views: ChannelViews) -> None:
         """Add an output to the outcome, and make it visible to later tasks of the run."""
-        channel = output.slot.channel
+        channel = output.reservation.channel
         before = self.positions.get(channel) or self._find_position_before(output, views.get_channel(channel).head)
         block = build_pending_block(output, views.get_updates(channel), before.seq)
-        self.filled.append(output)
+        self.outputs.append(output)
         self.pending.setdefault(channel, []).append(block)
         self.positions[channel] = advance_position(before, block)
         self.log.write_line(f"{task.name}: {block.rows} rows to {channel}")
 
     def _find_position_before(self, output: WrittenBlock, head: ChannelPosition) -> ChannelPosition:
-        if output.slot.kind is BlockKind.BASE:
+        if output.reservation.kind is BlockKind.BASE:
             return ChannelPosition()
-        if head.seq == output.slot.seq - 1:
+        if head.seq == output.reservation.seq - 1:
             return head
-        return self.catalog.read_position(output.slot.channel, seq=output.slot.seq - 1)
+        return self.catalog.read_position(output.reservation.channel, seq=output.reservation.seq - 1)
 
     def _record_consumption(self, task: Task, reads: tuple[ConsumedInput, ...]) -> None:
         """Record one consumption per channel: from the cursor if any argument reads it as NEW or advances it."""
@@ -247,7 +263,7 @@ class FlowAttempt:
         self, task: Task, inputs: Mapping[str, View], seconds: float, watermark: Version | None
     ) -> None:
         read = {b.id: b.rows for view in inputs.values() for b in list_blocks(view)}
-        rows_out = sum(f.rows for o in self.filled if o.slot.task == task.name for f in o.files)
+        rows_out = sum(f.rows for o in self.outputs if o.reservation.task == task.name for f in o.files)
         volume = _measure_input(task, inputs)
         stats = {"seconds": round(seconds, 3), "rows_in": sum(read.values()), "rows_out": rows_out}
         rows = {"content": int(volume.content), "change": int(volume.change)}
@@ -260,13 +276,15 @@ class FlowAttempt:
     ) -> None:
         key = (task.name, task.variant.name)
         sizes = [
-            _compute_size(o) for o in self.filled if o.slot.task == task.name and o.slot.channel not in task.state_ports
+            _compute_size(o)
+            for o in self.outputs
+            if o.reservation.task == task.name and o.reservation.channel not in task.state_ports
         ]
         data = self.catalog.read_costs(self.binding.name).get(key)
         model = build_prior(task.variant.name, len(sizes)) if data is None else CostModel.from_json(data)
         for channel, seconds_estimate in merge_seconds.items():
-            self.merged[channel] = self.merged.get(channel, 0.0) + model.merged.cost_factor * seconds_estimate
-        if len(model.yields) == len(sizes):
+            self.merged[channel] = self.merged.get(channel, 0.0) + model.merge_cost.cost_factor * seconds_estimate
+        if len(model.output_ratios) == len(sizes):
             total_merge_seconds = sum(merge_seconds.values()) if merge_seconds else None
             self.costs[key] = model.add_run(volume, seconds, sizes, total_merge_seconds).to_json()
 
@@ -276,7 +294,7 @@ def _check_state(task: Task, inputs: Mapping[str, View]) -> None:
     if task.refresh is None:
         return
     states = [inputs[r.argument] for r in task.reads if r.port in task.state_ports]
-    if any(isinstance(v, Snapshot) and v.base is not None and v.base.identity == VOID for v in states):
+    if any(isinstance(v, Snapshot) and v.base is not None and v.base.identity == VOID_IDENTITY for v in states):
         raise Conflict(f"the state of {task.name!r} was dropped since this run was planned; run it again")
 
 
@@ -311,11 +329,11 @@ def _estimate_merge_costs(task: Task, inputs: Mapping[str, View]) -> dict[str, f
     refresh looks up a few keys of the other channels, and any task a part of its state.
     """
     code = task.variant.code
-    looks_up = isinstance(code, Refresh) and code.way == RefreshMode.INCREMENTAL
+    looks_up = isinstance(code, Refresh) and code.mode == RefreshMode.INCREMENTAL
     changed_ports = {r.port for r in task.reads if r.mode is ReadMode.NEW}
     views = {r.port: inputs.get(r.argument) for r in task.reads if r.port not in changed_ports}
     return {
-        port: estimate_merge_seconds(view, whole=not looks_up and port not in task.state_ports)
+        port: estimate_merge_seconds(view, full=not looks_up and port not in task.state_ports)
         for port, view in views.items()
         if isinstance(view, Snapshot)
     }

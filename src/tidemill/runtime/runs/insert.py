@@ -14,7 +14,7 @@ from tidemill.model.block import Block, BlockKind
 from tidemill.model.channel import Channel, ChannelRole
 from tidemill.model.identity import compute_identity
 from tidemill.model.run import (
-    CONTENT,
+    FILE_PRODUCER_PREFIX,
     ClaimRequest,
     ProducerAdvance,
     ReservationRequest,
@@ -32,10 +32,10 @@ from tidemill.runtime.runs.flow import format_directory, format_tag
 from tidemill.runtime.runs.lease import Lease
 from tidemill.runtime.runs.log import RunLog
 
-LOOK = 0.2
+POLL_SECONDS = 0.2
 """Seconds between polls of an insert that is running in another process."""
 
-Fill = Callable[[Channel, Schema, str, str], tuple[str, int | None]]
+BlockWriter = Callable[[Channel, Schema, str, str], tuple[str, int | None]]
 """Writes the block's files into a directory, under a tag; returns the content's identity, and its row count."""
 
 
@@ -83,7 +83,7 @@ class Inserter:
 
         Unlike an idempotency key, the digest stays known after the block has expired.
         """
-        producer = f"{CONTENT}{digest}"
+        producer = f"{FILE_PRODUCER_PREFIX}{digest}"
 
         def fill_block(to: Channel, schema: Schema, directory: str, _tag: str) -> tuple[str, int | None]:
             loaded = self.load(
@@ -123,10 +123,10 @@ class Inserter:
 
         return self._insert_with_key(channel, kind, key, fill_block)
 
-    def _insert_with_key(self, channel: str, kind: BlockKind, key: str | None, fill: Fill) -> InsertResult:
+    def _insert_with_key(self, channel: str, kind: BlockKind, key: str | None, fill: BlockWriter) -> InsertResult:
         if key is None:
             return InsertResult(self.insert_block(channel, kind, (), fill), repeated=False)
-        deadline = time.monotonic() + self.executor.busy
+        deadline = time.monotonic() + self.executor.busy_timeout
         while True:
             block = self.executor.catalog.find_inserted_blocks(channel, [key]).get(key)
             if block is not None:
@@ -138,7 +138,7 @@ class Inserter:
             except InsertUnderWay:
                 if time.monotonic() > deadline:
                     raise
-                self.executor.sleep(LOOK)
+                self.executor.sleep(POLL_SECONDS)
                 self.executor.catalog.reclaim_expired_runs()  # its process may have died
 
     def get_input_channel(self, name: str) -> tuple[Channel, Schema]:
@@ -149,7 +149,12 @@ class Inserter:
         return channel, channel.schema
 
     def insert_block(
-        self, name: str, kind: BlockKind, keys: tuple[str, ...], fill: Fill, advanced: tuple[ProducerAdvance, ...] = ()
+        self,
+        name: str,
+        kind: BlockKind,
+        keys: tuple[str, ...],
+        fill: BlockWriter,
+        advanced: tuple[ProducerAdvance, ...] = (),
     ) -> Block:
         """Insert one block with the files that `fill` writes.
 
@@ -159,15 +164,17 @@ class Inserter:
         channel, schema = self.get_input_channel(name)
 
         def commit(claim: RunClaim, log: RunLog, _lease: Lease) -> list[Block]:
-            reservation = claim.slots[None, name]
+            reservation = claim.reservations[None, name]
             directory = format_directory(claim, reservation.block)
             digest, rows = fill(channel, schema, self.executor.store.stage_directory(directory), format_tag(claim.run))
             files = self.executor.store.publish_files(directory, rows)
             log.write_line(f"{sum(f.rows for f in files)} rows into {name}")
             output = WrittenBlock(reservation, schema, files, compute_identity("insert", name, digest))
-            return self.executor.catalog.commit_run(claim, RunOutcome((output,), log=log.text, advanced=advanced))
+            return self.executor.catalog.commit_run(
+                claim, RunOutcome((output,), log=log.text, producer_advances=advanced)
+            )
 
-        request = ClaimRequest(slots=(ReservationRequest(None, name, kind, keys, made_for=channel),))
+        request = ClaimRequest(reservations=(ReservationRequest(None, name, kind, keys, expected_channel=channel),))
         claim = self.executor.begin_run(RunKind.INSERT, name, request)
         try:
             return self.executor.run_once(claim, commit)[0]

@@ -27,7 +27,7 @@ from tidemill.runtime.runs.push import (
     merge_advances,
 )
 
-MOST = 100_000
+MAX_BATCH_ROWS = 100_000
 """Maximum number of rows of a batched block."""
 
 
@@ -43,28 +43,28 @@ class SmallInsert:
 
 @dataclass(frozen=True, slots=True)
 class _CheckedInsert:
-    """A validated insert. `numbers` are the positions of its requests: one insert, or several messages."""
+    """A validated insert. `positions` are the positions of its requests: one insert, or several messages."""
 
     channel: Channel
-    parcel: InsertBatch
-    numbers: tuple[int, ...]
+    batch: InsertBatch
+    positions: tuple[int, ...]
     key: str | None = None
     advances: tuple[ProducerAdvance, ...] = ()
 
     def can_join(self, others: Sequence[_CheckedInsert]) -> bool:
         """Tell whether it may share a block with these: a block has each merge key and idempotency key at most once."""
-        keys_disjoint = all(self.parcel.keys.isdisjoint(o.parcel.keys) for o in others)
+        keys_disjoint = all(self.batch.keys.isdisjoint(o.batch.keys) for o in others)
         has_unique_key = self.key is None or all(self.key != o.key for o in others)
-        fits = sum(o.parcel.rows for o in others) + self.parcel.rows <= MOST
+        fits = sum(o.batch.rows for o in others) + self.batch.rows <= MAX_BATCH_ROWS
         return self.channel == others[0].channel and keys_disjoint and has_unique_key and fits
 
-    def build_answers(self, block: Block, *, repeated: bool) -> dict[int, Answer]:
-        return dict.fromkeys(self.numbers, InsertResult(block, repeated))
+    def build_answers(self, block: Block, *, repeated: bool) -> dict[int, InsertAnswer]:
+        return dict.fromkeys(self.positions, InsertResult(block, repeated))
 
 
-Wanted = SmallInsert | PushMessage
-Taken = InsertResult | DuplicateMessage
-Answer = Taken | Exception
+InsertRequest = SmallInsert | PushMessage
+InsertSuccess = InsertResult | DuplicateMessage
+InsertAnswer = InsertSuccess | Exception
 """Result of one of several inserts or messages."""
 
 
@@ -74,11 +74,11 @@ class _ChannelValidator:
 
     channel: Channel
     schema: Schema
-    parcels: InsertBatchLoader
-    answers: dict[int, Answer]
+    loader: InsertBatchLoader
+    answers: dict[int, InsertAnswer]
 
-    def check_inserts(self, wanted: Mapping[int, SmallInsert]) -> Iterator[_CheckedInsert]:
-        for n, insert in wanted.items():
+    def check_inserts(self, inserts: Mapping[int, SmallInsert]) -> Iterator[_CheckedInsert]:
+        for n, insert in inserts.items():
             try:
                 yield _CheckedInsert(
                     self.channel, self._read_batch(insert.data, "the upload", format=insert.format), (n,), insert.key
@@ -110,7 +110,7 @@ class _ChannelValidator:
 
     def _read_batch(self, data: bytes, name: str, *, format: str = "jsonl", latest: bool = False) -> InsertBatch:
         updates = self.channel.updates
-        return self.parcels.read_batch(data, name, format=format, schema=self.schema, updates=updates, latest=latest)
+        return self.loader.read_batch(data, name, format=format, schema=self.schema, updates=updates, latest=latest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +118,18 @@ class InsertBatcher:
     """Inserts small files and messages for many callers."""
 
     inserter: Inserter
-    parcels: InsertBatchLoader
+    loader: InsertBatchLoader
 
-    def insert_all(self, wanted: Sequence[Wanted]) -> list[Answer]:
+    def insert_all(self, insert_requests: Sequence[InsertRequest]) -> list[InsertAnswer]:
         """Insert all requests, those of one channel in order. An invalid request does not affect the others.
 
         But a producer's messages are accepted in the order of their numbers: none is accepted after one that failed.
         """
-        answers: dict[int, Answer] = {}
+        answers: dict[int, InsertAnswer] = {}
         pending: list[_CheckedInsert] = []
         duplicates: dict[int, int] = {}
-        for channel in dict.fromkeys(request.channel for request in wanted):
-            requests = {n: request for n, request in enumerate(wanted) if request.channel == channel}
+        for channel in dict.fromkeys(request.channel for request in insert_requests):
+            requests = {n: request for n, request in enumerate(insert_requests) if request.channel == channel}
             try:
                 pending += self._check_channel(channel, requests, answers, duplicates)
             except TidemillError as error:
@@ -138,22 +138,26 @@ class InsertBatcher:
             group, pending = _split_group(pending)
             answers |= self._insert_group(group)
         answers |= {n: answers[first] for n, first in duplicates.items()}
-        return [answers[n] for n in range(len(wanted))]
+        return [answers[n] for n in range(len(insert_requests))]
 
     def _check_channel(
-        self, name: str, requests: Mapping[int, Wanted], answers: dict[int, Answer], duplicates: dict[int, int]
+        self,
+        name: str,
+        requests: Mapping[int, InsertRequest],
+        answers: dict[int, InsertAnswer],
+        duplicates: dict[int, int],
     ) -> list[_CheckedInsert]:
-        validator = _ChannelValidator(*self.inserter.get_input_channel(name), self.parcels, answers)
+        validator = _ChannelValidator(*self.inserter.get_input_channel(name), self.loader, answers)
         messages = {n: request for n, request in requests.items() if isinstance(request, PushMessage)}
         producers = {message.producer for message in messages.values()}
         sequences = self.inserter.executor.catalog.read_producer_sequences(name, producers) if producers else {}
         classification = classify_messages(messages, sequences)
         answers |= classification.answers
-        duplicates |= classification.twice
+        duplicates |= classification.duplicates
         small = {n: request for n, request in requests.items() if isinstance(request, SmallInsert)}
-        return [*validator.check_inserts(small), *validator.check_messages(classification.fresh)]
+        return [*validator.check_inserts(small), *validator.check_messages(classification.new)]
 
-    def _insert_group(self, group: Sequence[_CheckedInsert]) -> dict[int, Answer]:
+    def _insert_group(self, group: Sequence[_CheckedInsert]) -> dict[int, InsertAnswer]:
         try:
             return self._insert_block(group)
         except (Conflict, InsertUnderWay) as error:  # another server uses one of the keys: insert each separately
@@ -161,20 +165,20 @@ class InsertBatcher:
                 return {n: answer for insert in group for n, answer in self._insert_group([insert]).items()}
             if isinstance(error, KeyUsed):  # inserted meanwhile: its block exists now
                 return self._insert_group(group)
-            return dict.fromkeys(group[0].numbers, error)
+            return dict.fromkeys(group[0].positions, error)
         except TidemillError as error:
-            return {n: error for insert in group for n in insert.numbers}
+            return {n: error for insert in group for n in insert.positions}
 
-    def _insert_block(self, group: Sequence[_CheckedInsert]) -> dict[int, Answer]:
+    def _insert_block(self, group: Sequence[_CheckedInsert]) -> dict[int, InsertAnswer]:
         channel = group[0].channel.name
         keys = [insert.key for insert in group if insert.key is not None]
         earlier_blocks = self.inserter.executor.catalog.find_inserted_blocks(channel, keys) if keys else {}
         new_inserts = [insert for insert in group if insert.key not in earlier_blocks]
 
         def fill_block(_to: Channel, _schema: Schema, directory: str, _tag: str) -> tuple[str, int]:
-            self.parcels.write_batches([insert.parcel for insert in new_inserts], Path(directory))
-            return " ".join(insert.parcel.digest for insert in new_inserts), sum(
-                insert.parcel.rows for insert in new_inserts
+            self.loader.write_batches([insert.batch for insert in new_inserts], Path(directory))
+            return " ".join(insert.batch.digest for insert in new_inserts), sum(
+                insert.batch.rows for insert in new_inserts
             )
 
         new_keys = tuple(key for key in keys if key not in earlier_blocks)
@@ -189,8 +193,8 @@ class InsertBatcher:
 
 def _build_answers(
     group: Sequence[_CheckedInsert], earlier_blocks: Mapping[str, Block], new_block: Block | None
-) -> dict[int, Answer]:
-    answers: dict[int, Answer] = {}
+) -> dict[int, InsertAnswer]:
+    answers: dict[int, InsertAnswer] = {}
     for insert in group:
         earlier = None if insert.key is None else earlier_blocks.get(insert.key)
         block = earlier or new_block

@@ -40,7 +40,7 @@ class Lease:
     def _renew_lease(self) -> None:
         while not self._done.wait(self._seconds / 3):
             try:
-                self._catalog.renew_lease(self._run.id, self._run.fence, lease=self._seconds)
+                self._catalog.renew_lease(self._run.id, self._run.fencing_token, lease=self._seconds)
             except LeaseLost:
                 self.lost.set()
                 self._on_loss()

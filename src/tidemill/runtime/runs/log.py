@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-LONGEST = 256 * 1024
+MAX_LOG_CHARACTERS = 256 * 1024
 """Maximum characters of a run's log: its beginning and its end are kept, and the cut characters are counted."""
 
 
@@ -30,7 +30,7 @@ class RunLog:
         """The log, with its middle cut out if it is very long."""
         with self._lock:
             text = "".join(self._parts)
-        if len(text) <= LONGEST:
+        if len(text) <= MAX_LOG_CHARACTERS:
             return text
-        half = LONGEST // 2
-        return f"{text[:half]}\n… {len(text) - LONGEST} characters left out …\n{text[-half:]}"
+        half = MAX_LOG_CHARACTERS // 2
+        return f"{text[:half]}\n… {len(text) - MAX_LOG_CHARACTERS} characters left out …\n{text[-half:]}"

@@ -38,9 +38,9 @@ class DuplicateMessage:
 class MessageClassification:
     """Messages by position: new ones, answers to all others, and repetitions within the request."""
 
-    fresh: dict[int, PushMessage] = field(default_factory=dict)
+    new: dict[int, PushMessage] = field(default_factory=dict)
     answers: dict[int, DuplicateMessage | Exception] = field(default_factory=dict)
-    twice: dict[int, int] = field(default_factory=dict)  # position of a repetition, and of its first occurrence
+    duplicates: dict[int, int] = field(default_factory=dict)  # position of a repetition, and of its first occurrence
 
 
 def classify_messages(messages: Mapping[int, PushMessage], last: Mapping[str, int]) -> MessageClassification:
@@ -59,13 +59,13 @@ def classify_messages(messages: Mapping[int, PushMessage], last: Mapping[str, in
     for position, message in messages.items():
         identity, expected = (message.producer, message.number), last_numbers[message.producer] + 1
         if message.number == expected:
-            classification.fresh[position], positions[identity], last_numbers[message.producer] = (
+            classification.new[position], positions[identity], last_numbers[message.producer] = (
                 message,
                 position,
                 expected,
             )
         elif identity in positions:
-            classification.twice[position] = positions[identity]
+            classification.duplicates[position] = positions[identity]
         elif message.number < expected:
             classification.answers[position] = DuplicateMessage(message.number)
         else:
@@ -97,10 +97,10 @@ def compute_advances(messages: Iterable[PushMessage]) -> tuple[ProducerAdvance, 
     return merge_advances(ProducerAdvance(m.channel, m.producer, m.number - 1, m.number) for m in messages)
 
 
-def merge_advances(moves: Iterable[ProducerAdvance]) -> tuple[ProducerAdvance, ...]:
+def merge_advances(advances: Iterable[ProducerAdvance]) -> tuple[ProducerAdvance, ...]:
     """Merge the advances into one for each producer."""
     merged: dict[str, ProducerAdvance] = {}
-    for advance in moves:
+    for advance in advances:
         first = merged.setdefault(advance.producer, advance)
         merged[advance.producer] = replace(first, upto=advance.upto)
     return tuple(merged.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemill.errors import Conflict, NotFound
-from tidemill.model.run import TO_COME, Run, RunKind, RunState
+from tidemill.model.run import PENDING_STATES, Run, RunKind, RunState
 from tidemill.ports.catalog import CatalogReader, CatalogWriter
 
 _RETRYABLE = (RunState.FAILED, RunState.KILLED)
@@ -18,7 +18,7 @@ def request_flow_run(catalog: CatalogWriter, flow: str, *, backfill: bool = Fals
     binding = next((b for b in catalog.list_bindings() if b.name == flow), None)
     if binding is None:
         raise NotFound(f"no bound flow {flow!r} is registered; the status lists the registered ones")
-    queued = (r for r in catalog.list_runs(subject=flow) if r.kind is RunKind.FLOW and r.state in TO_COME)
+    queued = (r for r in catalog.list_runs(subject=flow) if r.kind is RunKind.FLOW and r.state in PENDING_STATES)
     same_kind = [r for r in queued if r.backfill is backfill]
     if same_kind:
         return same_kind[-1]

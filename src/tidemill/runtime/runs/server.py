@@ -26,13 +26,13 @@ from tidemill.runtime.runs.execution import Executor
 
 log = logging.getLogger("tidemill.server")
 
-OFFERED = 1000
+DISPATCH_WINDOW = 1000
 """Runs from which the dispatcher chooses at a time."""
 
-MOST = 64
+MAX_TRACKS = 64
 """Maximum number of tracks of a server, and of its backfill tracks."""
 
-AT_ONCE = 100
+TRIGGERS_PER_TICK = 100
 """Triggers fired in one tick; the rest waits for the next tick, which follows at once."""
 
 
@@ -45,34 +45,34 @@ class ServerIntervals:
 
     tick: float = 1.0  # between two ticks while idle
     rest: float = 0.05  # minimum between two ticks under load
-    lead: float = 5.0  # leadership lease: another server leads after this long without a heartbeat
+    leader_lease: float = 5.0  # leadership lease: another server leads after this long without a heartbeat
 
 
 class PeriodicTask:
     """Work that the leader starts at intervals and runs in the background."""
 
-    def __init__(self, what: str, every: float, work: Callable[[], None]) -> None:
-        self.what = what
-        self._every = every  # seconds
+    def __init__(self, name: str, interval: float, work: Callable[[], None]) -> None:
+        self.name = name
+        self._interval = interval  # seconds
         self._work = work
-        self._begun = float("-inf")
-        self._done: Future[None] | None = None
+        self._started_at = float("-inf")
+        self._future: Future[None] | None = None
 
     def is_busy(self) -> bool:
-        return self._done is not None and not self._done.done()
+        return self._future is not None and not self._future.done()
 
     def start_if_due(self, pool: ThreadPoolExecutor) -> None:
         """Start the work unless it is running or not yet due."""
         now = time.monotonic()
-        if not self.is_busy() and now - self._begun >= self._every:
-            self._begun = now
-            self._done = pool.submit(self._run_work)
+        if not self.is_busy() and now - self._started_at >= self._interval:
+            self._started_at = now
+            self._future = pool.submit(self._run_work)
 
     def _run_work(self) -> None:
         try:
             self._work()
         except Exception:
-            log.exception("%s", self.what)
+            log.exception("%s", self.name)
 
 
 def _is_running(work: Future[None] | None) -> bool:
@@ -91,30 +91,30 @@ class ServerLoop:
         catalog: CatalogWriter,
         server: Server,
         execute: Execute,
-        chores: Sequence[PeriodicTask],
-        rhythm: ServerIntervals,
-        way: DispatchConfig | None = None,
+        periodic_tasks: Sequence[PeriodicTask],
+        intervals: ServerIntervals,
+        config: DispatchConfig | None = None,
         stopping: threading.Event | None = None,
         executor: Executor | None = None,
     ) -> None:
         self.server = server
-        self._way = way or DispatchConfig(tracks=server.tracks)
-        self._dispatch = RunDispatcher(catalog, self._way)
-        self.leading = False
+        self._config = config or DispatchConfig(tracks=server.tracks)
+        self._dispatcher = RunDispatcher(catalog, self._config)
+        self.is_leader = False
         self._catalog = catalog
         self._execute = execute
-        self._chores = chores
+        self._periodic_tasks = periodic_tasks
         self._executor = executor
         self._restart: Future[None] | None = None
-        self._gave_up: str | None = None
-        self._rhythm = rhythm
-        self._attended = float("-inf")
-        self._ahead = 0.0  # seconds by which the catalog's clock is ahead of this process's monotonic clock
-        self._under_way: dict[int, Future[None]] = {}
-        self._wished: Mapping[str, Any] = {}
+        self._failure: str | None = None
+        self._intervals = intervals
+        self._heartbeat_at = float("-inf")
+        self._clock_offset = 0.0  # seconds by which the catalog's clock is ahead of this process's monotonic clock
+        self._running: dict[int, Future[None]] = {}
+        self._overrides: Mapping[str, Any] = {}
         self._wake = threading.Event()
         self._stopping = stopping or threading.Event()
-        self._tracks = ThreadPoolExecutor(2 * MOST + len(chores), thread_name_prefix="tidemill-track")
+        self._tracks = ThreadPoolExecutor(2 * MAX_TRACKS + len(periodic_tasks), thread_name_prefix="tidemill-track")
 
     def run(self) -> None:
         """Serve until `drain` was called and running work has ended."""
@@ -129,19 +129,19 @@ class ServerLoop:
                     log.error("the catalog does not answer; retrying: %s", error)
                 has_more, failing = False, True
             if not has_more:
-                self._wake.wait(self._rhythm.tick)
-                self._stopping.wait(max(0.0, started + self._rhythm.rest - time.monotonic()))
+                self._wake.wait(self._intervals.tick)
+                self._stopping.wait(max(0.0, started + self._intervals.rest - time.monotonic()))
             self._wake.clear()
         self._tracks.shutdown()
         self._deregister_server()
-        if self._gave_up is not None:
-            raise EngineLost(f"gave up: {self._gave_up}")
+        if self._failure is not None:
+            raise EngineLost(f"gave up: {self._failure}")
 
     def drain(self) -> None:
         """Take no more runs; running ones continue to their end."""
         self._stopping.set()
         self.server = replace(self.server, state="draining")
-        self._attended = float("-inf")
+        self._heartbeat_at = float("-inf")
         self.wake()
 
     def wake(self) -> None:
@@ -154,19 +154,19 @@ class ServerLoop:
             self._check_engine(self._executor.engine)
         self._send_heartbeat()
         if self._executor is not None:
-            self._executor.own.recover_claims()
-        full = self._fire_triggers() if self.leading else False
+            self._executor.process_runs.recover_claims()
+        full = self._fire_triggers() if self.is_leader else False
         self._start_runs()
-        if self.leading and not self._stopping.is_set():
-            for task in self._chores:
+        if self.is_leader and not self._stopping.is_set():
+            for task in self._periodic_tasks:
                 task.start_if_due(self._tracks)
         return full
 
     def _check_engine(self, engine: Engine) -> None:
         """Restart a lost engine when its back-off is over, and serve only while the engine is available."""
         health = engine.report_health()
-        if health.gave_up and not self._stopping.is_set():
-            self._gave_up = health.problem
+        if health.has_given_up and not self._stopping.is_set():
+            self._failure = health.problem
             log.error("gave up: %s", health.problem)
             self.drain()
         elif health.problem is not None and not health.retry_in and not _is_running(self._restart):
@@ -185,66 +185,66 @@ class ServerLoop:
     def _set_state(self, state: str) -> None:
         if self.server.state in (SERVING, RECOVERING) and self.server.state != state:
             self.server = replace(self.server, state=state)
-            self._attended = float("-inf")
+            self._heartbeat_at = float("-inf")
 
     def _send_heartbeat(self) -> None:
         now = time.monotonic()
-        if now - self._attended >= self._rhythm.lead / 3:
-            is_leader = self._catalog.record_heartbeat(self.server, lease=self._rhythm.lead)
-            self._ahead = self._catalog.read_time() - time.monotonic()
-            if is_leader != self.leading:
+        if now - self._heartbeat_at >= self._intervals.leader_lease / 3:
+            is_leader = self._catalog.record_heartbeat(self.server, lease=self._intervals.leader_lease)
+            self._clock_offset = self._catalog.read_time() - time.monotonic()
+            if is_leader != self.is_leader:
                 log.info("%s %s", self.server.name, "leads" if is_leader else "no longer leads")
-            self.leading, self._attended = is_leader, now
+            self.is_leader, self._heartbeat_at = is_leader, now
             self._apply_overrides(self._catalog.read_setting_overrides())
 
     def _get_catalog_time(self) -> float:
         """Return the catalog's time, the clock of all timestamps of runs."""
-        return time.monotonic() + self._ahead
+        return time.monotonic() + self._clock_offset
 
     def _fire_triggers(self) -> bool:
-        due = self._catalog.list_due_triggers(AT_ONCE)
+        due = self._catalog.list_due_triggers(TRIGGERS_PER_TICK)
         for trigger in due:
             self._catalog.fire_trigger(trigger)
         for run in self._catalog.reclaim_expired_runs():
             log.warning("run %d of %s was reclaimed from its server: %s", run.id, run.subject, run.error)
-        return len(due) == AT_ONCE
+        return len(due) == TRIGGERS_PER_TICK
 
     def _start_runs(self) -> None:
         """Start runs on free tracks, as the dispatcher decides."""
-        self._under_way = {run: work for run, work in self._under_way.items() if not work.done()}
-        free = self._dispatch.way.all_tracks - len(self._under_way)
+        self._running = {run: work for run, work in self._running.items() if not work.done()}
+        free = self._dispatcher.config.all_tracks - len(self._running)
         if free <= 0 or self._stopping.is_set() or self.server.state != SERVING:
             return
-        runnable = [r for r in self._catalog.list_runnable_runs(OFFERED) if r.id not in self._under_way]
+        runnable = [r for r in self._catalog.list_runnable_runs(DISPATCH_WINDOW) if r.id not in self._running]
         if runnable:
-            for started in self._dispatch.start_runs(runnable, self._get_catalog_time()):
-                self._under_way[started.run.id] = self._tracks.submit(self._attempt_run, started)
+            for started in self._dispatcher.start_runs(runnable, self._get_catalog_time()):
+                self._running[started.run.id] = self._tracks.submit(self._attempt_run, started)
 
     def _apply_overrides(self, overrides: Mapping[str, Any]) -> None:
         """Apply changed setting overrides; an invalid override is logged once and ignored."""
-        if overrides == self._wished:
+        if overrides == self._overrides:
             return
-        self._wished = overrides
+        self._overrides = overrides
         try:
-            config = self._way.apply_overrides(overrides)
+            config = self._config.apply_overrides(overrides)
         except ConfigError as error:
             log.error("a setting override is ignored: %s", error)
             return
-        self.server = replace(self.server, tracks=min(MOST, config.tracks))
-        self._dispatch.change_config(replace(config, tracks=self.server.tracks), self._get_catalog_time())
+        self.server = replace(self.server, tracks=min(MAX_TRACKS, config.tracks))
+        self._dispatcher.change_config(replace(config, tracks=self.server.tracks), self._get_catalog_time())
 
     def _attempt_run(self, started: DispatchedRun) -> None:
         run = started.run
         try:
-            self._execute(run, started.portion)
+            self._execute(run, started.limit)
         except Exception:
             log.exception("run %d of %s", run.id, run.subject)
         finally:
-            self._dispatch.finish_run(started, self._get_catalog_time())
+            self._dispatcher.finish_run(started, self._get_catalog_time())
             self.wake()
 
     def _is_busy(self) -> bool:
-        return any(c.is_busy() for c in self._chores) or any(map(_is_running, self._under_way.values()))
+        return any(c.is_busy() for c in self._periodic_tasks) or any(map(_is_running, self._running.values()))
 
     def _deregister_server(self) -> None:
         try:

@@ -65,16 +65,16 @@ class RandomPolicy(BasePolicy):
     def __init__(self, random: Random | None = None) -> None:
         self._random = random or Random(0)
         self._shuffled: list[Job] = []
-        self._known: set[str] = set()
+        self._ready: set[str] = set()
 
     def mark_ready(self, job: Job, now: float) -> None:
-        if job.name not in self._known:
-            self._known.add(job.name)
+        if job.name not in self._ready:
+            self._ready.add(job.name)
             self._shuffled.insert(self._random.randrange(len(self._shuffled) + 1), job)
 
     def mark_started(self, job: Job, now: float) -> None:
-        if job.name in self._known:
-            self._known.remove(job.name)
+        if job.name in self._ready:
+            self._ready.remove(job.name)
             self._shuffled.remove(job)
 
     def rank_jobs(self, now: float) -> Iterable[Job]:
@@ -90,12 +90,12 @@ class RoundRobin(RoundPolicy):
     def __init__(self, slice_: float = 1.0) -> None:
         super().__init__()
         self._slice = slice_
-        self._left: dict[str, tuple[int, float]] = {}  # round, and the rest of the slice in it
+        self._rest: dict[str, tuple[int, float]] = {}  # round, and the rest of the slice in it
         self._turns = count()
 
     def set_jobs(self, jobs: Sequence[Job]) -> None:
         names = {job.name for job in jobs}
-        self._left = {name: rest for name, rest in self._left.items() if name in names}
+        self._rest = {name: rest for name, rest in self._rest.items() if name in names}
 
     def compute_key(self, job: Job) -> float:
         return next(self._turns)
@@ -103,12 +103,12 @@ class RoundRobin(RoundPolicy):
     def find_due_round(self, job: Job) -> int:
         return self.round if self._compute_allowance(job) > 0 else self.round + 1
 
-    def mark_finished(self, job: Job, now: float, grain: int, cost: float, selectivity: float) -> None:
-        self._left[job.name] = self.round, self._compute_allowance(job) - cost
+    def mark_finished(self, job: Job, now: float, batches: int, cost: float, selectivity: float) -> None:
+        self._rest[job.name] = self.round, self._compute_allowance(job) - cost
 
     def compute_batch_limit(self, job: Job, now: float) -> int:
         return count_affordable_batches(job, self._compute_allowance(job))
 
     def _compute_allowance(self, job: Job) -> float:
-        round_, rest = self._left.get(job.name, (self.round, self._slice))
+        round_, rest = self._rest.get(job.name, (self.round, self._slice))
         return rest if round_ == self.round else self._slice

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from tidemill.scheduler.job import Job
 from tidemill.scheduler.policies.basic import MaxBenefit
 
-FILLERS = 6
+MAX_FILLERS = 6
 """Maximum number of jobs that fill the time until a better one arrives: all subsets are tried."""
 
-SEEN = 32
+CONSIDERED_JOBS = 32
 """Number of the best ready jobs that are considered as fillers, and of the expected jobs."""
 
 
@@ -36,22 +36,22 @@ class LookAhead(MaxBenefit):
 
     def __init__(self) -> None:
         super().__init__()
-        self._coming: list[tuple[float, str, Job]] = []
-        self._when: dict[str, float] = {}
+        self._expected: list[tuple[float, str, Job]] = []
+        self._expected_at: dict[str, float] = {}
 
     def set_jobs(self, jobs: Sequence[Job]) -> None:
-        self._when = {job.name: job.expected for job in jobs if job.name not in self._entry}
-        self._coming = sorted((job.expected, job.name, job) for job in jobs if job.name in self._when)
+        self._expected_at = {job.name: job.expected for job in jobs if job.name not in self._entry}
+        self._expected = sorted((job.expected, job.name, job) for job in jobs if job.name in self._expected_at)
 
     def mark_ready(self, job: Job, now: float) -> None:
         self._drop_expected(job)
         super().mark_ready(job, now)
 
-    def mark_finished(self, job: Job, now: float, grain: int, cost: float, selectivity: float) -> None:
+    def mark_finished(self, job: Job, now: float, batches: int, cost: float, selectivity: float) -> None:
         self._expect_job(job)
 
     def rank_jobs(self, now: float) -> Iterable[Job]:
-        if len(self._entries) < 2 or not self._coming:
+        if len(self._entries) < 2 or not self._expected:
             return super().rank_jobs(now)
         best = self._entries[0][3]
         chosen = self._find_alternative(best, now)
@@ -76,23 +76,23 @@ class LookAhead(MaxBenefit):
 
     def _list_fillers(self, available: float) -> list[Job]:
         """Return the best jobs that fit the available time."""
-        considered = (entry[3] for entry in islice(self._entries, 1, SEEN))
-        return list(islice((job for job in considered if job.estimated_cost < available), FILLERS))
+        considered = (entry[3] for entry in islice(self._entries, 1, CONSIDERED_JOBS))
+        return list(islice((job for job in considered if job.estimated_cost < available), MAX_FILLERS))
 
     def _list_coming(self, now: float, until: float) -> Iterator[Job]:
-        first = bisect_right(self._coming, now, key=lambda c: c[0])
-        last = bisect_right(self._coming, until, key=lambda c: c[0])
-        return (job for _, _, job in self._coming[first : min(last, first + SEEN)])
+        first = bisect_right(self._expected, now, key=lambda c: c[0])
+        last = bisect_right(self._expected, until, key=lambda c: c[0])
+        return (job for _, _, job in self._expected[first : min(last, first + CONSIDERED_JOBS)])
 
     def _expect_job(self, job: Job) -> None:
         self._drop_expected(job)
-        self._when[job.name] = job.expected
-        insort(self._coming, (job.expected, job.name, job))
+        self._expected_at[job.name] = job.expected
+        insort(self._expected, (job.expected, job.name, job))
 
     def _drop_expected(self, job: Job) -> None:
-        expected = self._when.pop(job.name, None)
+        expected = self._expected_at.pop(job.name, None)
         if expected is not None:
-            del self._coming[bisect_left(self._coming, (expected, job.name, job))]
+            del self._expected[bisect_left(self._expected, (expected, job.name, job))]
 
 
 def _compute_expected_benefit(job: Job) -> float:

@@ -13,7 +13,7 @@ from tidemill.scheduler.round_policy import RoundPolicy
 LEVELS = 40
 """Number of levels; a small level is important."""
 
-SAVED = 2.0
+MAX_SAVED_QUANTA = 2.0
 """Number of its quanta that a job can save: without a limit an idle job would accumulate them."""
 
 Level = Callable[[Job], float]
@@ -24,11 +24,11 @@ def compute_level(job: Job) -> float:
     return min(max(LEVELS / 2 - 2 * log2(job.weight), 0.0), LEVELS - 1.0) if job.weight > 0 else LEVELS - 1.0
 
 
-def compute_quantum(of: float, basic: float) -> float:
+def compute_quantum(level: float, basic: float) -> float:
     """Return the time that a job of a level gets in each round."""
-    if of >= LEVELS:
-        raise ConfigError(f"expected a level below {LEVELS}, found {of:g}; a small level is an important one")
-    return (LEVELS - of) * basic * (1 if of >= LEVELS / 2 else 4)
+    if level >= LEVELS:
+        raise ConfigError(f"expected a level below {LEVELS}, found {level:g}; a small level is an important one")
+    return (LEVELS - level) * basic * (1 if level >= LEVELS / 2 else 4)
 
 
 class QuantumPriority(RoundPolicy):
@@ -56,7 +56,7 @@ class QuantumPriority(RoundPolicy):
         balance = self._compute_balance(job.name)
         return self.round if balance > 0 else self.round + 1 + floor(-balance / self._quantum[job.name])
 
-    def mark_finished(self, job: Job, now: float, grain: int, cost: float, selectivity: float) -> None:
+    def mark_finished(self, job: Job, now: float, batches: int, cost: float, selectivity: float) -> None:
         self._account[job.name] = self.round, self._compute_balance(job.name) - cost
 
     def compute_batch_limit(self, job: Job, now: float) -> int:
@@ -66,4 +66,4 @@ class QuantumPriority(RoundPolicy):
         """Return the current balance: each round adds a quantum to the last balance."""
         round_, balance = self._account[name]
         quantum = self._quantum[name]
-        return min(balance + (self.round - round_) * quantum, SAVED * quantum)
+        return min(balance + (self.round - round_) * quantum, MAX_SAVED_QUANTA * quantum)

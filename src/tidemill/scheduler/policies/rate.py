@@ -54,16 +54,16 @@ class RateBased(RoundPolicy):
 
     def __init__(self) -> None:
         super().__init__()
-        self._began = 0.0
+        self._round_start = 0.0
         self._profiles: Mapping[str, JobProfile] = {}
-        self._below: Mapping[str, Sequence[str]] = {}
-        self._seen: dict[str, _RunStatistics] = {}
+        self._children: Mapping[str, Sequence[str]] = {}
+        self._statistics: dict[str, _RunStatistics] = {}
         self._paths: dict[str, RatePath] = {}
 
     def set_jobs(self, jobs: Sequence[Job]) -> None:
         self._profiles = {job.name: job.profile for job in jobs}
-        self._below = index_children(self._profiles.values())
-        self._seen = {name: self._seen.get(name, _RunStatistics()) for name in self._profiles}
+        self._children = index_children(self._profiles.values())
+        self._statistics = {name: self._statistics.get(name, _RunStatistics()) for name in self._profiles}
         self._paths.clear()
 
     def compute_key(self, job: Job) -> float:
@@ -72,26 +72,28 @@ class RateBased(RoundPolicy):
     def find_due_round(self, job: Job) -> int:
         return self.round + 1
 
-    def mark_finished(self, job: Job, now: float, grain: int, cost: float, selectivity: float) -> None:
-        self._seen[job.name].add_run(grain, cost, selectivity)
+    def mark_finished(self, job: Job, now: float, batches: int, cost: float, selectivity: float) -> None:
+        self._statistics[job.name].add_run(batches, cost, selectivity)
         self._invalidate_paths(job.name)
 
     def start_round(self, now: float) -> bool:
-        self._began = now
+        self._round_start = now
         return super().start_round(now)
 
     def compute_batch_limit(self, job: Job, now: float) -> int:
-        return max(1, sum(1 for _ in takewhile(lambda batch: batch[0] <= self._began, job.batches)))
+        return max(1, sum(1 for _ in takewhile(lambda batch: batch[0] <= self._round_start, job.batches)))
 
     def find_path(self, name: str) -> RatePath:
         if name not in self._paths:
             cost, selectivity = self._compute_average(name)
-            self._paths[name] = combine_paths(cost, selectivity, [self.find_path(child) for child in self._below[name]])
+            self._paths[name] = combine_paths(
+                cost, selectivity, [self.find_path(child) for child in self._children[name]]
+            )
         return self._paths[name]
 
     def _compute_average(self, name: str) -> tuple[float, float]:
         """Return cost and selectivity per batch; those of the profile before the first run."""
-        statistics, profile = self._seen[name], self._profiles[name]
+        statistics, profile = self._statistics[name], self._profiles[name]
         if not statistics.batches:
             return profile.usual, profile.selectivity
         return statistics.cost / statistics.batches, statistics.selectivity / statistics.batches

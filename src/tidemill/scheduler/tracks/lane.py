@@ -23,14 +23,14 @@ class TrackLane:
     polite: bool = True  # a guest only while no job waits for its home
 
 
-Shared = tuple[TrackLane, Sequence[JobProfile]]
+LaneJobs = tuple[TrackLane, Sequence[JobProfile]]
 """A lane, and the jobs that run in it."""
 
 
 class TrackPlacement(Protocol):
     """Places jobs on tracks. Called again when jobs, their profiles, or the number of tracks change."""
 
-    def build_lanes(self, profiles: Sequence[JobProfile], tracks: int) -> Iterable[Shared]:
+    def build_lanes(self, profiles: Sequence[JobProfile], tracks: int) -> Iterable[LaneJobs]:
         """Return the lanes, one for each job; tracks are numbered from 0."""
         ...
 
@@ -39,5 +39,5 @@ class TrackPlacement(Protocol):
 class SingleQueuePlacement:
     """Every job may run on every track."""
 
-    def build_lanes(self, profiles: Sequence[JobProfile], tracks: int) -> Iterable[Shared]:
+    def build_lanes(self, profiles: Sequence[JobProfile], tracks: int) -> Iterable[LaneJobs]:
         return [(TrackLane(tuple(range(tracks))), profiles)]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from tidemill.errors import Infeasible
 from tidemill.scheduler.job import JobProfile
-from tidemill.scheduler.tracks.lane import Shared, TrackLane
+from tidemill.scheduler.tracks.lane import LaneJobs, TrackLane
 
-TINY = 1e-9
+TOLERANCE = 1e-9
 """Tolerance of sums of loads."""
 
 
@@ -27,7 +27,7 @@ class _TrackLoad:
     @property
     def is_feasible(self) -> bool:
         """True if no deadline is missed although jobs are not preempted: the last term is the cost of that."""
-        return self.load <= 1 - self.longest / self.shortest + TINY
+        return self.load <= 1 - self.longest / self.shortest + TOLERANCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class PartitionedPlacement:
 
     aggressive: bool = False
 
-    def build_lanes(self, profiles: Sequence[JobProfile], tracks: int) -> Iterable[Shared]:
+    def build_lanes(self, profiles: Sequence[JobProfile], tracks: int) -> Iterable[LaneJobs]:
         homes, used = _pack_jobs(profiles)
         if len(used) > tracks:
             raise Infeasible(

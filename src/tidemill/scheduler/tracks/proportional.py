@@ -9,9 +9,9 @@ from math import ceil, floor, fsum
 from operator import attrgetter
 
 from tidemill.scheduler.job import JobProfile
-from tidemill.scheduler.tracks.lane import Shared, TrackLane
+from tidemill.scheduler.tracks.lane import LaneJobs, TrackLane
 
-TINY = 1e-9
+TOLERANCE = 1e-9
 """Tolerance of sums of shares."""
 
 
@@ -33,10 +33,10 @@ class ProportionalPlacement:
     spread: bool = True
     aggressive: bool = True
     k: float = 1.0
-    alike: ClusterMeasure = ClusterMeasure.TIMES
+    measure: ClusterMeasure = ClusterMeasure.TIMES
 
-    def build_lanes(self, profiles: Sequence[JobProfile], tracks: int) -> Iterable[Shared]:
-        groups = cluster_jobs(profiles, self.k, self.alike)
+    def build_lanes(self, profiles: Sequence[JobProfile], tracks: int) -> Iterable[LaneJobs]:
+        groups = cluster_jobs(profiles, self.k, self.measure)
         used = self._count_used_tracks(profiles, tracks)
         free = tuple(range(used, tracks))
         lanes = [
@@ -48,12 +48,12 @@ class ProportionalPlacement:
     def _count_used_tracks(self, profiles: Sequence[JobProfile], tracks: int) -> int:
         if self.spread:
             return tracks
-        return max(1, min(ceil(fsum(p.load for p in profiles) - TINY), tracks))
+        return max(1, min(ceil(fsum(p.load for p in profiles) - TOLERANCE), tracks))
 
 
-def cluster_jobs(profiles: Sequence[JobProfile], k: float, alike: ClusterMeasure) -> list[list[JobProfile]]:
+def cluster_jobs(profiles: Sequence[JobProfile], k: float, similarity: ClusterMeasure) -> list[list[JobProfile]]:
     """Cluster jobs of similar length, the shortest first."""
-    measure: Callable[[JobProfile], float] = attrgetter("usual" if alike is ClusterMeasure.TIMES else "period")
+    measure: Callable[[JobProfile], float] = attrgetter("usual" if similarity is ClusterMeasure.TIMES else "period")
     clusters: list[list[JobProfile]] = []
     shortest_period = 0.0
     for job in sorted(profiles, key=attrgetter("usual", "name")):
@@ -73,6 +73,6 @@ def _share_tracks(groups: Sequence[Sequence[JobProfile]], tracks: int) -> Iterat
     total, low = fsum(loads), 0.0
     for i in range(len(loads)):
         high = tracks * fsum(loads[: i + 1]) / total
-        first, last = floor(low + TINY), ceil(high - TINY)
+        first, last = floor(low + TOLERANCE), ceil(high - TOLERANCE)
         yield (*range(first + 1, last), first)
         low = high

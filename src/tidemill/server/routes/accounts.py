@@ -12,12 +12,12 @@ from tidemill.server.dependencies import User as Named
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import account_schemas
 
-mine = APIRouter(tags=["access"], dependencies=[require_role(UserRole.VIEWER)])
+caller_router = APIRouter(tags=["access"], dependencies=[require_role(UserRole.VIEWER)])
 router = APIRouter(tags=["access"], dependencies=[require_role(UserRole.ADMIN)])
 _CHANGE = build_responses(400, 404, 409, 413)
 
 
-@mine.get("/me", response_model=account_schemas.CallerDocument)
+@caller_router.get("/me", response_model=account_schemas.CallerDocument)
 def get_caller(caller: TheCaller) -> Json:
     """Show the authenticated caller."""
     return {"name": caller.name, "role": caller.role, "token": caller.token}
@@ -30,9 +30,9 @@ def list_users(access: TheAccess) -> Json:
 
 
 @router.put("/users/{name}", response_model=account_schemas.UserDocument, responses=build_responses(400, 409, 413))
-def put_user(access: TheAccess, name: Named, wish: account_schemas.UserChangeDocument) -> Json:
+def put_user(access: TheAccess, name: Named, body: account_schemas.UserChangeDocument) -> Json:
     """Add a user, or change their role."""
-    return _serialize_user(access.accounts.save_user(name, wish.role))
+    return _serialize_user(access.accounts.save_user(name, body.role))
 
 
 @router.delete("/users/{name}", status_code=204, responses=build_responses(404, 409))
@@ -51,9 +51,9 @@ def list_tokens(access: TheAccess) -> Json:
 @router.post(
     "/users/{name}/tokens", status_code=201, response_model=account_schemas.IssuedTokenDocument, responses=_CHANGE
 )
-def issue_token(access: TheAccess, name: Named, wish: account_schemas.TokenRequestDocument) -> Json:
+def issue_token(access: TheAccess, name: Named, body: account_schemas.TokenRequestDocument) -> Json:
     """Issue a token. Its secret is only shown in this response."""
-    issued = access.accounts.issue_token(name, label=wish.label, lasts=wish.seconds)
+    issued = access.accounts.issue_token(name, label=body.label, seconds=body.seconds)
     return {"token": _serialize_token(issued.token), "secret": issued.text}
 
 
@@ -70,9 +70,9 @@ def list_owners(access: TheAccess, name: WorkflowName) -> Json:
 
 
 @router.put("/workflows/{name}/owners", response_model=account_schemas.OwnerListDocument, responses=_CHANGE)
-def set_owners(access: TheAccess, name: WorkflowName, wish: account_schemas.OwnerListDocument) -> Json:
+def set_owners(access: TheAccess, name: WorkflowName, body: account_schemas.OwnerListDocument) -> Json:
     """Set the owners of a workflow; only they may change it."""
-    access.accounts.set_owners(name, wish.owners)
+    access.accounts.set_owners(name, body.owners)
     return {"owners": access.accounts.list_owners(name)}
 
 

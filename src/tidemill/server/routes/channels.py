@@ -14,7 +14,7 @@ from tidemill.model.access import UserRole
 from tidemill.model.codec import Json
 from tidemill.model.schema import Schema
 from tidemill.runtime.inspect.status import ChannelStatus, hide_state_channels, list_reflected_versions, read_status
-from tidemill.server.dependencies import AsOf, Every, Limit, Mill, Name, WaveTag, require_role
+from tidemill.server.dependencies import AsOf, IncludeStates, Limit, Mill, Name, WaveTag, require_role
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import explain_schemas, schemas
 
@@ -22,7 +22,7 @@ router = APIRouter(tags=["channels"], dependencies=[require_role(UserRole.VIEWER
 
 
 @router.get("/channels", response_model=schemas.ChannelListDocument)
-def list_channels(mill: Mill, every: Every = False) -> Json:
+def list_channels(mill: Mill, every: IncludeStates = False) -> Json:
     """List the channels."""
     status = read_status(mill.catalog)
     channels = (status if every else hide_state_channels(status)).channels
@@ -80,4 +80,4 @@ def _find_channel_status(mill: Tidemill, name: str) -> ChannelStatus:
     """The status of a channel, also of one that is no longer declared, which has no readers."""
     registered = mill.catalog.read_channel(name)
     declared = (c for c in read_status(mill.catalog).channels if c.registered.channel.name == name)
-    return next(declared, ChannelStatus(registered, list_reflected_versions(registered.head.reached), ()))
+    return next(declared, ChannelStatus(registered, list_reflected_versions(registered.head.provenance), ()))

@@ -40,9 +40,9 @@ def get_dispatching(mill: Mill) -> Json:
     responses=build_responses(422),
     dependencies=[require_role(UserRole.ADMIN)],
 )
-def change_dispatching(mill: Mill, wake: Wake, wish: server_schemas.DispatchOverrideDocument) -> Json:
+def change_dispatching(mill: Mill, wake: Wake, body: server_schemas.DispatchOverrideDocument) -> Json:
     """Change how all servers order runs; omitted or null values go back to each server's settings."""
-    overrides = wish.model_dump()
+    overrides = body.model_dump()
     mill.way.apply_overrides({name: value for name, value in overrides.items() if value is not None})
     mill.catalog.override_settings(overrides)
     wake()

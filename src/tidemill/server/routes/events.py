@@ -57,21 +57,21 @@ async def stream_events(
     options: TheOptions,
     feed: TheFeed,
     after: After = None,
-    seen: Annotated[int | None, Header(alias="Last-Event-ID", ge=0, le=2**63 - 1)] = None,
+    last_event_id: Annotated[int | None, Header(alias="Last-Event-ID", ge=0, le=2**63 - 1)] = None,
 ) -> StreamingResponse:
     """Stream events as they happen, after `Last-Event-ID`, or `after`, or from now on.
 
     The stream ends after some minutes; a client that reconnects with the last number seen misses nothing.
     """
-    last = seen if seen is not None else after
+    last = last_event_id if last_event_id is not None else after
     position = await run_in_threadpool(read_last_event_id, mill.catalog) if last is None else last
-    until = time.monotonic() + options.listen
+    until = time.monotonic() + options.stream_seconds
     return StreamingResponse(_format_stream(feed, position, lambda: _is_over(request, until)), media_type=_MEDIA)
 
 
-async def _format_stream(feed: EventFeed, after: int, over: Callable[[], bool]) -> AsyncIterator[bytes]:
+async def _format_stream(feed: EventFeed, after: int, is_over: Callable[[], bool]) -> AsyncIterator[bytes]:
     yield format_sse_event(comment="start of stream", id=str(after), retry=_RETRY)
-    async for events in feed.stream_events(after, over):
+    async for events in feed.stream_events(after, is_over):
         yield events
 
 

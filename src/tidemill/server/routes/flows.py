@@ -47,7 +47,7 @@ def explain_flow(mill: Mill, name: FlowName) -> Json:
     status_code=202,
     response_model=schemas.RunDocument,
     responses=build_responses(409),
-    dependencies=[require_role(UserRole.OPERATOR, of=resolve_flow_workflow)],
+    dependencies=[require_role(UserRole.OPERATOR, resolve_workflow=resolve_flow_workflow)],
 )
 def request_run(mill: Mill, wake: Wake, name: FlowName, backfill: bool = False) -> Json:
     """Request a run of a flow; a server executes it as soon as possible, a backfill on a separate track."""

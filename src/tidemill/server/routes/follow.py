@@ -14,7 +14,7 @@ from tidemill.encoding.block_rows import RowSelection
 from tidemill.model.access import UserRole
 from tidemill.server.dependencies import Mill, Name, TheOptions, require_role
 from tidemill.server.subscriber_socket import SubscriberSocket
-from tidemill.wire.push_messages import COME_BACK, FAULT
+from tidemill.wire.push_messages import CLOSE_GOING_AWAY, CLOSE_INTERNAL_ERROR
 
 router = APIRouter(tags=["channels"], dependencies=[require_role(UserRole.VIEWER)])
 
@@ -41,9 +41,9 @@ async def subscribe_channel(
     with suppress(WebSocketDisconnect):
         try:
             await SubscriberSocket(socket, mill, name, selection, options, state.heads).serve(position)
-            await socket.close(COME_BACK)
+            await socket.close(CLOSE_GOING_AWAY)
         except WebSocketDisconnect:
             raise
         except Exception as error:
             await socket.send_json(json.loads(bytes(state.answers(error).body)), mode="text")
-            await socket.close(FAULT)
+            await socket.close(CLOSE_INTERNAL_ERROR)

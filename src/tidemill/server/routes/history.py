@@ -20,7 +20,7 @@ router = APIRouter(tags=["history"])
 
 _TEXT = r"^[^\x00-\x1f\x7f]+$"
 _WHEN = "A time in UTC like 2026-05-01T12:00, or a duration before now, like '7 days'."
-Moment = Annotated[str, Query(description=_WHEN, pattern=_TEXT, max_length=100)]
+Timestamp = Annotated[str, Query(description=_WHEN, pattern=_TEXT, max_length=100)]
 OfUser = Annotated[str | None, Query(description="Only submissions of this user.", pattern=_TEXT, max_length=200)]
 OfWorkflow = Annotated[str | None, Query(description="Only of this workflow.", pattern=_TEXT, max_length=200)]
 OfTask = Annotated[
@@ -36,8 +36,8 @@ OfTask = Annotated[
 )
 def get_history(
     mill: Mill,
-    since: Moment = "7 days",
-    until: Moment = "0s",
+    since: Timestamp = "7 days",
+    until: Timestamp = "0s",
     by: Annotated[TimeResolution, Query(description="The length of the period of each entry.")] = TimeResolution.DAY,
     per: Annotated[UsageSplit | None, Query(description="Split each entry by this.")] = None,
     user: OfUser = None,
@@ -47,4 +47,4 @@ def get_history(
     """Show submissions and refreshes over time: how much was computed, how much reused, and how much that saved."""
     now = mill.catalog.read_time()
     period = UsagePeriod(parse_moment(since, now), parse_moment(until, now), user, workflow, task)
-    return serialization.serialize_usage_history(mill.workshop.compute_usage(period, by, per), by, per)
+    return serialization.serialize_usage_history(mill.oneshot_service.compute_usage(period, by, per), by, per)

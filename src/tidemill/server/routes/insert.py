@@ -15,11 +15,19 @@ from tidemill.errors import InsertUnderWay
 from tidemill.model.access import UserRole
 from tidemill.model.block import BlockKind
 from tidemill.model.codec import Json
-from tidemill.runtime.runs.insert import LOOK, InsertResult
-from tidemill.runtime.runs.insert_batcher import SmallInsert, Taken, Wanted
+from tidemill.runtime.runs.insert import POLL_SECONDS, InsertResult
+from tidemill.runtime.runs.insert_batcher import InsertRequest, InsertSuccess, SmallInsert
 from tidemill.server import upload, upload_loading
 from tidemill.server.batching import RequestBatcher
-from tidemill.server.dependencies import Mill, Name, Smalls, TheOptions, Wake, require_role, resolve_channel_workflow
+from tidemill.server.dependencies import (
+    Mill,
+    Name,
+    TheInsertBatcher,
+    TheOptions,
+    Wake,
+    require_role,
+    resolve_channel_workflow,
+)
 from tidemill.server.error_handlers import Responses, build_responses
 from tidemill.server.options import ApiOptions
 from tidemill.server.upload import UploadFormat
@@ -40,7 +48,7 @@ _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "description": "The file itself: CSV with a header, JSON lines, Parquet or Arrow IPC; optionally gzipped.",
-        "content": dict.fromkeys((*upload.TYPES, "application/octet-stream"), _BYTES),
+        "content": dict.fromkeys((*upload.FORMATS_BY_MEDIA_TYPE, "application/octet-stream"), _BYTES),
     }
 }
 
@@ -53,7 +61,7 @@ _REPEATED: Responses = {200: {"model": schemas.InsertDocument, "description": "A
     response_model=schemas.InsertDocument,
     responses=_REPEATED | build_responses(400, 404, 409, 413, 415),
     openapi_extra=_BODY,
-    dependencies=[require_role(UserRole.OPERATOR, of=resolve_channel_workflow)],
+    dependencies=[require_role(UserRole.OPERATOR, resolve_workflow=resolve_channel_workflow)],
 )
 async def insert_file(
     request: Request,
@@ -61,7 +69,7 @@ async def insert_file(
     mill: Mill,
     options: TheOptions,
     wake: Wake,
-    small: Smalls,
+    small: TheInsertBatcher,
     name: Name,
     format: Annotated[UploadFormat | None, Query(description="The format; by default that of the media type.")] = None,
     kind: Annotated[BlockKind, Query(description="base: the full content, not a change to it.")] = BlockKind.DELTA,
@@ -69,7 +77,9 @@ async def insert_file(
 ) -> Json:
     """Insert a file into an input channel: all of its rows, or none."""
     file_format = upload.find_format(request, format)
-    async with upload.receive_upload(request, small=options.small, limit=options.upload) as content:
+    async with upload.receive_upload(
+        request, memory_limit=options.max_shared_bytes, limit=options.max_upload_bytes
+    ) as content:
         if isinstance(content, bytes) and upload_loading.can_share_block(file_format, kind):
             result = await _insert_small(mill, small, SmallInsert(name, content, file_format, key))
             assert isinstance(result, InsertResult)  # a duplicate message may lack its block, an insert does not
@@ -81,17 +91,19 @@ async def insert_file(
     return {"block": serialization.serialize_block(result.block), "repeated": result.repeated}
 
 
-async def _insert_small(mill: Tidemill, small: RequestBatcher[Wanted, Taken], insert: SmallInsert) -> Taken:
+async def _insert_small(
+    mill: Tidemill, small: RequestBatcher[InsertRequest, InsertSuccess], insert: SmallInsert
+) -> InsertSuccess:
     """Insert in a shared batch. While another process inserts under the same key, wait for its result."""
     clock = asyncio.get_running_loop().time
-    deadline = clock() + mill.executor.busy
+    deadline = clock() + mill.executor.busy_timeout
     while True:
         try:
             return await small.process_item(insert)
         except InsertUnderWay:
             if clock() > deadline:
                 raise
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(POLL_SECONDS)
             await run_in_threadpool(mill.catalog.reclaim_expired_runs)  # the other process may have died
 
 
@@ -106,5 +118,5 @@ def _load_upload(
 ) -> InsertResult:
     with upload_loading.to_file(sent) as path:
         if format is UploadFormat.ARROW:
-            path, format = upload_loading.to_parquet(path, options.upload), UploadFormat.PARQUET
+            path, format = upload_loading.to_parquet(path, options.max_upload_bytes), UploadFormat.PARQUET
         return upload_loading.insert_upload(mill, channel, path, format, kind=kind, key=key)

@@ -12,7 +12,14 @@ from tidemill.model.codec import Json
 from tidemill.runtime.runs.push import DuplicateMessage, PushMessage
 from tidemill.server import upload
 from tidemill.server.batching import BatchSize
-from tidemill.server.dependencies import Mill, Name, Smalls, TheOptions, require_role, resolve_channel_workflow
+from tidemill.server.dependencies import (
+    Mill,
+    Name,
+    TheInsertBatcher,
+    TheOptions,
+    require_role,
+    resolve_channel_workflow,
+)
 from tidemill.server.error_handlers import Responses, build_responses
 from tidemill.server.producer_socket import ProducerSocket
 from tidemill.server.upload import UploadFormat
@@ -50,13 +57,13 @@ _REPEATED: Responses = {200: {"model": PushDocument, "description": "The message
     response_model=PushDocument,
     responses=_REPEATED | build_responses(400, 404, 409, 413, 415),
     openapi_extra=_BODY,
-    dependencies=[require_role(UserRole.OPERATOR, of=resolve_channel_workflow)],
+    dependencies=[require_role(UserRole.OPERATOR, resolve_workflow=resolve_channel_workflow)],
 )
 async def push_message(
     request: Request,
     response: Response,
     options: TheOptions,
-    small: Smalls,
+    small: TheInsertBatcher,
     name: Name,
     producer: Producer,
     number: Number,
@@ -64,11 +71,13 @@ async def push_message(
     """Push a producer's message into an input channel; the response is sent once it is durable. One at a time."""
     if upload.find_format(request, None) is not UploadFormat.JSON_LINES:
         raise UnknownFormat("events are pushed as JSON lines; send them as application/x-ndjson")
-    async with upload.receive_upload(request, small=options.message, limit=options.message) as content:
+    async with upload.receive_upload(
+        request, memory_limit=options.max_message_bytes, limit=options.max_message_bytes
+    ) as content:
         assert isinstance(content, bytes)  # a larger body is refused
         size = BatchSize(content.count(b"\n") + 1, len(content))
         result = await small.process_item(
-            PushMessage(name, producer, number, content), patience=options.patience, size=size
+            PushMessage(name, producer, number, content), max_wait=options.max_wait, size=size
         )
     repeated = isinstance(result, DuplicateMessage)
     if repeated:
@@ -76,12 +85,14 @@ async def push_message(
     return {"acknowledged": number, "repeated": repeated}
 
 
-@router.websocket("/channels/{name}/push", dependencies=[require_role(UserRole.OPERATOR, of=resolve_channel_workflow)])
+@router.websocket(
+    "/channels/{name}/push", dependencies=[require_role(UserRole.OPERATOR, resolve_workflow=resolve_channel_workflow)]
+)
 async def serve_producer(
     socket: WebSocket,
     mill: Mill,
     options: TheOptions,
-    small: Smalls,
+    small: TheInsertBatcher,
     name: Name,
     producer: Annotated[str, Query(pattern=PRODUCER)],
 ) -> None:

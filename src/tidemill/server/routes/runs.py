@@ -27,7 +27,7 @@ from tidemill.wire import schemas
 
 router = APIRouter(tags=["runs"])
 _VIEWER = [require_role(UserRole.VIEWER)]
-_OPERATOR = [require_role(UserRole.OPERATOR, of=resolve_run_workflow)]
+_OPERATOR = [require_role(UserRole.OPERATOR, resolve_workflow=resolve_run_workflow)]
 
 
 @router.get("/runs", response_model=schemas.RunListDocument, dependencies=_VIEWER)

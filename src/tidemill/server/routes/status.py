@@ -12,7 +12,7 @@ from tidemill.model.access import UserRole
 from tidemill.model.codec import Json
 from tidemill.runtime.freshness.staleness import StalenessMeasure
 from tidemill.runtime.inspect import status as project_status
-from tidemill.server.dependencies import Every, Mill, require_role
+from tidemill.server.dependencies import IncludeStates, Mill, require_role
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import schemas
 
@@ -21,7 +21,7 @@ health = APIRouter(tags=["status"], responses=build_responses(500, 503))
 
 
 @router.get("/status", response_model=schemas.StatusDocument, dependencies=[require_role(UserRole.VIEWER)])
-def get_status(mill: Mill, every: Every = False) -> Json:
+def get_status(mill: Mill, every: IncludeStates = False) -> Json:
     """Show how fresh every channel is, which readers lag behind, and which runs are active."""
     status = project_status.read_status(mill.catalog)
     return serialization.serialize_status(status if every else project_status.hide_state_channels(status))

@@ -17,7 +17,9 @@ router = APIRouter(tags=["datasets"])
 _ADMIN = [require_role(UserRole.ADMIN)]
 """As for submissions: storage that one workflow takes is not available to others."""
 
-Wanted = Annotated[str, Path(description="A prefix of the dataset's identity.", pattern="^[0-9a-f]+$", max_length=200)]
+DatasetPrefix = Annotated[
+    str, Path(description="A prefix of the dataset's identity.", pattern="^[0-9a-f]+$", max_length=200)
+]
 
 
 @router.get("/storage", response_model=oneshot_schemas.StorageDocument, dependencies=[require_role(UserRole.VIEWER)])
@@ -25,7 +27,7 @@ def get_storage(mill: Mill) -> Json:
     """Show which datasets are stored and why, and which the next eviction would delete, with their
     recomputation cost.
     """
-    return serialization.serialize_storage(mill.workshop.report_storage(), evicted=False)
+    return serialization.serialize_storage(mill.oneshot_service.report_storage(), evicted=False)
 
 
 @router.post(
@@ -34,9 +36,9 @@ def get_storage(mill: Mill) -> Json:
     responses=build_responses(404, 409),
     dependencies=_ADMIN,
 )
-def pin_dataset(mill: Mill, dataset: Wanted) -> Json:
+def pin_dataset(mill: Mill, dataset: DatasetPrefix) -> Json:
     """Protect a dataset from eviction."""
-    return serialization.serialize_dataset(mill.workshop.pin_dataset(dataset))
+    return serialization.serialize_dataset(mill.oneshot_service.pin_dataset(dataset))
 
 
 @router.post(
@@ -45,6 +47,6 @@ def pin_dataset(mill: Mill, dataset: Wanted) -> Json:
     responses=build_responses(404, 409),
     dependencies=_ADMIN,
 )
-def unpin_dataset(mill: Mill, dataset: Wanted) -> Json:
+def unpin_dataset(mill: Mill, dataset: DatasetPrefix) -> Json:
     """Allow eviction of a pinned dataset when space is short."""
-    return serialization.serialize_dataset(mill.workshop.pin_dataset(dataset, pinned=False))
+    return serialization.serialize_dataset(mill.oneshot_service.pin_dataset(dataset, pinned=False))

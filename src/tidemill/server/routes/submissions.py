@@ -37,7 +37,7 @@ def submit_workflow(
     mill: Mill, wake: Wake, caller: TheCaller, workflow: Annotated[oneshot_schemas.Document, Body()]
 ) -> Json:
     """Submit a one-shot workflow. Earlier results are reused; servers run the remaining actions."""
-    submission = mill.workshop.submit_workflow(json.dumps(workflow), caller.name)
+    submission = mill.oneshot_service.submit_workflow(json.dumps(workflow), caller.name)
     wake()
     return serialization.serialize_submission(submission)
 
@@ -45,7 +45,7 @@ def submit_workflow(
 @router.get("/submissions", response_model=oneshot_schemas.SubmissionListDocument, dependencies=_VIEWER)
 def list_submissions(mill: Mill, before: Before = None, limit: Limit = 20) -> Json:
     """List submissions, the newest first. The next page begins `before` the last of this one."""
-    submissions = mill.workshop.ledger.list_submissions(before=before, limit=limit)
+    submissions = mill.oneshot_service.dataset_catalog.list_submissions(before=before, limit=limit)
     return {"submissions": [serialization.serialize_submission(s) for s in submissions]}
 
 
@@ -57,7 +57,7 @@ def list_submissions(mill: Mill, before: Before = None, limit: Limit = 20) -> Js
 )
 def get_submission(mill: Mill, number: Number) -> Json:
     """Show a submission with its actions."""
-    return serialization.serialize_submission(mill.workshop.ledger.read_submission(number))
+    return serialization.serialize_submission(mill.oneshot_service.dataset_catalog.read_submission(number))
 
 
 @router.get(
@@ -68,4 +68,4 @@ def get_submission(mill: Mill, number: Number) -> Json:
 )
 def get_action(mill: Mill, number: Number, key: Key) -> Json:
     """Show an action of a submission, and why it was or was not reused."""
-    return serialization.serialize_submitted_action(mill.workshop.find_action(number, key))
+    return serialization.serialize_submitted_action(mill.oneshot_service.find_action(number, key))

@@ -14,13 +14,13 @@ from starlette.concurrency import run_in_threadpool
 from tidemill.app.sources import format_lease_name
 from tidemill.errors import NotFound
 from tidemill.intake.sources import WebSubSource, compute_renewal, to_json_lines
-from tidemill.intake.sources.websub import PREFIX
+from tidemill.intake.sources.websub import CALLBACK_PREFIX
 from tidemill.runtime.runs.insert_batcher import SmallInsert
-from tidemill.server.dependencies import Mill, Smalls
+from tidemill.server.dependencies import Mill, TheInsertBatcher
 
 log = logging.getLogger("tidemill.sources")
 
-router = APIRouter(prefix=PREFIX.rstrip("/"), include_in_schema=False)
+router = APIRouter(prefix=CALLBACK_PREFIX.rstrip("/"), include_in_schema=False)
 
 _HUB = "hub"  # the holder of the lease
 
@@ -60,7 +60,7 @@ async def verify_subscription(
 @router.post("/{name}/{code}")
 async def receive_content(
     request: Request,
-    small: Smalls,
+    small: TheInsertBatcher,
     media: Annotated[str, Header(alias="Content-Type")] = "",
     signature: Annotated[str | None, Header(alias="X-Hub-Signature")] = None,
 ) -> Response:

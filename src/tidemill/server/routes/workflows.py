@@ -22,7 +22,7 @@ from tidemill.wire import server_schemas
 
 router = APIRouter(tags=["workflows"])
 _VIEWER = [require_role(UserRole.VIEWER)]
-_OPERATOR = [require_role(UserRole.OPERATOR, of=resolve_named_workflow)]
+_OPERATOR = [require_role(UserRole.OPERATOR, resolve_workflow=resolve_named_workflow)]
 _ADMIN = [require_role(UserRole.ADMIN)]
 
 
@@ -36,7 +36,7 @@ def list_workflows(mill: Mill) -> Json:
     "/workflows",
     response_model=server_schemas.RegistrationStepsDocument,
     responses=build_responses(400, 409, 413),
-    dependencies=[require_role(UserRole.OPERATOR, of=resolve_document_workflow)],
+    dependencies=[require_role(UserRole.OPERATOR, resolve_workflow=resolve_document_workflow)],
 )
 def register_workflow(mill: Mill, wake: Wake, document: WorkflowDefinition) -> Json:
     """Register a workflow of SQL tables from a document; the response lists the changes."""
@@ -102,9 +102,9 @@ def resume_workflow(mill: Mill, wake: Wake, name: WorkflowName) -> Json:
     responses=build_responses(400, 404, 413),
     dependencies=_ADMIN,
 )
-def prioritise_workflow(mill: Mill, name: WorkflowName, wish: server_schemas.PriorityDocument) -> Json:
+def prioritise_workflow(mill: Mill, name: WorkflowName, body: server_schemas.PriorityDocument) -> Json:
     """Set the priority of a workflow's runs when not all can run at once."""
-    mill.catalog.set_workflow_priority(name, wish.priority)
+    mill.catalog.set_workflow_priority(name, body.priority)
     return _serialize_workflow(mill, name)
 
 

@@ -16,13 +16,13 @@ from statistics import fmean, median
 from tidemill.scheduler.hierarchy import build_jobs, derive_periods
 from tidemill.scheduler.job import Batch, Job, JobProfile, UpdateCost
 from tidemill.scheduler.policies import POLICIES
-from tidemill.sim.staleness.run import Simulation, Took, align_derived_tables
+from tidemill.sim.staleness.run import DurationFunction, Simulation, align_derived_tables
 from tidemill.sim.staleness.workload import SimulationConfig
 
-LEAST = 1e-6
+MIN_RUN_SECONDS = 1e-6
 """Minimum duration of a run."""
 
-WAYS: Mapping[str, SimulationConfig] = {
+CONFIGS: Mapping[str, SimulationConfig] = {
     f"{policy}, {placement}": SimulationConfig(policy, placement)
     for policy in POLICIES
     for placement in ("single", "proportional")
@@ -52,14 +52,16 @@ class ReplayResult:
 def replay_policies(
     recorded: Mapping[str, RecordedTable],
     tracks: int,
-    ways: Mapping[str, SimulationConfig] = WAYS,
+    configs: Mapping[str, SimulationConfig] = CONFIGS,
     window: tuple[float, float] | None = None,
 ) -> list[ReplayResult]:
     """Replay all configurations, the best first: in a time window, or from the first arrival to the last load."""
     profiles = derive_periods([_build_profile(name, record) for name, record in recorded.items()])
     begin = min(arrived for record in recorded.values() for arrived, _ in record.batches)
     since, until = window or (begin, inf)
-    simulations = {name: _build_simulation(profiles, recorded, config, tracks, begin) for name, config in ways.items()}
+    simulations = {
+        name: _build_simulation(profiles, recorded, config, tracks, begin) for name, config in configs.items()
+    }
     before = {name: _run_until(simulation, since) for name, simulation in simulations.items()}
     for simulation in simulations.values():
         simulation.run(until=until)
@@ -75,21 +77,21 @@ def replay_policies(
 def fit_cost(runs: Sequence[tuple[float, float]]) -> UpdateCost:
     """Fit a cost by least squares; neither term is negative."""
     if not runs:
-        return UpdateCost(LEAST, 0.0)
+        return UpdateCost(MIN_RUN_SECONDS, 0.0)
     mean_span, mean_seconds = fmean(s for s, _ in runs), fmean(t for _, t in runs)
     spread = sum((s - mean_span) ** 2 for s, _ in runs)
     rate = sum((s - mean_span) * (t - mean_seconds) for s, t in runs) / spread if spread else 0.0
     if rate <= 0:
-        return UpdateCost(max(mean_seconds, LEAST), 0.0)
-    if mean_seconds - rate * mean_span >= LEAST:
+        return UpdateCost(max(mean_seconds, MIN_RUN_SECONDS), 0.0)
+    if mean_seconds - rate * mean_span >= MIN_RUN_SECONDS:
         return UpdateCost(mean_seconds - rate * mean_span, rate)
-    return UpdateCost(LEAST, sum(s * t for s, t in runs) / sum(s * s for s, _ in runs))
+    return UpdateCost(MIN_RUN_SECONDS, sum(s * t for s, t in runs) / sum(s * s for s, _ in runs))
 
 
 def _build_profile(name: str, record: RecordedTable) -> JobProfile:
     gaps = [later - earlier for (earlier, _), (later, _) in pairwise(record.batches)]
     period = median(gaps) if gaps else 1.0
-    return JobProfile(name, max(period, LEAST), fit_cost(record.runs), record.priority, record.parents)
+    return JobProfile(name, max(period, MIN_RUN_SECONDS), fit_cost(record.runs), record.priority, record.parents)
 
 
 def _build_simulation(
@@ -114,13 +116,13 @@ def _run_until(simulation: Simulation, time: float) -> dict[str, float]:
     return simulation.compute_staleness(time)
 
 
-def _build_run_times(jobs: Sequence[Job], recorded: Mapping[str, RecordedTable]) -> Took:
+def _build_run_times(jobs: Sequence[Job], recorded: Mapping[str, RecordedTable]) -> DurationFunction:
     factors = {job.name: _cycle_factors(job.profile.cost, recorded[job.name].runs) for job in jobs}
     return lambda job, batches, _: next(factors[job.name]) * job.profile.cost(job.compute_span(batches))
 
 
 def _cycle_factors(cost: UpdateCost, runs: Sequence[tuple[float, float]]) -> Iterator[float]:
-    return cycle([max(seconds, LEAST) / cost(span) for span, seconds in runs] or [1.0])
+    return cycle([max(seconds, MIN_RUN_SECONDS) / cost(span) for span, seconds in runs] or [1.0])
 
 
 def _build_result(

@@ -16,7 +16,7 @@ from tidemill.sim.staleness.workload import SimulationConfig, Workload
 Feed = Iterator[Batch]
 """The batches of a table, in order of arrival."""
 
-Took = Callable[[Job, int, float], float]
+DurationFunction = Callable[[Job, int, float], float]
 """Returns the duration of a run that loads the first batches of a job and starts now."""
 
 
@@ -27,7 +27,7 @@ class _SimulatedTable:
     number: int
     job: Job
     feed: Feed
-    coming: Batch | None = None  # the next arrival
+    next_batch: Batch | None = None  # the next arrival
     parents: Sequence[Job] = ()
     children: Sequence[_SimulatedTable] = ()
     runs: int = 0
@@ -53,14 +53,16 @@ class SimulationOutcome:
 class Simulation:
     """Drives the dispatcher by a queue of events."""
 
-    def __init__(self, jobs: Sequence[Job], dispatcher: Dispatcher, feeds: Mapping[str, Feed], took: Took) -> None:
-        self._dispatcher, self._took = dispatcher, took
+    def __init__(
+        self, jobs: Sequence[Job], dispatcher: Dispatcher, feeds: Mapping[str, Feed], compute_duration: DurationFunction
+    ) -> None:
+        self._dispatcher, self._compute_duration = dispatcher, compute_duration
         self._tables = _build_tables(jobs, feeds)
         self._heap: list[Event] = []
         for table in self._tables.values():
-            table.coming = next(table.feed, None)
-            if table.coming is not None:
-                heappush(self._heap, (table.coming[0], table.number, table, 0, 0.0))
+            table.next_batch = next(table.feed, None)
+            if table.next_batch is not None:
+                heappush(self._heap, (table.next_batch[0], table.number, table, 0, 0.0))
         self._busy = 0.0
         self.now = 0.0
 
@@ -69,7 +71,7 @@ class Simulation:
 
         Simulations spend their time here, so it is one loop with few calls.
         """
-        heap, dispatcher, tables, compute_duration = self._heap, self._dispatcher, self._tables, self._took
+        heap, dispatcher, tables, compute_duration = self._heap, self._dispatcher, self._tables, self._compute_duration
         dispatch, done, arrive, notify = (
             dispatcher.dispatch_jobs,
             dispatcher.mark_finished,
@@ -100,9 +102,9 @@ class Simulation:
             self.now = now
         return handled
 
-    def compute_staleness(self, at: float) -> dict[str, float]:
+    def compute_staleness(self, time: float) -> dict[str, float]:
         """Return the integral of each table's staleness until a time that no event has passed."""
-        return {name: table.job.compute_staleness(at) for name, table in self._tables.items()}
+        return {name: table.job.compute_staleness(time) for name, table in self._tables.items()}
 
     def build_outcome(self, events: int, tracks: int) -> SimulationOutcome:
         now, tables = self.now, self._tables
@@ -116,8 +118,8 @@ class Simulation:
         )
 
     def _handle_arrival(self, table: _SimulatedTable, now: float) -> None:
-        batch, job = table.coming, table.job
-        table.coming = following = next(table.feed, None)
+        batch, job = table.next_batch, table.job
+        table.next_batch = following = next(table.feed, None)
         if following is None:
             heappop(self._heap)
         else:
@@ -135,10 +137,10 @@ class Simulation:
             self._dispatcher.mark_ready(job, now)
 
 
-def simulate_workload(workload: Workload, way: SimulationConfig, events: int, seed: int = 1) -> SimulationOutcome:
+def simulate_workload(workload: Workload, config: SimulationConfig, events: int, seed: int = 1) -> SimulationOutcome:
     """Simulate tables whose batches arrive with their periods, from random first arrivals."""
     phases, noise = Random(seed), Random(seed + 1)
-    jobs = build_jobs(workload.tables, way.inheritance)
+    jobs = build_jobs(workload.tables, config.inheritance)
     feeds = {}
     for job in jobs:
         if not job.profile.parents:
@@ -146,7 +148,9 @@ def simulate_workload(workload: Workload, way: SimulationConfig, events: int, se
             job.fresh = first - job.profile.period
             feeds[job.name] = _generate_batches(first, job.profile.period)
     align_derived_tables(jobs)
-    simulation = Simulation(jobs, way.build_dispatcher(jobs, workload.tracks), feeds, _build_run_times(workload, noise))
+    simulation = Simulation(
+        jobs, config.build_dispatcher(jobs, workload.tracks), feeds, _build_run_times(workload, noise)
+    )
     return simulation.build_outcome(simulation.run(events), workload.tracks)
 
 
@@ -164,7 +168,7 @@ def _generate_batches(first: float, period: float) -> Feed:
         time += period
 
 
-def _build_run_times(workload: Workload, random: Random) -> Took:
+def _build_run_times(workload: Workload, random: Random) -> DurationFunction:
     minimum, slowdown, chance = workload.noise, workload.slowdown, random.random
 
     def compute_steady_time(job: Job, batches: int, _: float) -> float:

@@ -16,48 +16,48 @@ from tidemill.sim.staleness.workload_file import WorkloadFile
 class TrackSizing:
     """The simulated outcomes, the best possible ones, and the lateness by the number of tracks."""
 
-    described: WorkloadFile
-    found: Sequence[SimulationOutcome]  # one for each seed
+    workload_file: WorkloadFile
+    outcomes: Sequence[SimulationOutcome]  # one for each seed
     best: Sequence[SimulationOutcome]
     lateness: Mapping[int, float]  # by tracks; missing where the placement is infeasible
 
     @property
     def busy_share(self) -> float:
-        return fmean(outcome.busy for outcome in self.found)
+        return fmean(outcome.busy for outcome in self.outcomes)
 
     def to_json(self) -> dict[str, Any]:
-        workload = self.described.workload
+        workload = self.workload_file.workload
         return {
             "tracks": workload.tracks, "load": workload.load, "busy": self.busy_share,
             "tables": [self._table_to_json(table.name) for table in workload.tables],
             "by_tracks": [{"tracks": n, "lateness": lateness} for n, lateness in self.lateness.items()],
-            "events": self.found[0].events, "seeds": len(self.found),
+            "events": self.outcomes[0].events, "seeds": len(self.outcomes),
         }  # fmt: skip
 
     def _table_to_json(self, name: str) -> dict[str, Any]:
         return {
             "table": name,
-            "staleness": fmean(outcome.tables[name] for outcome in self.found),
+            "staleness": fmean(outcome.tables[name] for outcome in self.outcomes),
             "best": fmean(outcome.tables[name] for outcome in self.best),
-            "runs": fmean(outcome.runs[name] for outcome in self.found),
+            "runs": fmean(outcome.runs[name] for outcome in self.outcomes),
         }
 
 
-def size_tracks(asked: WorkloadFile, events: int, seeds: Sequence[int] = (1,)) -> TrackSizing:
-    best = [simulate_uncontended(asked.workload, events, seed) for seed in seeds]
-    outcomes = _simulate_tracks(asked, asked.workload.tracks, events, seeds)
-    lateness = {asked.workload.tracks: _compute_lateness(outcomes, best)}
-    for tracks in _list_alternatives(asked.workload.tracks):
+def size_tracks(request: WorkloadFile, events: int, seeds: Sequence[int] = (1,)) -> TrackSizing:
+    best = [simulate_uncontended(request.workload, events, seed) for seed in seeds]
+    outcomes = _simulate_tracks(request, request.workload.tracks, events, seeds)
+    lateness = {request.workload.tracks: _compute_lateness(outcomes, best)}
+    for tracks in _list_alternatives(request.workload.tracks):
         try:
-            lateness[tracks] = _compute_lateness(_simulate_tracks(asked, tracks, events, seeds), best)
+            lateness[tracks] = _compute_lateness(_simulate_tracks(request, tracks, events, seeds), best)
         except Infeasible:
             continue
-    return TrackSizing(asked, outcomes, best, dict(sorted(lateness.items())))
+    return TrackSizing(request, outcomes, best, dict(sorted(lateness.items())))
 
 
 def _simulate_tracks(request: WorkloadFile, tracks: int, events: int, seeds: Sequence[int]) -> list[SimulationOutcome]:
     workload = replace(request.workload, tracks=tracks)
-    return [simulate_workload(workload, request.way, events, seed) for seed in seeds]
+    return [simulate_workload(workload, request.config, events, seed) for seed in seeds]
 
 
 def _compute_lateness(outcomes: Sequence[SimulationOutcome], best: Sequence[SimulationOutcome]) -> float:

@@ -59,11 +59,11 @@ class SimulationConfig:
     policy: str = "max-benefit"
     placement: str = "single"
     inheritance: PriorityInheritance = PriorityInheritance.MAX
-    chop: float | None = None
+    catch_up_periods: float | None = None
     patience: float | None = None
 
     def build_dispatcher(self, jobs: Sequence[Job], tracks: int) -> Dispatcher:
-        limits = DispatchLimits(self.chop, self.patience)
+        limits = DispatchLimits(self.catch_up_periods, self.patience)
         return Dispatcher(jobs, POLICIES[self.policy](), PLACEMENTS[self.placement], tracks, limits)
 
 

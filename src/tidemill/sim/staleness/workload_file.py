@@ -16,9 +16,9 @@ from tidemill.sim.staleness.workload import SimulationConfig, Workload
 
 T = TypeVar("T")
 
-TOP = ("tracks", "policy", "placement", "inheritance", "chop", "patience", "tables")
-OF_A_TABLE = ("period", "cost", "priority", "parents")
-OF_A_COST = ("start", "rate")
+WORKLOAD_KEYS = ("tracks", "policy", "placement", "inheritance", "chop", "patience", "tables")
+TABLE_KEYS = ("period", "cost", "priority", "parents")
+COST_KEYS = ("start", "rate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,12 @@ class WorkloadFile:
     """The content of a workload file."""
 
     workload: Workload
-    way: SimulationConfig
+    config: SimulationConfig
 
 
 def parse_workload(document: Mapping[str, Any]) -> WorkloadFile:
     """Parse the tables of a file and the dispatcher's settings; times are in seconds, or texts such as '5 minutes'."""
-    _check_names("the workload", document, TOP)
+    _check_names("the workload", document, WORKLOAD_KEYS)
     tables = document.get("tables")
     if not isinstance(tables, Mapping) or not tables:
         raise ConfigError("the workload: expected tables, found none; add [tables.NAME] with a period and a cost")
@@ -61,7 +61,7 @@ def _parse_table(name: str, document: object) -> JobProfile:
         raise ConfigError(
             f"{subject}: expected a period and a cost, found {document!r}; write period = '1 minute', cost = '5 s'"
         )
-    _check_names(subject, document, OF_A_TABLE)
+    _check_names(subject, document, TABLE_KEYS)
     parents = tuple(document.get("parents", ()))
     period = _parse_time(f"{subject}: period", document.get("period", None if not parents else 1.0))
     priority = _parse_number(f"{subject}: priority", document.get("priority", 1.0), minimum=0)
@@ -72,7 +72,7 @@ def _parse_cost(subject: str, document: object) -> UpdateCost:
     """Parse a table of start and rate; or one time, regardless of the data loaded."""
     if not isinstance(document, Mapping):
         return UpdateCost(_parse_time(f"{subject}: cost", document), 0.0)
-    _check_names(f"{subject}: cost", document, OF_A_COST)
+    _check_names(f"{subject}: cost", document, COST_KEYS)
     rate = _parse_number(f"{subject}: cost.rate", document.get("rate", 0.0), minimum=0)
     return UpdateCost(_parse_time(f"{subject}: cost.start", document.get("start")), rate)
 

@@ -26,16 +26,16 @@ from tidemill.spark.block_writer import build_data_path
 from tidemill.spark.parquet import read_parquet
 from tidemill.spark.types import is_plain_type
 
-ROWS = 8_000
+MAX_RELATION_ROWS = 8_000
 """Rows up to which the driver reads blocks: optimising costs about a millisecond more for each thousand of them."""
 
-FEW = 100_000
+MAX_SINGLE_TASK_ROWS = 100_000
 """Rows up to which one task is as quick as several."""
 
-WHOLE = 1_000_000
+MAX_SNAPSHOT_ROWS = 1_000_000
 """Rows up to which a full content is read and joined with a change; in a larger one the few keys are looked up."""
 
-LIGHT = 64 * 1024 * 1024
+MAX_DRIVER_BYTES = 64 * 1024 * 1024
 """Bytes of files up to which their rows certainly fit into the driver's memory."""
 
 
@@ -98,11 +98,13 @@ class LocalRelations:
 
     def create_frame(self, rows: LocalBatch) -> DataFrame:
         untyped = any(isinstance(f.dataType, NullType) for f in rows.struct)  # a file cannot have such a column
-        if rows.table.num_rows <= ROWS or untyped:
+        if rows.table.num_rows <= MAX_RELATION_ROWS or untyped:
             return rows.to_frame(self._spark)
         self._scratch.mkdir(parents=True, exist_ok=True)
         path = self._scratch / f"{next(self._numbers)}.parquet"
-        pq.write_table(rows.table, path, compression="none", row_group_size=FEW, write_page_checksum=True)
+        pq.write_table(
+            rows.table, path, compression="none", row_group_size=MAX_SINGLE_TASK_ROWS, write_page_checksum=True
+        )
         return read_parquet(self._spark, rows.struct, [str(path)])
 
     def close(self) -> None:
@@ -112,7 +114,7 @@ class LocalRelations:
 def has_few_rows(blocks: Iterable[Block], rows: int) -> bool:
     """Whether there are at most so many rows, and the driver can hold them."""
     items = list(blocks)
-    return sum(b.rows for b in items) <= rows and sum(b.bytes for b in items) <= LIGHT
+    return sum(b.rows for b in items) <= rows and sum(b.bytes for b in items) <= MAX_DRIVER_BYTES
 
 
 def read_frame(

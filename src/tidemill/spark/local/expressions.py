@@ -46,10 +46,10 @@ from tidemill.algebra.typing import infer_type
 from tidemill.spark.local import decimals
 from tidemill.spark.local.batches import LocalBatch
 
-WHOLE = (IntegerType(), LongType())
+INTEGERS = (IntegerType(), LongType())
 """The integer types that are computed here."""
 
-_NUMBERS = (*WHOLE, DoubleType())
+_NUMBERS = (*INTEGERS, DoubleType())
 """Numeric types, each of which widens to those after it."""
 
 _CASTS = {
@@ -69,7 +69,7 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _SIGN_MASKS = {pa.int64(): (1 << 63) - 1, pa.int32(): (1 << 31) - 1}
 
 
-ForSpark = decimals.Unsupported
+Unsupported = decimals.Unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +95,19 @@ class ColumnValue:
         return ColumnValue(self.data.take(rows), self.type)
 
 
-def to_comparable(found: ColumnValue) -> pa.ChunkedArray | pa.Array:
+def to_comparable(value: ColumnValue) -> pa.ChunkedArray | pa.Array:
     """Values that are equal in Arrow exactly where Spark treats the originals as equal.
 
     Floats become their bits, with 0.0 for -0.0 and a single NaN. Strings that are padded or have a collation are
     unsupported.
     """
-    bits = _BITS.get(type(found.type))
+    bits = _BITS.get(type(value.type))
     if bits is not None:
-        plain = pc.add(_combine_chunks(found.data), pa.scalar(0.0, found.data.type))
+        plain = pc.add(_combine_chunks(value.data), pa.scalar(0.0, value.data.type))
         return pc.if_else(pc.is_nan(plain), pa.scalar(math.nan, plain.type), plain).view(bits)
-    if not isinstance(found.type, _EXACT) and found.type != StringType():
-        raise ForSpark(f"equality of {found.type.simpleString()}")
-    return found.data
+    if not isinstance(value.type, _EXACT) and value.type != StringType():
+        raise Unsupported(f"equality of {value.type.simpleString()}")
+    return value.data
 
 
 def from_comparable(data: pa.ChunkedArray | pa.Array, kind: DataType) -> ColumnValue:
@@ -115,12 +115,12 @@ def from_comparable(data: pa.ChunkedArray | pa.Array, kind: DataType) -> ColumnV
     return ColumnValue(_combine_chunks(data).view(to_arrow_type(kind)) if type(kind) in _BITS else data, kind)
 
 
-def to_sortable(found: ColumnValue) -> pa.ChunkedArray | pa.Array:
+def to_sortable(value: ColumnValue) -> pa.ChunkedArray | pa.Array:
     """Values that Arrow orders as Spark orders the originals. Floats become their bits, inverted for negative
     numbers.
     """
-    codes = to_comparable(found)
-    if type(found.type) not in _BITS:
+    codes = to_comparable(value)
+    if type(value.type) not in _BITS:
         return codes
     inverted = pc.bit_wise_xor(codes, pa.scalar(_SIGN_MASKS[codes.type], codes.type))
     return pc.if_else(pc.less(codes, pa.scalar(0, codes.type)), inverted, codes)
@@ -128,7 +128,7 @@ def to_sortable(found: ColumnValue) -> pa.ChunkedArray | pa.Array:
 
 def evaluate_expression(expression: Expression, rows: LocalBatch) -> ColumnValue:
     if "\\" in expression.text:
-        raise ForSpark("a backslash")
+        raise Unsupported("a backslash")
     return _ExpressionEvaluator(rows).evaluate_tree(parse_expression(expression.text))
 
 
@@ -204,13 +204,13 @@ class _ExpressionEvaluator:
                 return self._evaluate_arithmetic(tree)
         function = _FUNCTIONS.get(type(tree))
         if function is None:
-            raise ForSpark(type(tree).__name__)
+            raise Unsupported(type(tree).__name__)
         return function([self.evaluate_tree(side) for side in tree.iter_expressions()])
 
     def _evaluate_column(self, tree: exp.Column) -> ColumnValue:
         path = [part.name for part in tree.parts]
         if path[0] not in self._rows.struct.names:
-            raise ForSpark(f"no column {path[0]}")
+            raise Unsupported(f"no column {path[0]}")
         value = ColumnValue(self._rows.table.column(path[0]), self._rows.struct[path[0]].dataType)
         return reduce(_extract_field, path[1:], value)
 
@@ -242,7 +242,7 @@ class _ExpressionEvaluator:
 
     def _evaluate_struct(self, fields: Sequence[exp.Expr]) -> ColumnValue:
         if not all(isinstance(field, exp.Column) and len(field.parts) == 1 for field in fields):
-            raise ForSpark("a struct with unnamed fields")
+            raise Unsupported("a struct with unnamed fields")
         names = [field.name for field in fields]
         values = [self.evaluate_tree(field) for field in fields]
         data = pa.StructArray.from_arrays([_combine_chunks(v.data) for v in values], names)
@@ -273,12 +273,12 @@ def _to_scalar(tree: exp.Expr) -> pa.Scalar:
                 return pa.scalar(number, pa.int32() if -(1 << 31) < number < 1 << 31 else pa.int64())
         case exp.Literal() if decimal_type := decimals.parse_literal_type(infer_type(tree, {})):
             return pa.scalar(Decimal(tree.name), decimal_type)
-    raise ForSpark(str(tree))
+    raise Unsupported(str(tree))
 
 
 def _extract_field(struct: ColumnValue, name: str) -> ColumnValue:
     if not isinstance(struct.type, StructType) or name not in struct.type.names:
-        raise ForSpark(f"no field {name}")
+        raise Unsupported(f"no field {name}")
     return ColumnValue(pc.struct_field(struct.data, name), struct.type[name].dataType)
 
 
@@ -286,18 +286,18 @@ def _combine_chunks(data: pa.ChunkedArray | pa.Array) -> pa.Array:
     return data.combine_chunks() if isinstance(data, pa.ChunkedArray) else data
 
 
-def cast_value(found: ColumnValue, wanted: exp.DataType) -> ColumnValue:
-    if wanted.this is exp.DType.DECIMAL:
-        kind = DecimalType(*(int(p.name) for p in wanted.expressions))
-        if found.type != NullType():
-            decimals.to_decimal_type(found.type)
-        return found.cast_to(kind)
-    return _cast_to_kind(found, _CASTS.get(wanted.this))
+def cast_value(value: ColumnValue, target: exp.DataType) -> ColumnValue:
+    if target.this is exp.DType.DECIMAL:
+        kind = DecimalType(*(int(p.name) for p in target.expressions))
+        if value.type != NullType():
+            decimals.to_decimal_type(value.type)
+        return value.cast_to(kind)
+    return _cast_to_kind(value, _CASTS.get(target.this))
 
 
 def _cast_to_kind(value: ColumnValue, kind: DataType | None) -> ColumnValue:
-    if kind is None or value.type not in (kind, NullType(), *(WHOLE if kind in _NUMBERS else ())):
-        raise ForSpark(f"a cast of {value.type.simpleString()}")
+    if kind is None or value.type not in (kind, NullType(), *(INTEGERS if kind in _NUMBERS else ())):
+        raise Unsupported(f"a cast of {value.type.simpleString()}")
     return value.cast_to(kind)
 
 
@@ -306,26 +306,26 @@ def _parse_day(text: str) -> pa.Scalar:
         if _DAY.fullmatch(text):
             return pa.scalar(date.fromisoformat(text))
     except ValueError as error:
-        raise ForSpark(text) from error
-    raise ForSpark(text)
+        raise Unsupported(text) from error
+    raise Unsupported(text)
 
 
 def _extract_year(value: ColumnValue) -> ColumnValue:
     if value.type != DateType():
-        raise ForSpark(f"the year of {value.type.simpleString()}")
+        raise Unsupported(f"the year of {value.type.simpleString()}")
     return ColumnValue(pc.year(value.data).cast(pa.int32()), IntegerType())
 
 
 def _to_text(value: ColumnValue) -> pa.ChunkedArray | pa.Array:
     if value.type != StringType():
-        raise ForSpark(f"{value.type.simpleString()} is no text")
+        raise Unsupported(f"{value.type.simpleString()} is no text")
     return value.data
 
 
 def _take_substring(value: ColumnValue, start: int, length: int) -> ColumnValue:
     """A substring of `length` characters; the first character has the number 1."""
     if not start:
-        raise ForSpark("a substring from position 0")
+        raise Unsupported("a substring from position 0")
     return ColumnValue(pc.utf8_slice_codeunits(_to_text(value), start - 1, start - 1 + length), StringType())
 
 
@@ -335,7 +335,7 @@ def _to_mask(value: ColumnValue) -> pa.ChunkedArray | pa.Array:
 
 def _to_boolean(value: ColumnValue) -> pa.ChunkedArray | pa.Array:
     if value.type not in (BooleanType(), NullType()):
-        raise ForSpark(f"{value.type.simpleString()} is no condition")
+        raise Unsupported(f"{value.type.simpleString()} is no condition")
     return value.cast_to(BooleanType()).data
 
 
@@ -349,7 +349,7 @@ def _apply_arithmetic(
     """Arithmetic of numbers; overflow is left to Spark."""
     numbers = widen_to_common(sides)
     if numbers[0].type not in types:
-        raise ForSpark(f"arithmetic of {numbers[0].type.simpleString()}")
+        raise Unsupported(f"arithmetic of {numbers[0].type.simpleString()}")
     return ColumnValue(function(*(n.data for n in numbers)), numbers[0].type)
 
 
@@ -380,7 +380,7 @@ def _to_decimal(tree: exp.Expr, value: ColumnValue) -> ColumnValue:
         case exp.Literal(is_int=True, name=number) | exp.Neg(this=exp.Literal(is_int=True, name=number)):
             return value.cast_to(DecimalType(len(str(int(number))), 0))
         case exp.Cast(this=exp.Literal()):
-            raise ForSpark("a cast literal")
+            raise Unsupported("a cast literal")
     return value.cast_to(decimals.to_decimal_type(value.type))
 
 
@@ -406,7 +406,7 @@ _OF_NUMBERS: dict[type[exp.Expr], Callable[[Sequence[ColumnValue]], ColumnValue]
     exp.Sub: partial(_apply_arithmetic, pc.subtract_checked),
     exp.Mul: partial(_apply_arithmetic, pc.multiply_checked),
     exp.Div: _divide_numbers,
-    exp.Mod: partial(_apply_arithmetic, _compute_remainder, types=WHOLE),
+    exp.Mod: partial(_apply_arithmetic, _compute_remainder, types=INTEGERS),
 }
 _FUNCTIONS: dict[type[exp.Expr], Callable[[Sequence[ColumnValue]], ColumnValue]] = {
     exp.And: partial(_apply_logic, pc.and_kleene),

@@ -24,10 +24,10 @@ from pyspark.sql.types import StructType
 from tidemill.model.block import Block
 from tidemill.spark.local.batches import build_arrow_schema
 
-SEARCHED = 256 << 20
+MAX_SEARCH_BYTES = 256 << 20
 """Bytes of files up to which keys are looked up on the driver: more are left to Spark's executors."""
 
-SIEVED = 400
+MIN_ROWS_PER_KEY = 400
 """Rows for each key from which a hash filter on one column pays off."""
 
 _HASH_BITS = 20
@@ -48,16 +48,16 @@ _EXACT = (
 
 def is_searchable(blocks: Iterable[Block]) -> bool:
     """Whether there are rows, and few enough bytes that the driver should search them itself."""
-    return 0 < sum(b.bytes for b in blocks) <= SEARCHED
+    return 0 < sum(b.bytes for b in blocks) <= MAX_SEARCH_BYTES
 
 
-def open_files(paths: Sequence[str], wanted: StructType) -> ds.Dataset | None:
+def open_files(paths: Sequence[str], struct: StructType) -> ds.Dataset | None:
     """The rows of files as a dataset; None if they are remote."""
     if not all(path.startswith("/") for path in paths):
         return None
     scan_options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     return ds.dataset(
-        paths, build_arrow_schema(wanted), ds.ParquetFileFormat(default_fragment_scan_options=scan_options)
+        paths, build_arrow_schema(struct), ds.ParquetFileFormat(default_fragment_scan_options=scan_options)
     )
 
 
@@ -92,7 +92,7 @@ def _find_candidates(content: ds.Dataset, lookup: pa.Table) -> ds.Dataset:
         return content
     metadata = {path: pq.read_metadata(path) for path in content.files}
     has_all_columns = all({*content.schema.names} <= {*m.schema.to_arrow_schema().names} for m in metadata.values())
-    if lookup.num_rows * SIEVED > sum(m.num_rows for m in metadata.values()) or not has_all_columns:
+    if lookup.num_rows * MIN_ROWS_PER_KEY > sum(m.num_rows for m in metadata.values()) or not has_all_columns:
         return content
     hash_filter = _HashFilter.from_values(lookup.column(integer_column), integer_column, content.schema)
     row_groups = [
@@ -111,7 +111,7 @@ class _HashFilter:
     """Passes every row with one of some integers in a column, and hardly any other."""
 
     column: str
-    holes: npt.NDArray[np.bool_]
+    bitmap: npt.NDArray[np.bool_]
     schema: pa.Schema
 
     @classmethod
@@ -120,11 +120,11 @@ class _HashFilter:
         holes[_compute_hashes(values)] = True
         return cls(column, holes, schema)
 
-    def filter_row_group(self, path: str, group: int, coded: list[str]) -> pa.Table:
+    def filter_row_group(self, path: str, group: int, dictionary_columns: list[str]) -> pa.Table:
         """The rows of a file's row group that pass."""
-        with pq.ParquetFile(path, read_dictionary=coded, page_checksum_verification=True) as file:
+        with pq.ParquetFile(path, read_dictionary=dictionary_columns, page_checksum_verification=True) as file:
             rows = file.read_row_group(group, columns=self.schema.names, use_threads=False)
-        positions = np.flatnonzero(self.holes[_compute_hashes(rows.column(self.column))])
+        positions = np.flatnonzero(self.bitmap[_compute_hashes(rows.column(self.column))])
         return rows.take(pa.array(positions)).select(self.schema.names).cast(self.schema)
 
 

@@ -40,11 +40,11 @@ from tidemill.algebra.operators import (
 )
 from tidemill.algebra.restrict import Pairs, restrict_rows
 from tidemill.spark.local import decimals
-from tidemill.spark.local.batches import FEW, LocalBatch
+from tidemill.spark.local.batches import MAX_SINGLE_TASK_ROWS, LocalBatch
 from tidemill.spark.local.expressions import (
-    WHOLE,
+    INTEGERS,
     ColumnValue,
-    ForSpark,
+    Unsupported,
     cast_value,
     evaluate_condition,
     evaluate_expression,
@@ -87,24 +87,24 @@ _MAX_KEY_PAIRS = 1 << 24
 class LocalExecutor:
     """Computes operators, each once; None for those that Spark must compute."""
 
-    def __init__(self, leaf: Callable[[Operator], LocalBatch | None]) -> None:
-        """`leaf`: the rows of an operator that are available without computation."""
-        self._leaf = leaf
-        self._known: dict[Operator, LocalBatch | None] = {}
+    def __init__(self, read_leaf: Callable[[Operator], LocalBatch | None]) -> None:
+        """`read_leaf`: the rows of an operator that are available without computation."""
+        self._read_leaf = read_leaf
+        self._results: dict[Operator, LocalBatch | None] = {}
         self._numbers = count()
 
     def __call__(self, op: Operator) -> LocalBatch | None:
-        if op not in self._known:
+        if op not in self._results:
             try:
-                self._known[op] = self._compute_operator(op)
-            except (ForSpark, pa.ArrowException):
-                self._known[op] = None
-        return self._known[op]
+                self._results[op] = self._compute_operator(op)
+            except (Unsupported, pa.ArrowException):
+                self._results[op] = None
+        return self._results[op]
 
     def _compute_operator(self, op: Operator) -> LocalBatch | None:
         if not op.columns or len({*op.columns}) < len(op.columns):
             return None
-        available = self._leaf(op)
+        available = self._read_leaf(op)
         if available is not None:
             return available
         match op:
@@ -131,7 +131,7 @@ class LocalExecutor:
 
     def find_result(self, op: Operator) -> LocalBatch | None:
         """The result, if it was already computed."""
-        return self._known.get(op)
+        return self._results.get(op)
 
     def _compute_join(self, op: Join) -> LocalBatch:
         """Join; of a side that may be large, only the rows that can match the other side are computed, if those are
@@ -150,13 +150,13 @@ class LocalExecutor:
         return _join_batches(self._compute_rows(op.left), self._compute_rows(op.right), op)
 
     def _find_candidates(self, op: Operator, rows: LocalBatch, on: Pairs) -> LocalBatch:
-        if rows.table.num_rows > FEW:
+        if rows.table.num_rows > MAX_SINGLE_TASK_ROWS:
             return self._compute_rows(op)
         keys = rows.select_columns(list(dict.fromkeys(key for _, key in on)))
         reference = StepReference(
             f"near {next(self._numbers)}", tuple(keys.struct.names)
         )  # other steps run concurrently
-        self._known[reference] = keys
+        self._results[reference] = keys
         restricted = restrict_rows(op, reference, on)
         return self._compute_rows(
             op if isinstance(restricted, Join) and restricted.left is op else restricted
@@ -165,7 +165,7 @@ class LocalExecutor:
     def _compute_rows(self, op: Operator) -> LocalBatch:
         rows = self(op)
         if rows is None:
-            raise ForSpark(type(op).__name__)
+            raise Unsupported(type(op).__name__)
         return rows
 
 
@@ -173,7 +173,7 @@ def is_small(op: Operator) -> bool:
     """Whether it is computed from few rows: those of a small change or of a step."""
     match op:
         case Scan():
-            return op.at in (ScanMode.CHANGE, ScanMode.TOUCHED)
+            return op.mode in (ScanMode.CHANGE, ScanMode.TOUCHED)
         case Join(kind=JoinKind.INNER | JoinKind.SEMI) if op.keys:
             return is_small(op.left) or is_small(op.right)
         case Join(kind=JoinKind.LEFT | JoinKind.SEMI | JoinKind.ANTI):
@@ -206,12 +206,12 @@ def _repeat_rows(rows: LocalBatch, op: Explode) -> LocalBatch:
         case [name], exp.Anonymous(name="ARRAY_REPEAT", expressions=[exp.Literal(name="0"), exp.Cast() as times]):
             repeats = evaluate_expression(expression_from_tree(times.this.copy()), rows)
         case _:
-            raise ForSpark(op.generator.text)
-    if repeats.type not in WHOLE:
-        raise ForSpark(f"{repeats.type.simpleString()} times")
+            raise Unsupported(op.generator.text)
+    if repeats.type not in INTEGERS:
+        raise Unsupported(f"{repeats.type.simpleString()} times")
     counts = pc.fill_null(repeats.data, 0).to_numpy()
     if counts.max(initial=0) > _MAX_REPEATS:
-        raise ForSpark("a row very many times")
+        raise Unsupported("a row very many times")
     table = rows.table.take(np.repeat(np.arange(len(counts)), np.maximum(counts, 0)))
     zeros = pa.repeat(pa.scalar(0, pa.int32()), len(table))
     return LocalBatch(table, rows.struct).add_column(StructField(name, IntegerType()), zeros)
@@ -227,31 +227,31 @@ class _Aggregation:
     """
 
     numbers: pa.ChunkedArray | pa.Array
-    how: str
-    finished: Callable[[pa.ChunkedArray], ColumnValue]
+    function: str
+    finish: Callable[[pa.ChunkedArray], ColumnValue]
 
 
 def _group_rows(rows: LocalBatch, op: Aggregation) -> LocalBatch:
-    aggregations = [_build_aggregation(fold, rows) for fold in op.folds]
+    aggregations = [_build_aggregation(fold, rows) for fold in op.calls]
     keys, numbers = [f"k{i}" for i in range(len(op.keys))], [f"n{i}" for i in range(len(aggregations))]
     columns = [*(_extract_key(rows, k) for k in op.keys), *(w.numbers for w in aggregations)]
     grouped = pa.table(columns, names=[*keys, *numbers]).group_by(keys, use_threads=False)
-    results = grouped.aggregate([(n, w.how) for n, w in zip(numbers, aggregations, strict=True)])
+    results = grouped.aggregate([(n, w.function) for n, w in zip(numbers, aggregations, strict=True)])
     key_columns = [
         (k, from_comparable(results.column(n), rows.struct[k].dataType)) for k, n in zip(op.keys, keys, strict=True)
     ]
-    calls = zip(op.folds, numbers, aggregations, strict=True)
-    return _build_batch([*key_columns, *((f.name, w.finished(results.column(f"{n}_{w.how}"))) for f, n, w in calls)])
+    calls = zip(op.calls, numbers, aggregations, strict=True)
+    return _build_batch([*key_columns, *((f.name, w.finish(results.column(f"{n}_{w.function}"))) for f, n, w in calls)])
 
 
 def _build_aggregation(call: AggregateCall, rows: LocalBatch) -> _Aggregation:
     if call.text:
-        raise ForSpark(call.function)
+        raise Unsupported(call.function)
     aggregation = _build_plain_aggregation(call, rows)
     if not call.cast:
         return aggregation
     target_type = exp.DataType.build(call.cast, dialect="spark")
-    return replace(aggregation, finished=lambda numbers: cast_value(aggregation.finished(numbers), target_type))
+    return replace(aggregation, finish=lambda numbers: cast_value(aggregation.finish(numbers), target_type))
 
 
 def _build_plain_aggregation(call: AggregateCall, rows: LocalBatch) -> _Aggregation:
@@ -260,12 +260,12 @@ def _build_plain_aggregation(call: AggregateCall, rows: LocalBatch) -> _Aggregat
         valid = reduce(pc.and_, (g.data.is_valid() for g in arguments), pa.repeat(True, rows.table.num_rows))
         return _Aggregation(valid.cast(pa.int64()), "sum", lambda numbers: ColumnValue(numbers, LongType()))
     if not arguments:
-        raise ForSpark(call.function)
+        raise Unsupported(call.function)
     first, *other_arguments = arguments
     match call.function, other_arguments:
-        case "sum", [] if first.type in WHOLE:
+        case "sum", [] if first.type in INTEGERS:
             if _can_overflow(first.data):
-                raise ForSpark("a sum that may be too large")
+                raise Unsupported("a sum that may be too large")
             return _Aggregation(first.data, "sum", lambda numbers: ColumnValue(numbers, LongType()))
         case "sum", [] if isinstance(first.type, DecimalType):
             kind = decimals.infer_total_type(first.type)
@@ -284,12 +284,12 @@ def _build_plain_aggregation(call: AggregateCall, rows: LocalBatch) -> _Aggregat
         case "any_value", [_] if call.arguments[1] == build_literal("TRUE"):  # of the values that are not NULL
             positions = pc.if_else(first.data.is_valid(), _build_row_numbers(len(first.data)), None)
             return _Aggregation(positions, "min", first.take_rows)
-        case "max_by", [order] if order.type in WHOLE and not order.data.null_count:
+        case "max_by", [order] if order.type in INTEGERS and not order.data.null_count:
             sorted_rows = pc.sort_indices(order.data)
             return _Aggregation(
                 pc.sort_indices(sorted_rows), "max", lambda ranks: first.take_rows(sorted_rows.take(ranks))
             )
-    raise ForSpark(call.function)
+    raise Unsupported(call.function)
 
 
 def _can_overflow(numbers: pa.ChunkedArray | pa.Array) -> bool:
@@ -331,7 +331,7 @@ def _join_batches(left: LocalBatch, right: LocalBatch, op: Join) -> LocalBatch:
 def _combine_columns(left: LocalBatch, right: LocalBatch) -> LocalBatch:
     names = [*left.struct.names, *right.struct.names]
     if len({*names}) < len(names):
-        raise ForSpark("two columns of one name")
+        raise Unsupported("two columns of one name")
     table = pa.table([*left.table.columns, *right.table.columns], names=names)
     return LocalBatch(table, StructType([*left.struct.fields, *right.struct.fields]))
 
@@ -339,9 +339,9 @@ def _combine_columns(left: LocalBatch, right: LocalBatch) -> LocalBatch:
 def _match_keys(left: LocalBatch, right: LocalBatch, op: Join, kind: JoinKind) -> pa.Table:
     """The pairs of row numbers with equal keys."""
     if any(left.struct[a].dataType != right.struct[b].dataType for a, b in op.keys):
-        raise ForSpark("keys of several types")
+        raise Unsupported("keys of several types")
     keys = [(_extract_key(left, a), _extract_key(right, b)) for a, b in op.keys]
-    if op.safe:
+    if op.null_safe:
         keys = [_encode_nulls(left_table, right_table) for left_table, right_table in keys]
     names = [f"k{i}" for i in range(len(keys))]
     left_table, right_table = (
@@ -349,7 +349,7 @@ def _match_keys(left: LocalBatch, right: LocalBatch, op: Join, kind: JoinKind) -
         for side, rows, number in zip(zip(*keys, strict=True), (left, right), (_LEFT, _RIGHT), strict=True)
     )
     if _has_many_pairs(left_table, right_table, names):
-        raise ForSpark("many pairs")
+        raise Unsupported("many pairs")
     return left_table.join(right_table, names, names, _JOINS[kind], coalesce_keys=True)
 
 
@@ -384,7 +384,7 @@ def _match_condition(left: LocalBatch, right: LocalBatch, op: Join) -> pa.Table:
     if op.keys:
         pairs = _match_keys(left, right, op, JoinKind.INNER)
     elif left_count * right_count > _MAX_TESTED_PAIRS:
-        raise ForSpark("many pairs")
+        raise Unsupported("many pairs")
     else:
         pairs = pa.table(
             {_LEFT: np.repeat(np.arange(left_count), right_count), _RIGHT: np.tile(np.arange(right_count), left_count)}
@@ -420,9 +420,9 @@ def _to_join_pairs(
     return pa.concat_tables(pairs)
 
 
-def _complement_rows(rows: _Numbers, of: int) -> _Numbers:
-    """The numbers below `of` that are not among these."""
-    is_missing = np.ones(of, dtype=np.bool_)
+def _complement_rows(rows: _Numbers, total: int) -> _Numbers:
+    """The numbers below `total` that are not among these."""
+    is_missing = np.ones(total, dtype=np.bool_)
     is_missing[rows] = False
     return np.flatnonzero(is_missing)
 

@@ -27,7 +27,7 @@ class BetweenMarks(WindowFormer):
             expire_entries([entry], out)
             return
         if entry.closes and self._marks.punctuation:
-            out.left.append(entry)
+            out.removed.append(entry)
         else:
             self._queue.append(entry)
         if entry.closes:

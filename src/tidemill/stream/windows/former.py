@@ -36,7 +36,7 @@ class FormedWindow:
     number: int  # in its group, from 0
     start: int
     end: int
-    at: int  # when it was formed, by arrival time
+    formed_at: int  # when it was formed, by arrival time
     events: tuple[int, ...]
 
 
@@ -47,7 +47,7 @@ class FormerOutput:
     windows: list[FormedWindow] = field(default_factory=list)
     expired: list[QueueEntry] = field(default_factory=list)  # no longer needed; `used`: whether a window had them
     late: list[QueueEntry] = field(default_factory=list)  # arrived too late: in no window
-    left: list[QueueEntry] = field(default_factory=list)  # removed from the queue, for any reason
+    removed: list[QueueEntry] = field(default_factory=list)  # removed from the queue, for any reason
     changed: list[QueueEntry] = field(default_factory=list)  # used, deleted or ranked
 
 
@@ -107,14 +107,14 @@ class WindowFormer(ABC):
 def expire_entries(entries: Iterable[QueueEntry], out: FormerOutput) -> None:
     """Remove events that no further window contains."""
     for entry in entries:
-        out.left.append(entry)
+        out.removed.append(entry)
         if not entry.gone:
             out.expired.append(entry)
 
 
 def drop_late_entries(entries: Iterable[QueueEntry], out: FormerOutput) -> None:
     for entry in entries:
-        out.left.append(entry)
+        out.removed.append(entry)
         out.late.append(entry)
 
 

@@ -46,7 +46,7 @@ class WindowDelta:
 
     numbers: Mapping[Group, tuple[int, ...]]  # of the groups that changed
     entries: Mapping[int, tuple[Group, QueueEntry]]  # by event: new in a queue, or changed
-    left: frozenset[int]  # events that were removed from their queues
+    removed: frozenset[int]  # events that were removed from their queues
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class WindowQueues:
         return former
 
     def _build_delta(self, outs: Mapping[Group, FormerOutput], new: dict[int, tuple[Group, QueueEntry]]) -> WindowDelta:
-        removed = {e.event for out in outs.values() for e in out.left}
+        removed = {e.event for out in outs.values() for e in out.removed}
         changed = {e.event: (group, e) for group, out in outs.items() for e in out.changed}
         entries = {event: entry for event, entry in (new | changed).items() if event not in removed}
         numbers = {g: tuple(getattr(self._groups[g], n) for n in self._groups[g].NUMBERS) for g in outs}
@@ -136,7 +136,7 @@ class WindowQueues:
 def _build_result(outs: Mapping[Group, FormerOutput]) -> WindowResult:
     """Collect the results of all groups; windows are ordered by their formation."""
     windows = [(group, w) for group, out in outs.items() for w in out.windows]
-    windows.sort(key=lambda w: w[1].at)
+    windows.sort(key=lambda w: w[1].formed_at)
     expired = [(group, e) for group, out in outs.items() for e in out.expired]
     late = [(group, e) for group, out in outs.items() for e in out.late]
     return WindowResult(windows, expired, late)

@@ -23,7 +23,7 @@ from tidemill.stream.windows.former import FormedWindow, QueueEntry
 from tidemill.stream.windows.operator import Group, WindowDelta, WindowQueues
 from tidemill.stream.windows.totals import Values, WindowTotals
 
-MOMENT = pa.timestamp("us", "UTC")
+TIMESTAMP_TYPE = pa.timestamp("us", "UTC")
 _ENTRY = {
     "time": pa.int64(), "arrived": pa.int64(), "wave": pa.int64(), "closes": pa.bool_(), "opens": pa.bool_(),
     "used": pa.bool_(), "gone": pa.bool_(), "rank": pa.int64(),
@@ -55,7 +55,7 @@ class WindowState:
 
     groups: pa.Table  # by group, the numbers of its former
     queue: pa.Table  # by event, with its content
-    left: frozenset[int]  # events that were removed from their queues
+    removed: frozenset[int]  # events that were removed from their queues
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class WindowedInput:
         groups = pa.concat_tables([block.groups for block in states]).to_pydict()
         numbers = {group: tuple(n) for group, n in zip(groups[GROUP], groups[NUMBERS], strict=True)}
         queue = _find_newest_rows(
-            pa.concat_tables([b.queue for b in states]), frozenset().union(*(b.left for b in states))
+            pa.concat_tables([b.queue for b in states]), frozenset().union(*(b.removed for b in states))
         )
         self._content = queue.select(self._content.column_names)
         self._events = queue[EVENT].to_numpy()
@@ -144,9 +144,9 @@ class WindowedInput:
         for name, times in {
             START: [w.start for _, w in windows],
             END: [w.end for _, w in windows],
-            FORMED: [w.at for _, w in windows],
+            FORMED: [w.formed_at for _, w in windows],
         }.items():
-            rows = rows.append_column(name, pa.array(np.repeat(times, sizes), pa.int64()).cast(MOMENT))
+            rows = rows.append_column(name, pa.array(np.repeat(times, sizes), pa.int64()).cast(TIMESTAMP_TYPE))
         return rows
 
     def _build_window_sums(self, windows: Sequence[tuple[Group, FormedWindow]], names: Sequence[str]) -> pa.Table:
@@ -156,8 +156,8 @@ class WindowedInput:
         columns = {
             GROUP: pa.array([g for g, _ in windows], pa.string()),
             WINDOW: pa.array([w.number for _, w in windows], pa.int64()),
-            START: pa.array([w.start for _, w in windows], pa.int64()).cast(MOMENT),
-            END: pa.array([w.end for _, w in windows], pa.int64()).cast(MOMENT),
+            START: pa.array([w.start for _, w in windows], pa.int64()).cast(TIMESTAMP_TYPE),
+            END: pa.array([w.end for _, w in windows], pa.int64()).cast(TIMESTAMP_TYPE),
         }
         named = enumerate([EVENTS, *names])
         return pa.table(columns | {name: pa.array([s[n] for s in sums], pa.int64()) for n, name in named})
@@ -171,11 +171,11 @@ class WindowedInput:
             queue = queue.append_column(
                 f"_{name}", pa.array([getattr(delta.entries[n][1], name) for n in events], kind)
             )
-        return WindowState(pa.table(groups, _GROUPS), queue, delta.left)
+        return WindowState(pa.table(groups, _GROUPS), queue, delta.removed)
 
     def _retain_events(self, delta: WindowDelta, first: int) -> None:
         """Retain earlier events that were not removed, and the events of the batch that are queued."""
-        is_removed = np.isin(self._events, np.fromiter(delta.left, np.int64, len(delta.left)))
+        is_removed = np.isin(self._events, np.fromiter(delta.removed, np.int64, len(delta.removed)))
         is_queued = np.isin(self._events, np.fromiter(delta.entries, np.int64, len(delta.entries)))
         is_retained = np.where(self._events < first, ~is_removed, is_queued)
         self._content = self._content.filter(pa.array(is_retained))

@@ -20,20 +20,20 @@ from tidemill.stream.windows.former import NEVER
 from tidemill.stream.windows.rows import EventBatch as Events
 from tidemill.stream.windows.rows import Marks, WindowedInput, WindowState
 
-Judge = Callable[[pa.Table, Sequence[str]], list[Marks]]
+ConditionEvaluator = Callable[[pa.Table, Sequence[str]], list[Marks]]
 """Evaluates several Spark SQL conditions on rows; returns the matching rows of each."""
 
-ROWS = 32
+EVENT_NUMBER_BITS = 32
 """Bits for the number of an event within its run; the number of its block is above them."""
 
 
 class WindowOperator:
     """Forms the windows of a channel, with the queued events as its state."""
 
-    def __init__(self, code: WindowTaskSpec, schema: pa.Schema, judge: Judge) -> None:
+    def __init__(self, code: WindowTaskSpec, schema: pa.Schema, evaluate: ConditionEvaluator) -> None:
         self._code = code
         self._schema = schema
-        self._judge = judge
+        self._evaluate = evaluate
         self._input = WindowedInput(code.window, schema, code.sums)
         self._waves = WaveTracker()
 
@@ -50,7 +50,7 @@ class WindowOperator:
     def run(self, batch: OperatorBatch) -> OperatorResult:
         events = self._number_events(batch.new[WindowTaskSpec.ARGUMENT])
         before = {str(tag) for tag in self._waves.waiting_tags}
-        clock = batch.now if self._code.fed else NEVER
+        clock = batch.now if self._code.is_input else NEVER
         ended = _read_ended_events(batch.new.get(WindowTaskSpec.ENDED, ()))
         arrived = [*events.arrived[-1:].tolist(), *(event.arrived for event in ended[-1:])]
         result = self._input.run(self._mark_events(events, ended), max([clock, *arrived]))
@@ -65,7 +65,7 @@ class WindowOperator:
     def _number_events(self, blocks: Sequence[InputBlock]) -> Events:
         """Number events in the order of their blocks."""
         rows = pa.concat_tables([self._schema.empty_table(), *(block.rows.cast(self._schema) for block in blocks)])
-        first = blocks[0].number << ROWS if rows.num_rows else 1 << 62
+        first = blocks[0].number << EVENT_NUMBER_BITS if rows.num_rows else 1 << 62
         arrived = np.repeat([block.arrived for block in blocks], [block.rows.num_rows for block in blocks]).astype(
             np.int64
         )
@@ -89,7 +89,7 @@ class WindowOperator:
         size = self._code.window.size
         if not isinstance(size, Between):
             return events
-        closes, *opens = self._judge(events.content, [size.closes, *([] if size.opens is None else [size.opens])])
+        closes, *opens = self._evaluate(events.content, [size.closes, *([] if size.opens is None else [size.opens])])
         return Events(events.content, events.first, events.arrived, None, closes, opens[0] if opens else None)
 
     def _build_tag_delta(self, before: set[str]) -> dict[str, pa.Table]:
@@ -109,9 +109,12 @@ def _read_ended_events(blocks: Sequence[InputBlock]) -> list[EndedEvent]:
 def _build_queue_delta(state: WindowState) -> pa.Table:
     """Build the delta of the queues: queued events, and the numbers of removed ones."""
     queued = state.queue.append_column(DELETED, pa.nulls(state.queue.num_rows, pa.bool_()))
-    removed = {EVENT: pa.array(sorted(state.left), pa.int64()), DELETED: pa.array([True] * len(state.left), pa.bool_())}
+    removed = {
+        EVENT: pa.array(sorted(state.removed), pa.int64()),
+        DELETED: pa.array([True] * len(state.removed), pa.bool_()),
+    }
     missing = (queued.schema.field(n) for n in queued.column_names if n not in removed)
-    columns = removed | {f.name: pa.nulls(len(state.left), f.type) for f in missing}
+    columns = removed | {f.name: pa.nulls(len(state.removed), f.type) for f in missing}
     return pa.concat_tables([queued, pa.table({n: columns[n] for n in queued.column_names}, schema=queued.schema)])
 
 

@@ -47,7 +47,7 @@ class TimeByTime(WindowFormer):
             members = self._queue[self._find_place(start) : self._find_place(end)]
             if self.form_window(members, (start, end), formed_at, out):
                 del self._queue[self._find_place(start) : self._find_place(end)]
-                out.left.extend(members)
+                out.removed.extend(members)
             self._advance_floor(start + self.step, out)
         self._advance_floor(self._find_window_start(watermark), out)
 

@@ -1,0 +1,81 @@
+"""Tables, columns, indexes and events get the names that the field uses."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0016"
+down_revision = "0015"
+
+TABLES = {
+    "merging": "channel_merge_costs",
+    "wishes": "setting_overrides",
+    "holds": "pin_holds",
+    "places": "consumer_offsets",
+    "troubles": "failing_flows",
+    "needs": "run_inputs",
+}
+COLUMNS = {
+    "channels": {
+        "promise": "freshness_target",
+        "declared": "declared_schema",
+        "head_reached": "head_provenance",
+        "forgotten": "expired_seq",
+    },
+    "runs": {"fence": "fencing_token", "asked": "requested", "lost": "lost_attempts"},
+    "blocks": {"reached": "provenance", "edge": "watermark"},
+    "cursors": {"reached": "provenance"},
+    "costs": {"learnt": "model"},
+    "channel_merge_costs": {"paid": "seconds", "rewriting": "rewrite_cost", "asked": "interactive_reads"},
+    "triggers": {"reached": "milestone", "least_rows": "min_rows", "least_bytes": "min_bytes"},
+    "leases": {"fence": "fencing_token"},
+    "servers": {"seen": "last_heartbeat"},
+    "datasets": {"plain": "unforced_identity", "keep": "is_leaf", "made": "computed_at", "used": "used_at"},
+    "actions": {"saved": "saved_seconds", "placed": "copied_at", "why": "reason"},
+    "tallies": {"saved": "saved_seconds"},
+}
+IS_NOT_COMPACTED = sa.text("origin != 'compaction'")
+EVENTS = {
+    "submission.made": "submission.created",
+    "run.woken": "run.rescheduled",
+    "run.taken": "run.acquired",
+    "run.began": "run.started",
+    "dataset.placed": "dataset.exported",
+}
+
+
+def upgrade() -> None:
+    for old, new in TABLES.items():
+        op.rename_table(old, new)
+    for table, columns in COLUMNS.items():
+        for old, new in columns.items():
+            op.execute(f'ALTER TABLE {table} RENAME COLUMN "{old}" TO "{new}"')
+    _rename_indexes()
+    for old, new in EVENTS.items():
+        op.execute(sa.text("UPDATE events SET kind = :new WHERE kind = :old").bindparams(old=old, new=new))
+    op.execute("UPDATE setting_overrides SET name = 'catch_up_limit' WHERE name = 'chop'")
+    op.execute("UPDATE setting_overrides SET name = 'maintenance' WHERE name = 'upkeep'")
+
+
+def _rename_indexes() -> None:
+    """SQLite cannot rename an index: each is dropped and created."""
+    op.drop_index("holds_block", "pin_holds")
+    op.create_index("pin_holds_block", "pin_holds", ["block_id"])
+    op.drop_index("blocks_place", "blocks")
+    op.create_index("blocks_position", "blocks", ["channel_id", "seq", "kind", "since"], unique=True)
+    op.drop_index("blocks_slot", "blocks")
+    op.create_index(
+        "blocks_reservation",
+        "blocks",
+        ["channel_id", "seq"],
+        unique=True,
+        sqlite_where=IS_NOT_COMPACTED,
+        postgresql_where=IS_NOT_COMPACTED,
+    )
+    op.drop_index("triggers_place", "triggers")
+    op.create_index("triggers_position", "triggers", ["binding_id", "root", "id"])
+    op.drop_index("datasets_plain", "datasets")
+    op.create_index("datasets_unforced_identity", "datasets", ["unforced_identity", "generation"])
+    op.drop_index("needs_identity", "run_inputs")
+    op.create_index("run_inputs_identity", "run_inputs", ["identity"])
