@@ -60,7 +60,7 @@ def measure(directory: Path, *, refreshes: int, tell: Callable[[str], None]) -> 
     Nobody tidies, and there is no server that would: runs alone have upkeep done.
     """
     mill = Tidemill(
-        directory, Settings(upkeep=MaintenanceSettings(history=HISTORY)), Project((_workflow().declared(),))
+        directory, Settings(maintenance=MaintenanceSettings(run_history=HISTORY)), Project((_workflow().declared(),))
     )
     try:
         mill.apply()

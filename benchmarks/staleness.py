@@ -75,7 +75,7 @@ class Phase:
 def measure(
     directory: Path, *, seconds: float, turns: int, tracks: int, heavy: int, tell: Callable[[str], None]
 ) -> dict[str, Any]:
-    settings = Settings(server=ServerSettings(tracks=tracks, placement=PLACEMENT, tick=0.2))
+    settings = Settings(server=ServerSettings(tracks=tracks, placement=PLACEMENT, poll_interval=0.2))
     with project(directory, workflow(), settings) as mill:
         load = Load(mill, directory, heavy, tracks)
         tell("preparing")

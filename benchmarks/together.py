@@ -63,7 +63,7 @@ def _workflow(tables: int) -> tm.Workflow:
     for n in range(tables):
         query = f"SELECT k{n}, sum(amount) AS total, count(*) AS n FROM events GROUP BY k{n}"
         workflow.sql(_name(n), query)
-        workflow.sql(f"{_name(n)}_too", query, together=GROUP)
+        workflow.sql(f"{_name(n)}_too", query, refresh_group=GROUP)
     return workflow
 
 

@@ -16,12 +16,12 @@ def loaded(directory: Path, text: str) -> Settings:
 
 
 def test_upkeep_is_automatic_unless_told_otherwise(tmp_path: Path) -> None:
-    upkeep = loaded(tmp_path, "").upkeep
-    assert (upkeep.automatic, upkeep.history, upkeep.points, upkeep.keep) == (True, 100, 50, None)
-    assert upkeep.small_file == 32 * 1024**2
-    assert (upkeep.grace, upkeep.orphans) == ("2 minutes", "1 day")
-    told = loaded(tmp_path, '[upkeep]\nautomatic = false\nhistory = 5\nkeep = "7 days"\nsmall_file = 0').upkeep
-    assert (told.automatic, told.history, told.keep, told.small_file) == (False, 5, "7 days", 0)
+    upkeep = loaded(tmp_path, "").maintenance
+    assert (upkeep.automatic, upkeep.run_history, upkeep.snapshots, upkeep.retention) == (True, 100, 50, None)
+    assert upkeep.small_file_bytes == 32 * 1024**2
+    assert (upkeep.grace_period, upkeep.orphan_retention) == ("2 minutes", "1 day")
+    told = loaded(tmp_path, '[upkeep]\nautomatic = false\nhistory = 5\nkeep = "7 days"\nsmall_file = 0').maintenance
+    assert (told.automatic, told.run_history, told.retention, told.small_file_bytes) == (False, 5, "7 days", 0)
 
 
 @pytest.mark.parametrize(

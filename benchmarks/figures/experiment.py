@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.claims import Declaration, Judgement
-from tidemill.errors import Infeasible
+from tidemill.errors import InfeasibleSchedule
 from tidemill.sim.staleness.run import simulate_uncontended, simulate_workload
 from tidemill.sim.staleness.workload import SimulationConfig, Workload
 
@@ -123,5 +123,5 @@ def _points(values: Iterable[float], series: Series, seed: int, lateness: Latene
     for value in values:
         try:
             yield value, lateness(series.workload(value), series.way, seed)
-        except Infeasible:
+        except InfeasibleSchedule:
             continue

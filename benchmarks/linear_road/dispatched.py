@@ -31,7 +31,7 @@ def play(directory: Path, rows: Columns, history: Columns, policy: str, clock: C
     """Answer all rows under a policy; everything is under the directory."""
     directory.mkdir(parents=True, exist_ok=True)
     roads = int(rows["xway"].max(initial=0)) + 1
-    settings = Settings(upkeep=MaintenanceSettings(automatic=False))
+    settings = Settings(maintenance=MaintenanceSettings(automatic=False))
     with Tidemill(directory, settings, Project((two_flows(roads).declared(),))) as mill:
         mill.apply()
         mill.insert("history", written(directory, history, HISTORY))

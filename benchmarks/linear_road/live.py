@@ -69,7 +69,7 @@ def play(directory: Path, rows: Columns, history: Columns, clock: Clock, tell: T
     """Answer all rows; the state of the workflow, and everything else, is under the directory."""
     directory.mkdir(parents=True, exist_ok=True)
     roads = ceil(int(rows["xway"].max(initial=0)) + 1)
-    settings = Settings(upkeep=MaintenanceSettings(automatic=False))
+    settings = Settings(maintenance=MaintenanceSettings(automatic=False))
     with Tidemill(directory, settings, Project((workflow(roads).declared(),))) as mill:
         mill.apply()
         mill.insert("history", written(directory, history, HISTORY))

@@ -84,7 +84,7 @@ class Night:
             yield survey.annotation()
 
     def watching(self, astronomer: Astronomer) -> None:
-        for block in self._mill.follow("notices", where=[f"astronomer = {astronomer.name}"]):
+        for block in self._mill.subscribe("notices", where=[f"astronomer = {astronomer.name}"]):
             opinions = list(astronomer.opinions(block.rows, datetime.now(UTC).isoformat()))
             self._mill.push("opinions", opinions, producer=astronomer.name)
 

@@ -104,12 +104,12 @@ class Day:
 
     def paying(self, everybody: Iterable[Customer]) -> None:
         people = list(everybody)
-        for block in self._mill.follow("placed"):
+        for block in self._mill.subscribe("placed"):
             bills = [bill for customer in people for bill in customer.pay(block.rows)]
             self._mill.push("payments", bills, producer="bank")
 
     def listening(self, warehouse: Warehouse) -> None:
-        for block in self._mill.follow("requests", where=[f"warehouse = {warehouse.name}"]):
+        for block in self._mill.subscribe("requests", where=[f"warehouse = {warehouse.name}"]):
             warehouse.take(block.rows)
 
     def shipping(self, warehouse: Warehouse) -> None:

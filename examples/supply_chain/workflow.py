@@ -50,7 +50,7 @@ wf.sql(
 
 wf.window("shipped", "shipments", "1 wave", "1 wave", triggers=[tm.on("shipments")])
 
-wf.synch("complete", ["shipments", "payments"], triggers=[tm.on("shipments"), tm.on("payments")])
+wf.barrier("complete", ["shipments", "payments"], triggers=[tm.on("shipments"), tm.on("payments")])
 
 wf.sql(
     "fulfilled",

@@ -186,7 +186,7 @@ class Client:
             lines, first
         )
 
-    def follow(
+    def subscribe(
         self,
         channel: str,
         *,
@@ -251,9 +251,9 @@ class Client:
     def plan(self) -> list[server_schemas.RegistrationStepDocument]:
         return self._connection.get(server_schemas.RegistrationPlanDocument, "plan").steps
 
-    def doubts(self) -> list[str]:
+    def infeasible_targets(self) -> list[str]:
         """Freshness targets that are infeasible according to past runs."""
-        return self._connection.get(server_schemas.RegistrationPlanDocument, "plan").doubts
+        return self._connection.get(server_schemas.RegistrationPlanDocument, "plan").infeasible_targets
 
     def statistics(self) -> list[server_schemas.TaskStatisticsDocument]:
         return self._connection.get(server_schemas.StatisticsDocument, "statistics").tasks
@@ -268,7 +268,7 @@ class Client:
         inheritance: str | None = None,
         tracks: int | None = None,
         backfill_tracks: int | None = None,
-        chop: float | None = None,
+        catch_up_limit: float | None = None,
     ) -> server_schemas.DispatchConfigDocument:
         """Change how all servers order runs; omitted values go back to each server's settings."""
         overrides = server_schemas.DispatchOverrideDocument(
@@ -277,7 +277,7 @@ class Client:
             inheritance=inheritance,
             tracks=tracks,
             backfill_tracks=backfill_tracks,
-            chop=chop,
+            catch_up_limit=catch_up_limit,
         )
         return self._connection.send_change(
             server_schemas.DispatchConfigDocument, "PUT", "dispatching", json=overrides.model_dump()
@@ -364,7 +364,7 @@ class Client:
     def users(self) -> list[account_schemas.UserDocument]:
         return self._connection.get(account_schemas.UserListDocument, "users").users
 
-    def keep_user(self, name: str, role: UserRole | str) -> account_schemas.UserDocument:
+    def save_user(self, name: str, role: UserRole | str) -> account_schemas.UserDocument:
         return self._connection.send_change(
             account_schemas.UserDocument, "PUT", "users", name, json={"role": str(role)}
         )
@@ -375,20 +375,22 @@ class Client:
     def tokens(self) -> list[account_schemas.TokenDocument]:
         return self._connection.get(account_schemas.TokenListDocument, "tokens").tokens
 
-    def issue(self, user: str, *, label: str = "", seconds: float | None = None) -> account_schemas.IssuedTokenDocument:
+    def issue_token(
+        self, user: str, *, label: str = "", seconds: float | None = None
+    ) -> account_schemas.IssuedTokenDocument:
         """A new token; its secret is only shown in this response."""
         body = {"label": label, "seconds": seconds}
         return self._connection.send_change(
             account_schemas.IssuedTokenDocument, "POST", "users", user, "tokens", json=body
         )
 
-    def revoke(self, token: str) -> account_schemas.TokenDocument:
+    def revoke_token(self, token: str) -> account_schemas.TokenDocument:
         return self._connection.send_change(account_schemas.TokenDocument, "DELETE", "tokens", token)
 
     def owners(self, workflow: str) -> list[str]:
         return self._connection.get(account_schemas.OwnerListDocument, "workflows", workflow, "owners").owners
 
-    def own(self, workflow: str, owners: Iterable[str]) -> list[str]:
+    def set_owners(self, workflow: str, owners: Iterable[str]) -> list[str]:
         body = {"owners": list(owners)}
         return self._connection.send_change(
             account_schemas.OwnerListDocument, "PUT", "workflows", workflow, "owners", json=body

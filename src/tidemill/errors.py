@@ -25,7 +25,7 @@ class ConfigError(TidemillError):
     exit_code = 2
 
 
-class Infeasible(ConfigError):
+class InfeasibleSchedule(ConfigError):
     """The jobs need more tracks than there are."""
 
 
@@ -59,7 +59,7 @@ class Conflict(TidemillError):
     exit_code = 6
 
 
-class IllegalMove(Conflict):
+class IllegalTransition(Conflict):
     """The state transition of an action or dataset is not allowed."""
 
 
@@ -67,11 +67,11 @@ class ChannelBusy(Conflict):
     """Another run holds an earlier reservation on a channel that this run must read through."""
 
 
-class KeyUsed(Conflict):
+class DuplicateKey(Conflict):
     """An insert with the same idempotency key exists; nothing was inserted again."""
 
 
-class InsertUnderWay(TidemillError):
+class InsertInProgress(TidemillError):
     """Another insert with the same key is in progress, and its outcome is not known yet; repeat this one later."""
 
     exit_code = 6
@@ -103,7 +103,7 @@ class StorageError(TidemillError):
     retry_in: float | None = 5.0
 
 
-class ForeignStore(StorageError):
+class StoreMismatch(StorageError):
     """The block store belongs to another catalog, or the catalog is older than it; nothing was changed."""
 
     retry_in = None
@@ -119,13 +119,13 @@ class RowsMissing(StorageError):
     """The block store does not hold the rows that were written to it; nothing was published."""
 
 
-class Collected(StorageError):
+class GarbageCollected(StorageError):
     """The blocks needed for this point in time were garbage-collected."""
 
     retry_in = None
 
 
-class CannotFree(StorageError):
+class EvictionFailed(StorageError):
     """The evictable datasets do not cover the space that is needed; nothing was deleted."""
 
     retry_in = None

@@ -34,7 +34,7 @@ from tidemill.storage import open_store
 INTERVAL = 0.5
 LEASE = 1.5
 RHYTHM = ServerIntervals(tick=0.05, leader_lease=1.0)
-WAY = DispatchConfig("max-benefit", "proportional", tracks=2, chop=1.0)
+WAY = DispatchConfig("max-benefit", "proportional", tracks=2, catch_up_limit=1.0)
 """Of all that waits a run takes one period's data, so that whatever piled up is chopped."""
 
 wf = tm.Workflow("soak")

@@ -48,7 +48,7 @@ class Application:
             self.mill.run(flow)
 
     def new(self, channel: str) -> list[Row]:
-        tap = self.mill.tap(channel, from_start=True)
+        tap = self.mill.change_feed(channel, from_start=True)
         tap.position, self._seen[channel] = self._seen.get(channel, 0), self.mill.catalog.read_channel(channel).head.seq
         return [row.asDict() for row in tap.read_new().collect()]
 
@@ -172,7 +172,7 @@ def test_astronomers_are_told_what_concerns_them_and_agree(application: Opened) 
     sky.insert("annotations", annotations)
     sky.run("zones", "notices", "places")
     (feedback,) = build_deliveries(
-        sky.mill.settings.deliver, sky.mill.catalog, sky.mill.store.open_file, sky.mill.gatherer
+        sky.mill.settings.deliver, sky.mill.catalog, sky.mill.store.open_file, sky.mill.insert_batcher
     )
     feedback()  # from now on what they agree on goes back
     notices = sky.new("notices")

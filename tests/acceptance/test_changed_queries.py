@@ -86,7 +86,7 @@ def test_blocks_are_read_after_each_change_that_apply_allows(
 
     def insert(mill: Tidemill, number: int) -> None:
         lines = {name: f'{{"k": {number}, {ALLOWED[name][2]}}}' for name in cases}
-        mill.gatherer.insert_all([SmallInsert(name, line.encode(), "jsonl") for name, line in lines.items()])
+        mill.insert_batcher.insert_all([SmallInsert(name, line.encode(), "jsonl") for name, line in lines.items()])
 
     old = open_mill(workflow(0))
     insert(old, 1)

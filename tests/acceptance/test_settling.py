@@ -22,7 +22,7 @@ SCHEMA = "id bigint, at timestamp, last boolean"
 def workflow(**how: object) -> tm.Workflow:
     wf = tm.Workflow("events")
     wf.input("events", SCHEMA)
-    wf.settled("settled", "events", at="at", **how)  # type: ignore[arg-type]
+    wf.watermark("settled", "events", at="at", **how)  # type: ignore[arg-type]
     return wf
 
 
@@ -118,6 +118,6 @@ def test_what_has_no_event_time_is_refused() -> None:
     wf = tm.Workflow("events")
     wf.input("events", SCHEMA)
     with pytest.raises(WorkflowError, match="no column 'when' of event time"):
-        wf.settled("settled", "events", at="when")
+        wf.watermark("settled", "events", at="when")
     with pytest.raises(WorkflowError, match="must be an append channel"):
-        wf.settled("settled", "others", at="at")
+        wf.watermark("settled", "others", at="at")

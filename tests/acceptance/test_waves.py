@@ -41,7 +41,7 @@ def shop() -> tm.Workflow:
 
     wf.window("parcels", "packed", "1 wave", "1 wave")
     wf.sql("billed", "SELECT number, size(items) AS price FROM placed", waves="placed")
-    wf.synch("done", ["packed", "billed"])
+    wf.barrier("done", ["packed", "billed"])
     return wf
 
 
@@ -136,7 +136,7 @@ def test_waves_that_cannot_be_carried_are_refused_when_they_are_declared() -> No
         def anew(orders: tm.New) -> tm.Base:
             return orders
 
-    wf.synch("alone", ["orders"])
+    wf.barrier("alone", ["orders"])
     wf.waves("twice", "orders")
     with pytest.raises(WorkflowError, match="two or more") as refused:
         wf.declared()

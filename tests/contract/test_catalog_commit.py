@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from tests.catalog.driver import COPY, SCHEMA, Driver, file_of, filled, inserting, moves_of, outcome
 
-from tidemill.errors import Conflict, InsertUnderWay
+from tidemill.errors import Conflict, InsertInProgress
 from tidemill.model.block import INITIAL_POSITION, Block, BlockKind, BlockOrigin, BlockState, ChannelPosition
 from tidemill.model.identity import EMPTY_IDENTITY, compute_identity
 from tidemill.model.provenance import EMPTY_PROVENANCE, Provenance
@@ -150,7 +150,7 @@ def test_an_insert_key_is_used_once(driver: Driver) -> None:
     claim = driver.open_insert(key="k")
     assert driver.catalog.find_inserted_blocks("a", ["k"]) == {}
     another = driver.request()
-    with pytest.raises(InsertUnderWay, match=f"an insert with the key 'k' is in progress.*run {claim.run.id}"):
+    with pytest.raises(InsertInProgress, match=f"an insert with the key 'k' is in progress.*run {claim.run.id}"):
         driver.claim(another, inserting(key="k"))
     (block,) = driver.commit(claim)
     assert driver.catalog.find_inserted_blocks("a", ["k", "other"]) == {"k": block}

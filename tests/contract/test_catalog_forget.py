@@ -9,7 +9,7 @@ from tests.catalog.driver import Driver
 from tidemill.catalog import run_expiry
 from tidemill.catalog.engine import build_engine
 from tidemill.catalog.tables import blocks, events, files, logs, run_reads, runs
-from tidemill.errors import Collected, NotFound
+from tidemill.errors import GarbageCollected, NotFound
 from tidemill.model.block import BlockKind
 from tidemill.model.run import RunKind
 from tidemill.ports.records import RunExpiryCounts
@@ -128,9 +128,9 @@ def test_an_older_point_never_passes_for_a_forgotten_one(driver: Driver) -> None
     for _ in range(3):
         replaced(driver)
     driver.catalog.expire_runs("a", keep=1)
-    with pytest.raises(Collected, match="history up to 3 has expired"):
+    with pytest.raises(GarbageCollected, match="history up to 3 has expired"):
         driver.catalog.read_position("a", seq=2)
-    with pytest.raises(Collected, match="history up to 3 has expired"):
+    with pytest.raises(GarbageCollected, match="history up to 3 has expired"):
         driver.catalog.read_position("a", version=first.version)
     assert driver.catalog.read_position("a", seq=0).seq == 0
     assert driver.catalog.read_position("a", seq=4).seq == 4

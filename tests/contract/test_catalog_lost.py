@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from tests.catalog.driver import CHANNELS, COPY, LEASE, Driver, FakeClock, inserting, moves_of, task
 
 from tidemill.catalog import SqlCatalog, runs
-from tidemill.errors import Conflict, InsertUnderWay
+from tidemill.errors import Conflict, InsertInProgress
 from tidemill.model.block import BlockKind
 from tidemill.model.flow import BoundFlow
 from tidemill.model.run import MAX_LOST_ATTEMPTS, RunClaim, RunKind, RunState, build_claim_request
@@ -185,7 +185,7 @@ def test_an_insert_begins_in_one_step_and_leaves_nothing_if_it_cannot(driver: Dr
     claim = begin(driver, "k")
     assert (claim.run.state, claim.run.attempt) == (RunState.SUBMITTED, 1)
     before = driver.catalog.list_runs()
-    with pytest.raises(InsertUnderWay, match=f"run {claim.run.id}"):
+    with pytest.raises(InsertInProgress, match=f"run {claim.run.id}"):
         begin(driver, "k")
     assert driver.catalog.list_runs() == before
     driver.commit(claim)

@@ -11,7 +11,7 @@ from typing import Any
 from tests.catalog.driver import COPY, LEASE, WORKFLOW, Driver, inserting, moves_of
 
 from tidemill.catalog import SqlCatalog
-from tidemill.errors import Conflict, InsertUnderWay, KeyUsed
+from tidemill.errors import Conflict, DuplicateKey, InsertInProgress
 from tidemill.model.block import BlockState
 from tidemill.model.run import RunClaim, RunKind, RunState, build_claim_request
 
@@ -26,7 +26,7 @@ def at_once(actions: Sequence[Callable[[], Any]]) -> list[Any]:
         start.wait()
         try:
             return action()
-        except (Conflict, InsertUnderWay) as conflict:
+        except (Conflict, InsertInProgress) as conflict:
             return conflict
 
     with ThreadPoolExecutor(len(actions)) as pool:
@@ -59,7 +59,7 @@ def test_one_of_many_runs_of_a_flow_wins(driver: Driver, opened: Opened) -> None
 
 def test_one_of_many_inserts_under_a_key_wins(driver: Driver, opened: Opened) -> None:
     results = at_once([lambda d=d: d.insert(key="k") for d in drivers(driver, opened, 4)])
-    refused = [r for r in results if isinstance(r, KeyUsed | InsertUnderWay)]
+    refused = [r for r in results if isinstance(r, DuplicateKey | InsertInProgress)]
     assert len(refused) == 3
     assert driver.head() == 1
 

@@ -118,12 +118,15 @@ def test_data_view(play: Played) -> None:
     example = play("data_view")
     example.insert("events", {"id": 1, "level": "error", "text": "before"})
     example.run()
-    tap = example.mill.tap("parsed")
+    tap = example.mill.change_feed("parsed")
     example.insert("events", {"id": 2, "level": "info", "text": "fine"}, {"id": 3, "level": "error", "text": "disk"})
     example.run()
     assert [row["id"] for row in example.module.new_errors(tap)] == [3]
     assert example.module.new_errors(tap) == []
-    assert [row["id"] for row in example.module.new_errors(example.mill.tap("parsed", from_start=True))] == [1, 3]
+    assert [row["id"] for row in example.module.new_errors(example.mill.change_feed("parsed", from_start=True))] == [
+        1,
+        3,
+    ]
 
 
 def test_window_expiration(play: Played) -> None:

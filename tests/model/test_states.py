@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tidemill.errors import IllegalMove
+from tidemill.errors import IllegalTransition
 from tidemill.model.run import ACTIVE_STATES, PENDING_STATES
 from tidemill.model.run import RunState as R
 from tidemill.model.states import DATASET_TRANSITIONS, PRODUCING_STATES, READABLE_STATES, RUN_TRANSITIONS, Dataset
@@ -20,7 +20,7 @@ def test_a_run_moves_as_the_table_says_and_in_no_other_way(before: R, after: R) 
     if after in RUN_TRANSITIONS.list_targets(before):
         RUN_TRANSITIONS.check_transition(before, after)
     else:
-        with pytest.raises(IllegalMove, match=f"{before} cannot become {after}"):
+        with pytest.raises(IllegalTransition, match=f"{before} cannot become {after}"):
             RUN_TRANSITIONS.check_transition(before, after)
 
 
@@ -29,7 +29,7 @@ def test_a_dataset_moves_as_the_table_says_and_in_no_other_way(before: D, after:
     if after in DATASET_TRANSITIONS.list_targets(before):
         assert Dataset(before).transition_to(after) == Dataset(after, version=1)
     else:
-        with pytest.raises(IllegalMove, match="from there it can become"):
+        with pytest.raises(IllegalTransition, match="from there it can become"):
             Dataset(before).transition_to(after)
 
 
@@ -47,7 +47,7 @@ def test_every_live_run_can_be_killed_and_what_has_ended_stays_so() -> None:
 
 def test_what_is_being_deleted_is_never_rescued() -> None:
     assert set(DATASET_TRANSITIONS.list_targets(D.DELETING)) == {D.DELETING, D.DELETED}
-    with pytest.raises(IllegalMove, match="recompute it"):
+    with pytest.raises(IllegalTransition, match="recompute it"):
         Dataset(D.DELETING).retain_dataset(leaf=True)
 
 
@@ -60,7 +60,7 @@ def test_what_somebody_reads_goes_when_the_last_has_read_it() -> None:
 
 @pytest.mark.parametrize("state", sorted(set(D) - {D.STORED}))
 def test_only_what_is_stored_makes_room(state: D) -> None:
-    with pytest.raises(IllegalMove, match="choose another"):
+    with pytest.raises(IllegalTransition, match="choose another"):
         Dataset(state).mark_for_eviction()
 
 
@@ -105,7 +105,7 @@ class OneDataset(RuleBasedStateMachine):
     @precondition(lambda self: self.dataset.state is D.STORED and self.dataset.pinned)
     @rule()
     def evict_what_is_pinned(self) -> None:
-        with pytest.raises(IllegalMove, match="unpin it first"):
+        with pytest.raises(IllegalTransition, match="unpin it first"):
             self.dataset.mark_for_eviction()
 
     @precondition(lambda self: self.dataset.state not in (D.DELETING, D.DELETED))

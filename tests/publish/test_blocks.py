@@ -37,7 +37,7 @@ class Clock:
 
 def delivery(shop: Served, clock: Clock, **said: Any) -> BlockDelivery:
     wanted = Settings.model_validate({"deliver": {"d": {"channel": "orders", **said}}}).deliver
-    (made,) = build_deliveries(wanted, shop.mill.catalog, shop.mill.store.open_file, shop.mill.gatherer)
+    (made,) = build_deliveries(wanted, shop.mill.catalog, shop.mill.store.open_file, shop.mill.insert_batcher)
     made.clock = clock
     return made
 

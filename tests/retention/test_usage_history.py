@@ -54,11 +54,11 @@ def test_periods_follow_each_other_without_gap_or_overlap(by: TimeResolution, at
 def test_refreshes_count_beside_actions_each_task_of_a_run_for_itself() -> None:
     other = replace(REFRESH, task="rows", seconds=0.25, bytes=5)
     failed = replace(REFRESH, run=9, state=RunState.FAILED)
-    hit = replace(ACTION, submission=2, user="bob", verdict="reused", run=None, state=None, saved=2.0)
+    hit = replace(ACTION, submission=2, user="bob", verdict="reused", run=None, state=None, saved_seconds=2.0)
     (day,) = compute_figures([ACTION, hit, REFRESH, other, failed], [], TimeResolution.DAY)
     assert (day.submissions, day.actions, day.computed, day.hits) == (2, 2, 1, 1)
     assert (day.refreshes, day.failed) == (2, 1)
-    assert (day.seconds, day.saved, day.bytes) == (2.75, 2.0, 115)
+    assert (day.seconds, day.saved_seconds, day.bytes) == (2.75, 2.0, 115)
 
 
 def test_each_user_workflow_or_task_has_a_line_of_its_own() -> None:

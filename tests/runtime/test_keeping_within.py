@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.runtime.oneshots import Bench, Json, action, bench, chain, verdicts, workflow
 
-from tidemill.errors import Conflict, ForeignStore, IllegalMove, NotFound
+from tidemill.errors import Conflict, IllegalTransition, NotFound, StoreMismatch
 from tidemill.model.states import DatasetState as D
 from tidemill.model.store import StoreMarker
 from tidemill.model.submission import StoredDataset
@@ -39,7 +39,7 @@ def test_nothing_is_evicted_from_a_store_that_is_anothers(mill: Bench) -> None:
     mill.run(chain("c", "d"))
     mill.store.write_marker(StoreMarker("another", 0, 0.0))
     before = set(mill.store.list_all_files())
-    with pytest.raises(ForeignStore, match="belongs to another catalog"):
+    with pytest.raises(StoreMismatch, match="belongs to another catalog"):
         evictor.free_bytes(1)
     assert set(mill.store.list_all_files()) == before
     assert mill.state(made, 1) is D.DELETED
@@ -72,7 +72,7 @@ def test_pinning_rescues_what_was_chosen_to_go_and_refuses_what_is_gone(mill: Be
     assert (mill.state(made, 1), mill.state(made, 2)) == (D.STORED, D.DELETED)
     with pytest.raises(NotFound, match="0 datasets"):
         mill.shop.pin_dataset(second)
-    with pytest.raises(IllegalMove, match="recompute it"):
+    with pytest.raises(IllegalTransition, match="recompute it"):
         mill.shop.dataset_catalog.pin_dataset(second, pinned=True)
 
 

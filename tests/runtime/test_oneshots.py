@@ -59,7 +59,7 @@ def test_two_hundred_actions_submitted_again_call_no_engine_and_take_no_time(mil
     again = mill.run(document)
     took = time.monotonic() - began
     assert mill.engine.calls == []
-    assert sum(a.saved for a in again.actions) == 200.0
+    assert sum(a.saved_seconds for a in again.actions) == 200.0
     assert set(verdicts(again).values()) == {"reused"}
     assert took < 2.0
 
@@ -268,7 +268,7 @@ def test_figures_of_the_past(mill: Bench) -> None:
     ever = UsagePeriod(0.0, time.time() + 1)
     (day,) = mill.shop.compute_usage(ever, TimeResolution.DAY)
     assert (day.submissions, day.actions, day.computed, day.failed, day.hits) == (3, 5, 2, 1, 2)
-    assert day.saved == pytest.approx(sum(d.seconds for d in mill.shop.dataset_catalog.list_datasets()))
+    assert day.saved_seconds == pytest.approx(sum(d.seconds for d in mill.shop.dataset_catalog.list_datasets()))
     assert day.hit_rate == 0.4
     (bobs,) = mill.shop.compute_usage(replace(ever, user="bob"), TimeResolution.MINUTE)
     assert (bobs.submissions, bobs.computed, bobs.hits) == (1, 0, 2)

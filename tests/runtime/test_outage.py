@@ -10,7 +10,7 @@ import pytest
 from tests.runtime.outage import Outage
 from tests.runtime.runs.test_insert_batcher import House
 
-from tidemill.errors import CatalogError, InsertUnderWay
+from tidemill.errors import CatalogError, InsertInProgress
 from tidemill.model.block import BlockKind
 from tidemill.model.identity import compute_identity
 from tidemill.model.run import ClaimRequest, ReservationRequest, RunKind, RunOutcome, RunState, WrittenBlock
@@ -139,7 +139,7 @@ def test_of_several_inserts_only_the_one_whose_key_is_in_use_has_to_wait(house: 
     other = Elsewhere(house, "f1.jsonl")
     files = [house.file(f"f{n}", {"id": n, "word": "a"}) for n in range(3)]
     first, second, third = house.insert("events", *files, keyed=True)
-    assert isinstance(second, InsertUnderWay)
+    assert isinstance(second, InsertInProgress)
     assert isinstance(first, InsertResult)
     assert isinstance(third, InsertResult)
     other.commit()

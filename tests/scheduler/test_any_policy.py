@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidemill.errors import Infeasible
+from tidemill.errors import InfeasibleSchedule
 from tidemill.scheduler.dispatcher import Dispatcher, DispatchLimits
 from tidemill.scheduler.hierarchy import PriorityInheritance, build_jobs, derive_periods
 from tidemill.scheduler.job import Job, JobProfile, UpdateCost
@@ -100,7 +100,7 @@ def test_nothing_is_lost_or_run_twice_and_order_is_kept(
     jobs = build_jobs(profiles(7), PriorityInheritance.NONE)
     try:
         mill = Dispatcher(jobs, POLICIES[policy](), PLACEMENTS[placement], tracks, DispatchLimits(chop, patience))
-    except Infeasible:
+    except InfeasibleSchedule:
         return
     world = World(jobs, mill, tracks)
     now = 0.0

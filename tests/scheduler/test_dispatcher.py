@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.scheduler.jobs import arrived, dispatcher, job, profile
 
-from tidemill.errors import ConfigError, Infeasible
+from tidemill.errors import ConfigError, InfeasibleSchedule
 from tidemill.scheduler.dispatcher import Dispatcher
 from tidemill.scheduler.job import Job, JobProfile, JobState, UpdateCost
 from tidemill.scheduler.policies.basic import FirstCome, MaxBenefit
@@ -260,7 +260,7 @@ def test_what_a_placement_refuses_changes_nothing() -> None:
     four = [job("1", 4, 1), job("2", 4, 1), job("3", 8, 2), job("4", 10, 1.25)]
     mill = dispatcher(four, FirstCome(), 2, placement=PartitionedPlacement())
     due(mill, *four)
-    with pytest.raises(Infeasible):
+    with pytest.raises(InfeasibleSchedule):
         mill.change_setup(0, tracks=1, order=MaxBenefit(), jobs=four[1:])
     with pytest.raises(ConfigError, match="expected at least one track, found 0"):
         mill.change_setup(0, tracks=0)

@@ -45,7 +45,7 @@ def two() -> tuple[Job, Job]:
 
 def total(first: Job, second: Job) -> float:
     """The area of both until 5, if one runs after the other."""
-    first.load_batches(1, first.profile.usual)
+    first.load_batches(1, first.profile.usual_cost)
     second.load_batches(1, 5)
     return first.compute_weighted_staleness(5) + second.compute_weighted_staleness(5)
 
@@ -137,6 +137,6 @@ def test_an_update_takes_what_it_takes_to_start_and_for_what_it_loads() -> None:
     table = Job(JobProfile("t", 100, UpdateCost(1, 0.1)), 1.0)
     arrived(table, (100, 100), (200, 200))
     assert table.estimated_cost == pytest.approx(21)
-    assert table.profile.usual == pytest.approx(11)
+    assert table.profile.usual_cost == pytest.approx(11)
     assert table.profile.load == pytest.approx(0.11)
     assert table.compute_span(1) == 100

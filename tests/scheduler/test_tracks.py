@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from tests.scheduler.jobs import profile
 
-from tidemill.errors import Infeasible
+from tidemill.errors import InfeasibleSchedule
 from tidemill.scheduler.job import JobProfile
 from tidemill.scheduler.tracks import PLACEMENTS
 from tidemill.scheduler.tracks.lane import SingleQueuePlacement, TrackLane, TrackPlacement
@@ -53,7 +53,7 @@ def test_tracks_that_are_not_needed_are_free(four: list[JobProfile]) -> None:
 
 
 def test_too_few_tracks_are_named(four: list[JobProfile]) -> None:
-    with pytest.raises(Infeasible, match="expected the jobs to fit on 1 tracks, found that 2 are needed"):
+    with pytest.raises(InfeasibleSchedule, match="expected the jobs to fit on 1 tracks, found that 2 are needed"):
         lanes_of(PartitionedPlacement(), four, 1)
 
 

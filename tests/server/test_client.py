@@ -59,7 +59,7 @@ def test_everything_that_can_be_looked_at(client: Client, shop: Served) -> None:
     assert client.explain("words") == client.explain_flow("words")[0]
     assert client.blocks("orders")[0] == client.block(inserted.block.id) == client.trace(inserted.block.id).block
     assert client.blocks(limit=1)[0].run == run
-    assert inserted.block.id in client.pin_block(inserted.block.id).held
+    assert inserted.block.id in client.pin_block(inserted.block.id).retained_blocks
     assert client.block(inserted.block.id).pinned
     assert not client.unpin_block(inserted.block.id).block.pinned
     assert client.flows() == [client.flow("words")]
@@ -83,12 +83,12 @@ def test_everything_that_can_be_changed(client: Client, shop: Served, url: str) 
     assert client.pause("shop").paused
     assert not client.resume("shop").paused
     assert client.prioritise("shop", 3).priority == 3
-    client.keep_user("bob", "operator")
-    issued = client.issue("bob", label="script", seconds=60)
-    assert client.own("shop", ["bob", "owner"]) == client.owners("shop") == ["bob", "owner"]
+    client.save_user("bob", "operator")
+    issued = client.issue_token("bob", label="script", seconds=60)
+    assert client.set_owners("shop", ["bob", "owner"]) == client.owners("shop") == ["bob", "owner"]
     with Client(url, issued.secret) as bob:
         assert bob.me().token == issued.token.id
-        assert client.revoke(issued.token.id).revoked is not None
+        assert client.revoke_token(issued.token.id).revoked is not None
         with pytest.raises(Unidentified):
             bob.me()
     assert issued.token.id in [t.id for t in client.tokens()]
@@ -107,7 +107,7 @@ def test_one_shot_workflows(client: Client) -> None:
     (day,) = client.history(workflow="words", user="admin")
     assert (day.submissions, day.actions, day.hits, day.computed) == (2, 2, 1, 0)
     assert client.history(user="nobody") == []
-    assert (client.storage().kept, client.storage().budget) == ([], None)
+    assert (client.storage().retained, client.storage().budget) == ([], None)
     first = made.actions[0].identity
     assert client.pin(first).pinned
     assert not client.unpin(first).pinned

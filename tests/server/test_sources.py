@@ -140,7 +140,7 @@ class Folder:
 
     def again(self) -> None:
         """As after a restart."""
-        once = self.shop.mill.gatherer.inserter.insert_once
+        once = self.shop.mill.insert_batcher.inserter.insert_once
         self.source = FolderSource(
             "s",
             self.path,
@@ -221,7 +221,7 @@ def test_a_bad_file_is_left_out_until_it_changes(folder: Folder, caplog: pytest.
 def test_a_file_that_changes_while_it_is_read_is_not_inserted(folder: Folder) -> None:
     path = folder.write("a.csv", 1)
     with pytest.raises(BadInput, match="changed while it was read"):
-        folder.shop.mill.gatherer.inserter.insert_once("orders", path, "0" * 64)
+        folder.shop.mill.insert_batcher.inserter.insert_once("orders", path, "0" * 64)
     assert ids(folder.shop) == []
 
 

@@ -140,8 +140,8 @@ def test_what_is_no_page_passes_as_it_is() -> None:
 
 
 def test_bars_are_stacked_in_the_unit_that_fits_the_highest() -> None:
-    found = [UsageFigures(0.0, seconds=3600.0, saved=7200.0), UsageFigures(86_400.0, seconds=1800.0)]
-    parts = (BarSeries("took", "blue", lambda f: f.seconds), BarSeries("saved", "green", lambda f: f.saved))
+    found = [UsageFigures(0.0, seconds=3600.0, saved_seconds=7200.0), UsageFigures(86_400.0, seconds=1800.0)]
+    parts = (BarSeries("took", "blue", lambda f: f.seconds), BarSeries("saved", "green", lambda f: f.saved_seconds))
     drawn = bars.build_chart_options(found, TimeResolution.DAY, parts, bars.choose_time_unit)
     assert drawn["xAxis"]["data"] == ["01 Jan", "02 Jan"]
     assert drawn["yAxis"]["name"] == "hours"

@@ -72,7 +72,7 @@ def test_whoever_is_behind_takes_several_seconds_at_once_and_is_too_slow_in_the_
 def test_all_that_a_process_has_in_memory_may_be_lost(tmp_path: Path, seconds: int) -> None:
     """After each batch another process goes on: the answers are exact, none missing, none repeated."""
     rows, history = made(PLAN)
-    upkeep = Settings(upkeep=MaintenanceSettings(automatic=False))
+    upkeep = Settings(maintenance=MaintenanceSettings(automatic=False))
     answers = []
     for number, batch in enumerate(cut(rows, seconds)):
         if number % 5 in (0, 1):

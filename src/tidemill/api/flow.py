@@ -145,7 +145,7 @@ class Flow(Streaming):
         target_lag: Lag | None = None,
         consistency: Duration | None = None,
         priority: float = 1.0,
-        together: str | None = None,
+        refresh_group: str | None = None,
     ) -> str:
         """Declare the table `name` by a Spark SQL query over other channels; it is refreshed in the cheapest mode.
 
@@ -190,7 +190,7 @@ class Flow(Streaming):
             target,
             priority,
             self._build_wave_end_tasks(task, waves),
-            together,
+            refresh_group,
         )
         return name
 
@@ -212,7 +212,7 @@ class Flow(Streaming):
         target_lag: Lag | None = None,
         consistency: Duration | None = None,
         priority: float = 1.0,
-        together: str | None = None,
+        refresh_group: str | None = None,
     ) -> str:
         """Declare the table `name` by a relation over other channels; it is refreshed like a query of `sql`."""
         where = find_caller()
@@ -222,7 +222,9 @@ class Flow(Streaming):
         variants = (Variant(RefreshMode.BATCH, reads, (TaskOutput(name, name, BlockKind.BASE),), code),)
         task = Task(name, variants, {}, *parts.build_limits(attempts, backoff, time_limit, where), where, refresh)
         target = parts.build_target(target_lag, consistency, (), where)
-        self._add_task(task, parts.build_triggers(every, triggers, where), target, priority, together=together)
+        self._add_task(
+            task, parts.build_triggers(every, triggers, where), target, priority, refresh_group=refresh_group
+        )
         return name
 
     def sql_files(self, pattern: str) -> list[str]:
@@ -282,7 +284,7 @@ class Flow(Streaming):
         target: FreshnessTarget,
         priority: float,
         companions: Sequence[Task] = (),
-        together: str | None = None,
+        refresh_group: str | None = None,
     ) -> None:
         """Add a task, with the tasks that are part of all its runs."""
         where = f"{task.location}: task {task.name!r} is part of flow {self.name!r}"
@@ -292,7 +294,7 @@ class Flow(Streaming):
             raise WorkflowError([f"{where}; set target_lag and consistency on the channel it writes, with table()"])
         if priority != 1.0:
             raise WorkflowError([f"{where}; give its priority where the flow is bound"])
-        if together is not None:
+        if refresh_group is not None:
             raise WorkflowError([f"{where}, which always runs as one; leave together= out"])
         self._parts.extend([*companions, task])
 

@@ -36,7 +36,7 @@ class Streaming(ABC):
         target: FreshnessTarget,
         priority: float,
         companions: Sequence[Task] = (),
-        together: str | None = None,
+        refresh_group: str | None = None,
     ) -> None:
         """Add a task, with the tasks that are part of all its runs."""
 
@@ -164,7 +164,7 @@ class Streaming(ABC):
         )
         return name
 
-    def synch(
+    def barrier(
         self,
         name: str,
         branches: Sequence[str],

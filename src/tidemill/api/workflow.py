@@ -63,13 +63,13 @@ class Workflow(Flow):
         self._record_target(name, parts.build_target(target_lag, consistency, accepts, where), where)
         return self._declare_channel(name, ChannelRole.DERIVED, schema, key, updates)
 
-    def settled(
+    def watermark(
         self,
         name: str,
         channel: str,
         *,
         at: str,
-        disorder: Duration = 0.0,
+        delay: Duration = 0.0,
         punctuation: str | None = None,
         every: Duration | None = None,
         triggers: Sequence[Trigger] = (),
@@ -98,7 +98,7 @@ class Workflow(Flow):
             TaskOutput("late", late, BlockKind.DELTA),
             TaskOutput("held", held, BlockKind.BASE, watermark_column=WATERMARK),
         )
-        code = Function(build_watermark_function(at, parse_duration(disorder), punctuation))
+        code = Function(build_watermark_function(at, parse_duration(delay), punctuation))
         task = Task(name, (Variant("programmed", reads, writes, code),), {}, location=where)
         self._record_target(name, parts.build_target(target_lag, None, (), where), where)
         self._add_binding(name, [task], where, parts.build_triggers(every, triggers, where), priority)
@@ -140,15 +140,15 @@ class Workflow(Flow):
         target: FreshnessTarget,
         priority: float,
         companions: Sequence[Task] = (),
-        together: str | None = None,
+        refresh_group: str | None = None,
     ) -> None:
         if target and len(task.writes) > 1:
             where = f"{task.location}: task {task.name!r} writes several channels"
             raise WorkflowError([f"{where}; set target_lag and consistency on each with table()"])
         self._record_target(task.writes[0].port if task.writes else task.name, target, task.location)
         self._add_binding(task.name, [*companions, task], task.location, triggers, priority)
-        if together is not None:
-            self._groups.setdefault(together, []).append(self._bindings.pop())
+        if refresh_group is not None:
+            self._groups.setdefault(refresh_group, []).append(self._bindings.pop())
 
     def _is_written(self, channel: str) -> bool:
         bindings = [*self._bindings, *(b for group in self._groups.values() for b in group)]

@@ -102,7 +102,7 @@ class TableDefinition(_DefinitionPart):
     refresh: Literal["auto", "batch", "incremental", "incremental_strict"] = "auto"
     triggers: tuple[AnyTrigger, ...] = Field(default=(), max_length=20)
     priority: float = Field(default=1.0, gt=0, le=10**9, description="Weight of its staleness")
-    together: str | None = Field(
+    refresh_group: str | None = Field(
         default=None,
         pattern=_NAME,
         max_length=200,
@@ -150,7 +150,7 @@ def build_workflow(document: WorkflowDefinition, knowledge: SchemaKnowledge = NO
             target_lag=table.target_lag,
             consistency=table.consistency,
             priority=table.priority,
-            together=table.together,
+            refresh_group=table.refresh_group,
         )
     return workflow.declared(knowledge)
 

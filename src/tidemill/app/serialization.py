@@ -71,8 +71,8 @@ def serialize_block(value: Block) -> Json:
         "visible": format_iso(to_timestamp(value.version)),
         "source": value.source.to_json(),
         "target": value.target.to_json(),
-        "reached": value.channel_provenance.to_json(),
-        "edge": format_iso(to_timestamp(value.watermark)),
+        "channel_provenance": value.channel_provenance.to_json(),
+        "watermark": format_iso(to_timestamp(value.watermark)),
         "identity": value.identity,
         "updates": updates_to_json(value.updates),
         "schema": serialize_schema(value.schema),
@@ -153,8 +153,8 @@ def serialize_channel(value: ChannelStatus) -> Json:
         "reserved": registered.reserved,
         "provenance": registered.head.provenance.to_json(),
         "reflects": [serialize_reflected_versions(r) for r in value.reflects],
-        "edge": format_iso(to_timestamp(value.watermark)),
-        "promise": None
+        "watermark": format_iso(to_timestamp(value.watermark)),
+        "freshness_target": None
         if value.target_status is None
         else serialize_target(registered.channel.freshness_target, value.target_status),
         "consumers": [serialize_consumer(c) for c in value.consumers],
@@ -165,12 +165,12 @@ def serialize_target(value: FreshnessTarget, status: TargetStatus) -> Json:
     """A channel's freshness target and its status."""
     return target_to_json(value) | {
         "pathways": [
-            {"pathway": list(p), "stale": round(stale, 3), "bound": status.bounds.get(p)}
+            {"pathway": list(p), "staleness": round(stale, 3), "target_lag": status.bounds.get(p)}
             for p, stale in sorted(status.staleness.items())
         ],
-        "apart": None if status.inconsistency is None else round(max(0.0, status.inconsistency), 3),
-        "late": status.is_late,
-        "inconsistent": status.is_inconsistent,
+        "inconsistency": None if status.inconsistency is None else round(max(0.0, status.inconsistency), 3),
+        "is_late": status.is_late,
+        "is_inconsistent": status.is_inconsistent,
     }
 
 
@@ -190,7 +190,7 @@ def serialize_flow(value: FlowStatus) -> Json:
         "workflow": value.workflow,
         "tasks": [serialize_task(t) for t in value.tasks],
         "last_run": None if value.last is None else serialize_run(value.last),
-        "waiting": list(value.pending_channels),
+        "pending_channels": list(value.pending_channels),
     }
 
 
@@ -208,7 +208,7 @@ def serialize_source(value: TraceSource) -> Json:
         "since": value.since,
         "upto": value.upto,
         "blocks": [serialize_block(b) for b in value.blocks],
-        "forgotten": value.expired,
+        "expired": value.expired,
     }
 
 
@@ -216,21 +216,21 @@ def serialize_trace(value: BlockTrace) -> Json:
     return {
         "block": serialize_block(value.block),
         "sources": [serialize_source(s) for s in value.sources],
-        "made": [serialize_block(b) for b in value.derived],
+        "derived": [serialize_block(b) for b in value.derived],
     }
 
 
 def serialize_lineage(value: EventLineage) -> Json:
     return {
         "channel": value.channel,
-        "tag": str(value.tag),
+        "lineage_tag": str(value.tag),
         "relatives": [serialize_lineage_row(r) for r in value.relatives],
     }
 
 
 def serialize_lineage_row(value: LineageRow) -> Json:
     row = {f.name: cells.to_json(value.row[f.name], f.data_type) for f in value.schema}
-    return {"relation": str(value.relation), "channel": value.channel, "tag": str(value.tag), "row": row}
+    return {"relation": str(value.relation), "channel": value.channel, "lineage_tag": str(value.tag), "row": row}
 
 
 def serialize_server(value: Server) -> Json:
@@ -241,7 +241,7 @@ def serialize_server(value: Server) -> Json:
         "state": value.state,
         "tracks": value.tracks,
         "started": format_iso(value.started),
-        "seen": format_iso(value.last_heartbeat),
+        "last_heartbeat": format_iso(value.last_heartbeat),
     }
 
 
@@ -319,10 +319,10 @@ def serialize_submitted_action(value: SubmittedAction) -> Json:
         "identity": value.identity,
         "state": str(value.state),
         "verdict": value.verdict,
-        "why": value.reason,
-        "saved": value.saved,
+        "reason": value.reason,
+        "saved_seconds": value.saved_seconds,
         "path": value.path,
-        "placed": format_iso(value.copied_at),
+        "copied_at": format_iso(value.copied_at),
         "bytes": value.bytes,
         "run": None if value.run is None else serialize_run(value.run),
     }
@@ -335,7 +335,7 @@ def serialize_usage_history(values: list[UsageFigures], by: TimeResolution, per:
 def _serialize_figures(value: UsageFigures) -> Json:
     return {
         "begin": format_iso(value.begin),
-        "of": value.group,
+        "group": value.group,
         "submissions": value.submissions,
         "actions": value.actions,
         "computed": value.computed,
@@ -344,7 +344,7 @@ def _serialize_figures(value: UsageFigures) -> Json:
         "refreshes": value.refreshes,
         "failed": value.failed,
         "seconds": round(value.seconds, 3),
-        "saved": round(value.saved, 3),
+        "saved_seconds": round(value.saved_seconds, 3),
         "bytes": value.bytes,
     }
 
@@ -353,13 +353,14 @@ def serialize_storage(value: StorageReport, *, evicted: bool) -> Json:
     """A storage report; `evicted`: the datasets listed as going have been deleted."""
     return _serialize_share(value.shares.store) | {
         "workflows": [{"workflow": share.workflow} | _serialize_share(share) for share in value.shares.workflows],
-        "kept": [serialize_dataset(retained.dataset) | {"why": retained.why} for retained in value.retained],
+        "retained": [serialize_dataset(retained.dataset) | {"reason": retained.why} for retained in value.retained],
         "evicted": evicted,
-        "going": [
-            serialize_dataset(going.dataset) | {"seconds_back": round(going.seconds, 3)} for going in value.evictions
+        "evictions": [
+            serialize_dataset(eviction.dataset) | {"recompute_seconds": round(eviction.seconds, 3)}
+            for eviction in value.evictions
         ],
-        "freed": value.freed_bytes,
-        "seconds_back": round(value.seconds, 3),
+        "freed_bytes": value.freed_bytes,
+        "recompute_seconds": round(value.seconds, 3),
         "problems": list(value.problems),
     }
 
@@ -371,7 +372,7 @@ def _serialize_share(value: StorageShare) -> Json:
         if budget is None
         else {"budget": budget.byte_budget, "limit": budget.byte_limit}
     )
-    return {"held": value.used_bytes} | limits
+    return {"used_bytes": value.used_bytes} | limits
 
 
 def serialize_dataset(value: StoredDataset) -> Json:
@@ -384,6 +385,6 @@ def serialize_dataset(value: StoredDataset) -> Json:
         "pinned": value.pinned,
         "bytes": value.bytes,
         "seconds": round(value.seconds, 3),
-        "made": format_iso(value.computed_at),
-        "used": format_iso(value.used_at),
+        "computed_at": format_iso(value.computed_at),
+        "used_at": format_iso(value.used_at),
     }

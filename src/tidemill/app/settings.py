@@ -33,7 +33,7 @@ class StorageSettings(_Section):
     options: dict[str, Any] = Field(default_factory=dict)  # passed to fsspec
     budget: str | None = None  # for datasets of one-shot workflows, such as "50 GB"; none: unlimited
     budgets: dict[str, str] = Field(default_factory=dict)  # the same for single workflows, by their names
-    threshold: float = Field(default=0.9, gt=0, le=1)  # share of a budget above which datasets are evicted
+    eviction_threshold: float = Field(default=0.9, gt=0, le=1)  # share of a budget above which datasets are evicted
 
     @field_validator("budget")
     @classmethod
@@ -57,7 +57,7 @@ class SparkSettings(_Section):
 
 class RunSettings(_Section):
     lease: float = Field(default=30.0, gt=0)  # seconds without renewal after which a run may be reclaimed
-    busy: float = Field(default=60.0, ge=0)  # seconds to wait for another run's reservation
+    reservation_timeout: float = Field(default=60.0, ge=0)  # seconds to wait for another run's reservation
 
 
 class ServerSettings(_Section):
@@ -68,10 +68,12 @@ class ServerSettings(_Section):
     policy: str = "max-benefit"  # the order of due runs (docs/dispatching.md)
     placement: str = "proportional"  # the assignment of runs to tracks
     inheritance: str = "max"  # how a table inherits the priorities of tables derived from it
-    chop: float = Field(default=0.0, ge=0, allow_inf_nan=False)  # catch-up limit in periods of data per run; 0: none
-    tick: float = Field(default=1.0, gt=0)  # seconds between two polls, if no event wakes the server
-    lead: float = Field(default=5.0, gt=0)  # seconds without a heartbeat after which another server leads
-    chores: float = Field(default=60.0, gt=0)  # seconds between two maintenance rounds
+    catch_up_limit: float = Field(
+        default=0.0, ge=0, allow_inf_nan=False
+    )  # catch-up limit in periods of data per run; 0: none
+    poll_interval: float = Field(default=1.0, gt=0)  # seconds between two polls, if no event wakes the server
+    leader_timeout: float = Field(default=5.0, gt=0)  # seconds without a heartbeat after which another server leads
+    maintenance_interval: float = Field(default=60.0, gt=0)  # seconds between two maintenance rounds
 
 
 class WebhookSettings(_Section):
@@ -105,21 +107,23 @@ class ApiSettings(_Section):
 
     host: str = "127.0.0.1"  # other addresses only with access control
     port: int = Field(default=8484, ge=0, le=65535)
-    names: tuple[str, ...] = ()  # host names of the server for clients, besides those of loopback
-    access: bool = False  # callers need a token; else every user of this machine is an admin
-    failures: int = Field(default=10, ge=1)  # invalid tokens from one address per minute, before it must wait
-    upload: int = Field(default=1024**3, ge=1)  # bytes of one insert, compressed and uncompressed
+    allowed_hosts: tuple[str, ...] = ()  # host names of the server for clients, besides those of loopback
+    authentication: bool = False  # callers need a token; else every user of this machine is an admin
+    max_failed_logins: int = Field(default=10, ge=1)  # invalid tokens from one address per minute, before it must wait
+    max_upload_bytes: int = Field(default=1024**3, ge=1)  # bytes of one insert, compressed and uncompressed
 
 
 class PushSettings(_Section):
     """Batching of pushed messages: a block is written as soon as `seconds`, `rows` or `bytes` is reached."""
 
-    seconds: float = Field(default=0.5, ge=0)  # that the first event of a block waits for others
-    rows: int = Field(default=100_000, ge=1)
-    bytes: int = Field(default=8 * 1024**2, ge=1)
-    message: int = Field(default=1024**2, ge=1)  # greatest size of one message in bytes
-    window: int = Field(default=512 * 1024, ge=1)  # pending bytes of one connection, before back-pressure stops reads
-    forget: str | None = "90 days"  # a producer without messages for this time expires; none: never
+    max_wait: float = Field(default=0.5, ge=0)  # that the first event of a block waits for others
+    max_rows: int = Field(default=100_000, ge=1)
+    max_bytes: int = Field(default=8 * 1024**2, ge=1)
+    max_message_bytes: int = Field(default=1024**2, ge=1)  # greatest size of one message in bytes
+    max_unacknowledged_bytes: int = Field(
+        default=512 * 1024, ge=1
+    )  # pending bytes of one connection, before back-pressure stops reads
+    producer_retention: str | None = "90 days"  # a producer without messages for this time expires; none: never
 
     @field_validator("forget")
     @classmethod
@@ -146,7 +150,7 @@ class FolderSettings(_Section):
     path: str
     pattern: str = "*"
     format: str | None = None  # csv, jsonl or parquet; default: by the file's name
-    settle: float = Field(default=2.0, ge=0)  # seconds without a change after which a file is complete
+    quiet_period: float = Field(default=2.0, ge=0)  # seconds without a change after which a file is complete
 
 
 class WebSubSettings(_Section):
@@ -207,14 +211,14 @@ class MaintenanceSettings(_Section):
     """Compaction, garbage collection and retention, which bound the growth of storage and catalog."""
 
     automatic: bool = True  # maintain the channels of a flow after its runs, and all channels periodically
-    history: int = Field(default=100, ge=1)  # runs kept per channel and bound flow
-    points: int = Field(default=50, ge=0)  # number of the newest positions of a channel that stay readable
-    keep: str | None = None  # and the positions of this period, such as "7 days"
-    small_file: int = Field(default=32 * 1024 * 1024, ge=0)  # bytes; larger files are shared when compacting
-    audit: str = "90 days"  # retention of the audit log of the API and the page
-    grace: str = "2 minutes"  # time before files of garbage-collected blocks are removed from the store
-    orphans: str = "1 day"  # time before files of attempts that ended without a result are removed
-    past: str = "90 days"  # retention of submissions and events, unless they are needed longer
+    run_history: int = Field(default=100, ge=1)  # runs kept per channel and bound flow
+    snapshots: int = Field(default=50, ge=0)  # number of the newest positions of a channel that stay readable
+    retention: str | None = None  # and the positions of this period, such as "7 days"
+    small_file_bytes: int = Field(default=32 * 1024 * 1024, ge=0)  # bytes; larger files are shared when compacting
+    audit_retention: str = "90 days"  # retention of the audit log of the API and the page
+    grace_period: str = "2 minutes"  # time before files of garbage-collected blocks are removed from the store
+    orphan_retention: str = "1 day"  # time before files of attempts that ended without a result are removed
+    history_retention: str = "90 days"  # retention of submissions and events, unless they are needed longer
 
     @field_validator("keep", "audit", "past", "grace", "orphans")
     @classmethod
@@ -239,7 +243,7 @@ class Settings(_Section):
     storage: StorageSettings = StorageSettings()
     spark: SparkSettings = SparkSettings()
     runs: RunSettings = RunSettings()
-    upkeep: MaintenanceSettings = MaintenanceSettings()
+    maintenance: MaintenanceSettings = MaintenanceSettings()
     planner: PlannerSettings = PlannerSettings()
     server: ServerSettings = ServerSettings()
     api: ApiSettings = ApiSettings()

@@ -50,7 +50,7 @@ class SourceFactory:
 
     def _build_tcp_source(self, name: str, settings: TcpSettings) -> TcpSource:
         insert_lines = partial(self._insert_lines, settings.channel)
-        seconds, size = self.push_settings.seconds, self.push_settings.bytes
+        seconds, size = self.push_settings.max_wait, self.push_settings.max_bytes
         return TcpSource(
             name, settings.host, settings.port, insert_lines, self._pause_source, seconds=seconds, size=size
         )
@@ -64,7 +64,7 @@ class SourceFactory:
             self._pause_source,
             time.time,
             pattern=settings.pattern,
-            settle_seconds=settings.settle,
+            settle_seconds=settings.quiet_period,
         )
 
     def _insert_lines(self, channel: str, lines: bytes) -> None:

@@ -130,16 +130,16 @@ class Tidemill:
             self.engine,
             _build_owner_name(),
             lease=settings.runs.lease,
-            busy_timeout=settings.runs.busy,
+            busy_timeout=settings.runs.reservation_timeout,
         )
         self.maintenance = MaintenanceService(
-            self.executor, self._list_updates, _build_maintenance_rules(settings.upkeep)
+            self.executor, self._list_updates, _build_maintenance_rules(settings.maintenance)
         )
         self.oneshot_service = self._build_oneshot_service()
         """Submits one-shot workflows, runs their actions and manages their datasets."""
 
     @property
-    def gatherer(self) -> InsertBatcher:
+    def insert_batcher(self) -> InsertBatcher:
         """Batches small inserts of many callers."""
         return InsertBatcher(Inserter(self.executor, load_file), insert_batch)
 
@@ -264,7 +264,7 @@ class Tidemill:
         if problems:
             raise WorkflowError(problems)
 
-    def doubts(self) -> tuple[str, ...]:
+    def infeasible_targets(self) -> tuple[str, ...]:
         """Freshness targets that cannot be met, judged by past runs, with reasons."""
         return tuple(
             explanation
@@ -416,7 +416,7 @@ class Tidemill:
         return controller if has_targets else None
 
     @property
-    def way(self) -> DispatchConfig:
+    def dispatch_config(self) -> DispatchConfig:
         """The dispatch settings of this project's servers, which users may override at run time."""
         settings = self.settings.server
         return DispatchConfig(**{field.name: getattr(settings, field.name) for field in fields(DispatchConfig)})
@@ -426,21 +426,23 @@ class Tidemill:
         settings = self.settings.server
         self.maintenance = replace(self.maintenance, stopping=threading.Event())
         server = Server(self.executor.owner, role, tracks or settings.tracks)
-        dispatch = replace(self.way, tracks=server.tracks)
+        dispatch = replace(self.dispatch_config, tracks=server.tracks)
         notifier = Notifier(
             self.catalog,
             build_receivers(_build_receiver(name, receiver) for name, receiver in self.settings.notify.items()),
         )
         evictor = self.oneshot_service.build_evictor()
         tasks = [
-            PeriodicTask("sending notices", settings.tick, notifier),
-            PeriodicTask("maintenance", settings.chores, self._run_maintenance),
-            PeriodicTask("evicting datasets", settings.chores, partial(self._evict_datasets, evictor)),
-            PeriodicTask("copying datasets", settings.chores, self.oneshot_service.place_copies),
+            PeriodicTask("sending notices", settings.poll_interval, notifier),
+            PeriodicTask("maintenance", settings.maintenance_interval, self._maintain_all),
+            PeriodicTask("evicting datasets", settings.maintenance_interval, partial(self._evict_datasets, evictor)),
+            PeriodicTask("copying datasets", settings.maintenance_interval, self.oneshot_service.place_copies),
         ]
-        deliveries = build_deliveries(self.settings.deliver, self.catalog, self.store.open_file, self.gatherer)
-        tasks += [PeriodicTask(f"delivering to {delivery.name}", settings.tick, delivery) for delivery in deliveries]
-        intervals = ServerIntervals(tick=settings.tick, leader_lease=settings.lead)
+        deliveries = build_deliveries(self.settings.deliver, self.catalog, self.store.open_file, self.insert_batcher)
+        tasks += [
+            PeriodicTask(f"delivering to {delivery.name}", settings.poll_interval, delivery) for delivery in deliveries
+        ]
+        intervals = ServerIntervals(tick=settings.poll_interval, leader_lease=settings.leader_timeout)
         return ServerLoop(
             self.catalog, server, self.execute, tasks, intervals, dispatch, self.maintenance.stopping, self.executor
         )
@@ -448,16 +450,18 @@ class Tidemill:
     def sources(self, wake: Callable[[], None]) -> SourceRunner:
         """A context manager that runs the project's data sources; `wake` is called when data arrive."""
         stopping = threading.Event()
-        factory = SourceFactory(self.gatherer, self.directory, self.settings.push, stopping, wake)
-        runner = SourceRunner(self.catalog, self.executor.owner, self.settings.server.lead, stopping)
+        factory = SourceFactory(self.insert_batcher, self.directory, self.settings.push, stopping, wake)
+        runner = SourceRunner(self.catalog, self.executor.owner, self.settings.server.leader_timeout, stopping)
         return runner.start_sources(factory.build_sources(self.settings.sources))
 
-    def _run_maintenance(self) -> None:
+    def _maintain_all(self) -> None:
         self.maintenance.run_maintenance()
-        AccountCatalog(self.catalog).expire_audit(parse_duration(self.settings.upkeep.audit))
-        if self.settings.push.forget is not None:
-            self.catalog.expire_producers(parse_duration(self.settings.push.forget))
-        self.oneshot_service.dataset_catalog.expire_submissions(parse_duration(self.settings.upkeep.past))
+        AccountCatalog(self.catalog).expire_audit(parse_duration(self.settings.maintenance.audit_retention))
+        if self.settings.push.producer_retention is not None:
+            self.catalog.expire_producers(parse_duration(self.settings.push.producer_retention))
+        self.oneshot_service.dataset_catalog.expire_submissions(
+            parse_duration(self.settings.maintenance.history_retention)
+        )
 
     def _evict_datasets(self, evictor: DatasetEvictor) -> None:
         """Evict datasets that exceed their budgets."""
@@ -506,7 +510,7 @@ class Tidemill:
 
         return trace_lineage(self.catalog, find_rows, channel, tag)
 
-    def tap(self, channel: str, *, from_start: bool = False) -> ChangeFeed:
+    def change_feed(self, channel: str, *, from_start: bool = False) -> ChangeFeed:
         """A change feed of a channel from now on, or from its beginning; it is not part of a workflow."""
         since = 0 if from_start else self.catalog.read_channel(channel).head.seq
         return ChangeFeed(self.catalog, self.engine, self._list_updates(), channel, since)
@@ -552,7 +556,7 @@ class Tidemill:
         except ValueError as error:
             raise BadInput(str(error)) from error
 
-    def tidy(self, channels: Iterable[str] | None = None) -> MaintenanceResult:
+    def run_maintenance(self, channels: Iterable[str] | None = None) -> MaintenanceResult:
         """Do the maintenance that is due on these channels, or on all: compaction, garbage collection, expiry of runs.
 
         It costs a few queries per channel if nothing is due, and does not fail if a compaction does.
@@ -621,10 +625,15 @@ class Tidemill:
 
 
 def _build_maintenance_rules(upkeep: MaintenanceSettings) -> MaintenanceRules:
-    keep = None if upkeep.keep is None else parse_duration(upkeep.keep)
-    grace = GracePeriods(parse_duration(upkeep.grace), parse_duration(upkeep.orphans))
+    keep = None if upkeep.retention is None else parse_duration(upkeep.retention)
+    grace = GracePeriods(parse_duration(upkeep.grace_period), parse_duration(upkeep.orphan_retention))
     return MaintenanceRules(
-        upkeep.automatic, upkeep.history, upkeep.points, keep, grace, CompactionLimits(small_file=upkeep.small_file)
+        upkeep.automatic,
+        upkeep.run_history,
+        upkeep.snapshots,
+        keep,
+        grace,
+        CompactionLimits(small_file=upkeep.small_file_bytes),
     )
 
 
@@ -647,7 +656,7 @@ def _open_catalog_and_store(directory: Path, settings: Settings) -> tuple[SqlCat
 
 def _build_budgets(storage: StorageSettings) -> StorageBudgets:
     def build_budget(size: str) -> StorageBudget:
-        return StorageBudget(parse_size(size), storage.threshold)
+        return StorageBudget(parse_size(size), storage.eviction_threshold)
 
     total = None if storage.budget is None else build_budget(storage.budget)
     return StorageBudgets(total, {name: build_budget(size) for name, size in storage.budgets.items()})

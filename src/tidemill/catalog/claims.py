@@ -16,7 +16,7 @@ from tidemill.catalog.rows import AnyRow, to_head, to_position, to_run, to_task_
 from tidemill.catalog.runs import lock_owned_run, request_run, update_run
 from tidemill.catalog.tables import IS_ACTIVE_FLOW, IS_RESERVED, blocks, channels, cursors, insert_keys, runs
 from tidemill.catalog.transaction import Transaction
-from tidemill.errors import ChannelBusy, Conflict, InsertUnderWay, KeyUsed
+from tidemill.errors import ChannelBusy, Conflict, DuplicateKey, InsertInProgress
 from tidemill.model.block import INITIAL_POSITION, BlockOrigin, BlockState, ChannelPosition
 from tidemill.model.channel import Channel
 from tidemill.model.codec import Json, updates_to_json
@@ -44,7 +44,7 @@ def acquire_run(tx: Transaction, run: int, *, owner: str, lease: float) -> Run:
     """Take the lease of a ready run before its reads and reservations are known."""
     ready = _lock_ready_run(tx, run)
     acquired = _start_attempt(tx, ready, RunState.CLAIMED, owner, lease, attempt=ready.attempt + 1)
-    tx.record_event(EventKind.RUN_TAKEN, ready.subject, run, owner=owner, attempt=acquired.attempt)
+    tx.record_event(EventKind.RUN_ACQUIRED, ready.subject, run, owner=owner, attempt=acquired.attempt)
     return to_run(acquired)
 
 
@@ -211,11 +211,11 @@ def _check_insert_keys(tx: Transaction, channel: AnyRow, keys: tuple[str, ...]) 
     if block is None:
         return
     if block.state != BlockState.RESERVED:
-        raise KeyUsed(
+        raise DuplicateKey(
             f"insert key {block.key!r} was already used on channel {channel.name!r} by run {block.run_id} "
             f"(block {block.id}, {block.state}); get it with inserted()"
         )
-    raise InsertUnderWay(
+    raise InsertInProgress(
         f"an insert with the key {block.key!r} is in progress on channel {channel.name!r}: run {block.run_id}; "
         "repeat this insert when that run has ended or its lease has expired"
     )

@@ -194,11 +194,15 @@ def _match_submission(submission: int) -> ColumnElement[bool]:
 
 
 def _record_copy(tx: Transaction, placement: DatasetPlacement) -> None:
-    conditions = (_match_submission(placement.submission), actions.c.key == placement.key, actions.c.copied_at.is_(None))
+    conditions = (
+        _match_submission(placement.submission),
+        actions.c.key == placement.key,
+        actions.c.copied_at.is_(None),
+    )
     if tx.connection.execute(update(actions).where(*conditions).values(copied_at=tx.now)).rowcount:
         dataset = placement.dataset
         details = {"identity": dataset.identity, "path": placement.path, "submission": placement.submission}
-        tx.record_event(EventKind.DATASET_PLACED, f"{dataset.workflow}/{dataset.name}", dataset.run, **details)
+        tx.record_event(EventKind.DATASET_EXPORTED, f"{dataset.workflow}/{dataset.name}", dataset.run, **details)
 
 
 def _read_submissions(connection: Connection, rows: Iterable[AnyRow]) -> list[Submission]:
@@ -209,7 +213,17 @@ def _read_submissions(connection: Connection, rows: Iterable[AnyRow]) -> list[Su
     actions_by_submission: dict[int, list[SubmittedAction]] = {number: [] for number in by_id}
     for row in action_rows:
         run = None if row.run_id is None else runs_by_id[row.run_id]
-        values = (row.key, row.name, row.kind, row.identity, row.verdict, row.reason, row.saved_seconds, row.path, row.copied_at)
+        values = (
+            row.key,
+            row.name,
+            row.kind,
+            row.identity,
+            row.verdict,
+            row.reason,
+            row.saved_seconds,
+            row.path,
+            row.copied_at,
+        )
         actions_by_submission[row.submission_id].append(SubmittedAction(*values, run, row.bytes))
     return [Submission(n, row.workflow, row.user, row.at, tuple(actions_by_submission[n])) for n, row in by_id.items()]
 

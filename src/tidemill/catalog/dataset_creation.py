@@ -62,4 +62,4 @@ def wake_run(tx: Transaction, run_id: int) -> None:
     run: AnyRow = read_run(tx.connection, run_id, lock=True)
     if run.state == RunState.WAITING and tx.connection.execute(select(is_producer & ~is_waiting)).scalar():
         update_run(tx, run, state=RunState.READY)
-        tx.record_event(EventKind.RUN_WOKEN, run.subject, run_id)
+        tx.record_event(EventKind.RUN_RESCHEDULED, run.subject, run_id)

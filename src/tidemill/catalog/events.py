@@ -9,9 +9,9 @@ class EventKind(StrEnum):
     """The subject of an event is a channel, a bound flow or workflow/action; for a run, the run's subject."""
 
     RUN_REQUESTED = "run.requested"
-    RUN_TAKEN = "run.taken"  # a server acquired its lease and prepares it
+    RUN_ACQUIRED = "run.acquired"  # a server acquired its lease and prepares it
     RUN_CLAIMED = "run.claimed"  # reservations made, lease acquired
-    RUN_BEGAN = "run.began"  # the engine started it
+    RUN_STARTED = "run.started"  # the engine started it
     RUN_RELEASED = "run.released"  # the server released it for a later attempt
     RUN_FINISHED = "run.finished"
     RUN_OUTDATED = "run.outdated"  # it finished, but queries of its flow were changed meanwhile: they are recomputed
@@ -19,13 +19,13 @@ class EventKind(StrEnum):
     RUN_FAILED = "run.failed"
     RUN_KILLED = "run.killed"
 
-    RUN_WOKEN = "run.woken"  # all its inputs are available
+    RUN_RESCHEDULED = "run.rescheduled"  # all its inputs are available
 
-    SUBMISSION_MADE = "submission.made"  # of a one-shot workflow
+    SUBMISSION_CREATED = "submission.created"  # of a one-shot workflow
     DATASET_MOVED = "dataset.moved"  # from one state to another
     DATASET_PINNED = "dataset.pinned"  # excluded from eviction
     DATASET_UNPINNED = "dataset.unpinned"
-    DATASET_PLACED = "dataset.placed"  # a copy was written to a user's path
+    DATASET_EXPORTED = "dataset.exported"  # a copy was written to a user's path
 
     BLOCK_FILLED = "block.filled"
     BLOCK_CANCELLED = "block.cancelled"

@@ -52,7 +52,12 @@ def reset_merge_costs(tx: Transaction, channel_ids: Collection[int]) -> None:
 
 
 def record_rewrite_cost(tx: Transaction, channel_id: int, rewrite_cost: Json) -> None:
-    _upsert_costs(tx, channel_id, {"rewrite_cost": rewrite_cost}, _NO_COST | {"interactive_reads": 0, "rewrite_cost": rewrite_cost})
+    _upsert_costs(
+        tx,
+        channel_id,
+        {"rewrite_cost": rewrite_cost},
+        _NO_COST | {"interactive_reads": 0, "rewrite_cost": rewrite_cost},
+    )
 
 
 def _upsert_costs(tx: Transaction, channel_id: int, change: Mapping[str, Any], first: Mapping[str, Any]) -> None:

@@ -23,7 +23,9 @@ datasets = Table(
     "datasets",
     metadata,
     Column("identity", Text, primary_key=True),
-    Column("unforced_identity", Text, nullable=False),  # the identity without generations, as if nothing had been forced
+    Column(
+        "unforced_identity", Text, nullable=False
+    ),  # the identity without generations, as if nothing had been forced
     Column("generation", Integer, nullable=False),
     Column("description", JSON, nullable=False),
     Column("workflow", Text, nullable=False),  # the workflow whose action first requested it, under this name

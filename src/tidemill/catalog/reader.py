@@ -51,7 +51,7 @@ from tidemill.catalog.tables import (
     triggers,
     workflows,
 )
-from tidemill.errors import Collected
+from tidemill.errors import GarbageCollected
 from tidemill.model.block import Block, BlockKind, BlockState, ChannelPosition
 from tidemill.model.codec import Json
 from tidemill.model.run import EXECUTING_STATES, Run, RunState
@@ -276,7 +276,7 @@ class SqlCatalogReader:
                 return to_head(row)
             block_row = _read_newest_visible(connection, row, seq, version)
             if block_row.seq != seq and block_row.seq < row.expired_seq:
-                raise Collected(
+                raise GarbageCollected(
                     f"channel {channel} can no longer be read there: its history up to {row.expired_seq} has expired; "
                     "to keep more, raise history under [upkeep]"
                 )

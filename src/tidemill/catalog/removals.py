@@ -103,7 +103,9 @@ def list_referenced_files(connection: Connection) -> set[str]:
 
 def list_newest_files(connection: Connection, limit: int) -> list[str]:
     of_blocks = select(files.c.path).join_from(files, blocks).order_by(blocks.c.id.desc(), files.c.ordinal).limit(limit)
-    of_datasets = select(datasets.c.files).where(datasets.c.bytes > 0).order_by(datasets.c.computed_at.desc()).limit(limit)
+    of_datasets = (
+        select(datasets.c.files).where(datasets.c.bytes > 0).order_by(datasets.c.computed_at.desc()).limit(limit)
+    )
     newest = [path for file_list in connection.execute(of_datasets).scalars() for path, _, _ in file_list]
     return [*connection.execute(of_blocks).scalars(), *newest[:limit]]
 

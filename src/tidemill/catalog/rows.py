@@ -105,7 +105,14 @@ def to_channel(row: AnyRow, reserved: Mapping[int, int]) -> RegisteredChannel:
     """`reserved` is the number of open reservations by channel id."""
     channel = Channel(row.name, ChannelRole(row.role), row.schema, row.updates, freshness_target=row.freshness_target)
     return RegisteredChannel(
-        channel, to_head(row), row.blocks, row.rows, row.bytes, reserved.get(row.id, 0), row.workflow, row.declared_schema
+        channel,
+        to_head(row),
+        row.blocks,
+        row.rows,
+        row.bytes,
+        reserved.get(row.id, 0),
+        row.workflow,
+        row.declared_schema,
     )
 
 

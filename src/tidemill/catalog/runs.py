@@ -62,7 +62,7 @@ def mark_running(tx: Transaction, run: int, fencing_token: int) -> None:
     row = lock_owned_run(tx, run, fencing_token)
     if row.state == RunState.SUBMITTED:
         update_run(tx, row, state=RunState.RUNNING)
-        tx.record_event(EventKind.RUN_BEGAN, row.subject, run, attempt=row.attempt)
+        tx.record_event(EventKind.RUN_STARTED, row.subject, run, attempt=row.attempt)
 
 
 def kill_run(tx: Transaction, run: int) -> Run:

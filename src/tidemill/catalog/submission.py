@@ -67,7 +67,9 @@ def read_generations(tx: Transaction, unforced_identities: Iterable[Identity]) -
     generations: dict[Identity, int] = {}
     for batch in store.split_identities(unforced_identities):
         newest = select(datasets.c.unforced_identity, func.max(datasets.c.generation).label("newest"))
-        rows = tx.connection.execute(newest.where(datasets.c.unforced_identity.in_(batch)).group_by(datasets.c.unforced_identity))
+        rows = tx.connection.execute(
+            newest.where(datasets.c.unforced_identity.in_(batch)).group_by(datasets.c.unforced_identity)
+        )
         generations |= {row.unforced_identity: row.newest for row in rows}
     return generations
 
@@ -197,7 +199,9 @@ def _update_dataset(
         # For a recomputed dataset only the current request decides whether it is kept.
         is_leaf = request.is_leaf if run is not None else row.is_leaf or request.is_leaf
         after = replace(after, pinned=row.pinned or request.pinned)
-        store.save_dataset(tx, row, after, is_leaf=is_leaf, run_id=run if run is not None else row.run_id, used_at=tx.now)
+        store.save_dataset(
+            tx, row, after, is_leaf=is_leaf, run_id=run if run is not None else row.run_id, used_at=tx.now
+        )
 
 
 def _add_needs(tx: Transaction, plan: Preparation, run_ids: RunIds) -> None:
@@ -232,7 +236,9 @@ def _add_submission(
     ]
     tx.connection.execute(insert(actions), rows)
     counts = Counter(str(explanation.verdict) for explanation in explanations.values())
-    tx.record_event(EventKind.SUBMISSION_MADE, submission.workflow, submission=number, user=submission.user, **counts)
+    tx.record_event(
+        EventKind.SUBMISSION_CREATED, submission.workflow, submission=number, user=submission.user, **counts
+    )
     return number
 
 

@@ -90,7 +90,9 @@ def _delete_datasets(tx: Transaction, identities: Collection[str]) -> int:
     The newest generation of a result stays: otherwise an older one, from before it was forced, would be reused.
     """
     other = datasets.alias()
-    has_newer = exists().where(other.c.unforced_identity == datasets.c.unforced_identity, other.c.generation > datasets.c.generation)
+    has_newer = exists().where(
+        other.c.unforced_identity == datasets.c.unforced_identity, other.c.generation > datasets.c.generation
+    )
     conditions = (
         datasets.c.identity.in_(identities),
         datasets.c.state == DatasetState.DELETED,

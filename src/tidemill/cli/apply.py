@@ -30,7 +30,7 @@ def plan(
 ) -> None:
     """Show what `apply` would change."""
     with opened(ctx) as mill:
-        steps, warnings = mill.plan(), mill.doubts()
+        steps, warnings = mill.plan(), mill.infeasible_targets()
     show_answer(as_json, _build_document(steps, warnings), tables.render_steps(steps), *_format_warnings(warnings))
     if exit_code and steps:
         raise typer.Exit(CHANGES)
@@ -43,7 +43,7 @@ def apply(
 ) -> None:
     """Register the declarations of the workflow files. On a terminal it asks first, unless --yes or --json is given."""
     with opened(ctx) as mill:
-        planned, warnings = mill.plan(), mill.doubts()
+        planned, warnings = mill.plan(), mill.infeasible_targets()
         if not as_json:
             _announce_changes(planned, warnings, ask=not yes and sys.stdin.isatty())
         steps = mill.apply()
@@ -66,4 +66,4 @@ def _format_warnings(warnings: tuple[str, ...]) -> list[str]:
 
 
 def _build_document(steps: tuple[RegistrationChange, ...], warnings: tuple[str, ...]) -> dict[str, object]:
-    return {"steps": [serialization.serialize_step(s) for s in steps], "doubts": list(warnings)}
+    return {"steps": [serialization.serialize_step(s) for s in steps], "infeasible_targets": list(warnings)}

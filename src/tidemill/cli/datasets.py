@@ -12,7 +12,7 @@ from tidemill.app import serialization
 from tidemill.cli.formatting import NONE, format_age, format_duration, format_plural, format_size
 from tidemill.cli.options import AsJson, Limit, opened
 from tidemill.cli.output import build_table, show_answer
-from tidemill.errors import BadInput, CannotFree
+from tidemill.errors import BadInput, EvictionFailed
 from tidemill.model.block import Block
 from tidemill.model.submission import StoredDataset
 from tidemill.model.units import parse_size
@@ -57,7 +57,7 @@ def storage(
             else service.report_storage(amount)
         )
         if amount is not None and report.problems:
-            raise CannotFree(report.problems[0])
+            raise EvictionFailed(report.problems[0])
         now = mill.catalog.read_time()
     shown = [] if must_evict else [_render_shares(report), *_render_retained(report, limit, now)]
     details = (_render_candidates(report, must_evict), *report.problems, _format_summary(report, must_evict))
@@ -84,7 +84,9 @@ def pin(ctx: typer.Context, dataset: Wanted = None, block: OfBlock = None, as_js
         retained = pins.pin_block(mill.catalog, block)
         pinned_block = mill.catalog.read_block(block)
     message = f"{_format_block(pinned_block)} is pinned: it is kept with its sources ({len(retained)} blocks in all)"
-    show_answer(as_json, {"block": serialization.serialize_block(pinned_block), "held": sorted(retained)}, message)
+    show_answer(
+        as_json, {"block": serialization.serialize_block(pinned_block), "retained_blocks": sorted(retained)}, message
+    )
 
 
 def unpin(ctx: typer.Context, dataset: Wanted = None, block: OfBlock = None, as_json: AsJson = False) -> None:
@@ -98,7 +100,7 @@ def unpin(ctx: typer.Context, dataset: Wanted = None, block: OfBlock = None, as_
         unpinned_block = mill.catalog.read_block(block)
     show_answer(
         as_json,
-        {"block": serialization.serialize_block(unpinned_block), "held": []},
+        {"block": serialization.serialize_block(unpinned_block), "retained_blocks": []},
         f"{_format_block(unpinned_block)} is no longer pinned",
     )
 

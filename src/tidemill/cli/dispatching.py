@@ -45,11 +45,13 @@ def dispatching(
     }
     with opened(ctx) as mill:
         changes = {name: value for name, value in options.items() if value is not None}
-        overrides = {} if reset else {**mill.way.select_overrides(mill.catalog.read_setting_overrides()), **changes}
-        config = mill.way.apply_overrides(overrides)
+        overrides = (
+            {} if reset else {**mill.dispatch_config.select_overrides(mill.catalog.read_setting_overrides()), **changes}
+        )
+        config = mill.dispatch_config.apply_overrides(overrides)
         if reset or changes:
             mill.catalog.override_settings(dict.fromkeys(options) | overrides)
-    document = asdict(config) | {"wished": overrides}
+    document = asdict(config) | {"overrides": overrides}
     show_answer(
         as_json,
         document,

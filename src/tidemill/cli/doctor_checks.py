@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from tidemill.app.settings import find_project, load_settings
 from tidemill.cli.formatting import format_plural, format_size
 from tidemill.cli.lazy_imports import find_java_problem, load_tidemill_class
-from tidemill.errors import BlockDamaged, ConfigError, EngineError, ForeignStore, StorageError, TidemillError
+from tidemill.errors import BlockDamaged, ConfigError, EngineError, StorageError, StoreMismatch, TidemillError
 from tidemill.ports.records import RECOVERING, SERVING
 from tidemill.runtime.maintenance.store_ownership import check_not_rolled_back
 
@@ -48,7 +48,7 @@ def run_checks(start: Path, *, spark: bool) -> Iterator[CheckResult]:
         return
     try:
         mill = load_tidemill_class().open(start)
-    except ForeignStore as error:
+    except StoreMismatch as error:
         yield CheckResult("store", False, str(error))
         return
     except TidemillError as error:

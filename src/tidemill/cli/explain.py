@@ -46,8 +46,8 @@ def _render_explanation(explanation: TableExplanation) -> Iterator[RenderableTyp
         yield from _render_plan(explanation.plan)
     for writer in explanation.writers:
         yield _render_head(explanation, writer)
-        if writer.widgets:
-            yield "\n".join(("operators", *(f"  {line}" for line in writer.widgets)))
+        if writer.operators:
+            yield "\n".join(("operators", *(f"  {line}" for line in writer.operators)))
             yield _render_states(writer)
         yield _render_variants(writer)
         if writer.program:
@@ -55,15 +55,17 @@ def _render_explanation(explanation: TableExplanation) -> Iterator[RenderableTyp
 
 
 def _render_plan(plan: PlanExplanation) -> Iterator[RenderableType]:
-    title = "plan, now" if plan.now else f"plan, to reflect all data ({_format_due(plan)})"
+    title = "plan, now" if plan.is_due else f"plan, to reflect all data ({_format_due(plan)})"
     rows = ([s.task, s.variant, s.reads, f"{s.seconds:.2f}"] for s in plan.steps)
     empty = (
-        "nothing to do" if plan.seconds is not None or not plan.refused else "no plan would meet every freshness target"
+        "nothing to do"
+        if plan.seconds is not None or not plan.rejected
+        else "no plan would meet every freshness target"
     )
     yield build_table(title, ("task", "variant", "reads", ">seconds"), rows, empty=empty)
-    if plan.refused:
+    if plan.rejected:
         rejected = (
-            [r.task, r.variant, NONE if r.seconds is None else f"{r.seconds:.2f}", r.reason] for r in plan.refused
+            [r.task, r.variant, NONE if r.seconds is None else f"{r.seconds:.2f}", r.reason] for r in plan.rejected
         )
         yield build_table("not chosen", ("task", "variant", ">seconds", "because"), rejected)
 
@@ -79,15 +81,15 @@ def _render_head(explanation: TableExplanation, writer: WriterExplanation) -> Re
             ("written by", f"task {writer.task} of flow {writer.flow}"),
             ("declared in", writer.location),
             ("refresh", writer.refresh or "programmed"),
-            ("runs now", f"{writer.way or 'unknown'}: {writer.why}"),
+            ("runs now", f"{writer.mode or 'unknown'}: {writer.reason}"),
             ("compaction", explanation.compaction or "nothing was written yet"),
-            *([] if explanation.together is None else [("group", explanation.together)]),
+            *([] if explanation.group_advice is None else [("group", explanation.group_advice)]),
         ]
     )
 
 
 def _render_states(writer: WriterExplanation) -> RenderableType:
-    rows = ([s.channel, _format_updates(s.updates, s.key), s.columns, s.widget] for s in writer.states)
+    rows = ([s.channel, _format_updates(s.updates, s.key), s.columns, s.operator] for s in writer.states)
     return build_table("state channels", ("channel", "updates", "columns", "of"), rows)
 
 
@@ -108,15 +110,15 @@ def _build_variant_row(value: VariantExplanation, writer: WriterExplanation) -> 
 
 
 def _format_verdict(value: VariantExplanation, writer: WriterExplanation) -> str:
-    if value.obstacle:
-        return f"impossible: {value.obstacle}"
-    if value.name == writer.way:
+    if value.unsupported_reason:
+        return f"impossible: {value.unsupported_reason}"
+    if value.name == writer.mode:
         return "would run"
-    if writer.way is None:
+    if writer.mode is None:
         return "known after apply"
     return f"possible, with run {writer.flow} --variant {value.name}"
 
 
 def _render_program(writer: WriterExplanation) -> RenderableType:
-    rows = ([line.name, line.looks_at, line.operators[0]] for line in writer.program)
+    rows = ([line.name, line.inputs, line.operators[0]] for line in writer.program)
     return build_table("incremental program", ("step", "reads", "and computes"), rows)

@@ -45,6 +45,6 @@ def history(
 def _build_row(value: UsageFigures) -> list[object]:
     counts = map(format_count, (value.submissions, value.actions, value.computed))
     runs = map(format_count, (value.refreshes, value.failed))
-    spent = [format_duration(0.0, value.seconds), format_duration(0.0, value.saved)]
+    spent = [format_duration(0.0, value.seconds), format_duration(0.0, value.saved_seconds)]
     cells = [format_iso(value.begin), *([] if value.group is None else [value.group])]
     return [*cells, *counts, f"{value.hits} ({value.hit_rate:.0%})", *runs, *spent, format_size(value.bytes)]

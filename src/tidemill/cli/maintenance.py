@@ -127,7 +127,7 @@ def upkeep(
     with opened(ctx) as mill:
         if pause or resume:
             mill.catalog.override_settings({OVERRIDE: PAUSED if pause else None})
-        paused, automatic = is_paused(mill.catalog), mill.settings.upkeep.automatic
+        paused, automatic = is_paused(mill.catalog), mill.settings.maintenance.automatic
         running = [
             r for state in ACTIVE_STATES for r in mill.catalog.list_runs(state=state) if r.kind is RunKind.COMPACTION
         ]
@@ -136,7 +136,7 @@ def upkeep(
     document = {
         "automatic": automatic,
         "paused": paused,
-        "under_way": [serialization.serialize_run(r) for r in running],
+        "active": [serialization.serialize_run(r) for r in running],
         "channels": [{"channel": name, "compaction": decision} for name, decision in compactions.items()],
     }
     due = build_table("channels", ("channel", "compaction"), compactions.items(), empty="nothing was written yet")

@@ -69,7 +69,7 @@ def follow(
     column_names = tuple(name for name in columns.split(",") if name)
     with Client(url, token) as client:
         for number, block in enumerate(
-            client.follow(channel, after=start, columns=column_names, where=where or ()), start=1
+            client.subscribe(channel, after=start, columns=column_names, where=where or ()), start=1
         ):
             write_output("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in block.rows))
             sys.stdout.flush()

@@ -58,7 +58,7 @@ def run(
     document = {
         "run": serialization.serialize_run(finished),
         "blocks": [serialization.serialize_block(b) for b in blocks],
-        "choices": {name: {"variant": c.mode, "why": c.reason} for name, c in choices.items()},
+        "choices": {name: {"variant": c.mode, "reason": c.reason} for name, c in choices.items()},
     }
     summary = f"run {finished.id} of {flow} {finished.state} in {tables.format_run_duration(finished)}"
     show_answer(as_json, document, _render_outputs(blocks), *([_render_choices(choices)] if choices else []), summary)
@@ -81,7 +81,7 @@ def _render_outputs(blocks: list[Block]) -> RenderableType:
 
 
 def _render_choices(choices: Mapping[str, RefreshChoice]) -> RenderableType:
-    return build_table("", ("table", "variant", "why"), ([name, c.mode, c.reason] for name, c in choices.items()))
+    return build_table("", ("table", "variant", "reason"), ([name, c.mode, c.reason] for name, c in choices.items()))
 
 
 @contextmanager

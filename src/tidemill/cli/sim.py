@@ -38,7 +38,7 @@ def policies(
         results = replay_policies(build_replay_records(reader, reader.read_time() - 3600 * hours), tracks)
     document = {
         "tracks": tracks,
-        "ways": [{"way": r.name, "staleness": r.staleness, "tables": r.tables} for r in results],
+        "configs": [{"config": r.name, "staleness": r.staleness, "tables": r.tables} for r in results],
     }
     rows = ([r.name, f"{r.staleness:.4g}"] for r in results)
     show_answer(

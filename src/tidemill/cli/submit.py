@@ -61,7 +61,7 @@ def _compute_progress(submission: Submission) -> float:
 
 def _format_summary(submission: Submission) -> str:
     ran = {a.run.id for a in submission.actions if a.run is not None}
-    saved = format_duration(0.0, sum(a.saved for a in submission.actions))
+    saved = format_duration(0.0, sum(a.saved_seconds for a in submission.actions))
     total = format_plural(len(submission.actions), "action")
     return f"submission {submission.id} {submission.state}: {total}, {len(ran)} computed, {saved} saved"
 
@@ -99,7 +99,7 @@ def _render_submissions(listed: list[Submission], now: float) -> RenderableType:
 
 def _build_submission_row(value: Submission, now: float) -> list[object]:
     ran = {a.run.id for a in value.actions if a.run is not None}
-    saved = format_duration(0.0, sum(a.saved for a in value.actions))
+    saved = format_duration(0.0, sum(a.saved_seconds for a in value.actions))
     cells = [value.id, value.workflow, value.user, format_age(value.at, now), tables.style_state(value.state)]
     return [*cells, len(value.actions), len(ran), saved]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-from tidemill.errors import IllegalMove
+from tidemill.errors import IllegalTransition
 from tidemill.model.run import RunState
 
 
@@ -53,7 +53,9 @@ class StateMachine(Generic[S]):
 
     def check_transition(self, before: S, after: S) -> None:
         if after not in self.list_targets(before):
-            raise IllegalMove(f"{self.noun} that is {before} cannot become {after}; {self._describe_options(before)}")
+            raise IllegalTransition(
+                f"{self.noun} that is {before} cannot become {after}; {self._describe_options(before)}"
+            )
 
     def _describe_options(self, before: S) -> str:
         causes = [f"{move.after} ({move.cause})" for move in self.transitions if move.before is before]
@@ -140,22 +142,26 @@ class Dataset:
     def transition_to(self, after: DatasetState) -> Dataset:
         DATASET_TRANSITIONS.check_transition(self.state, after)
         if after in (D.PROCESSING, D.DELETING) and self.claims:
-            raise IllegalMove(f"a dataset with {self.claims} claims cannot become {after}; wait for the last release")
+            raise IllegalTransition(
+                f"a dataset with {self.claims} claims cannot become {after}; wait for the last release"
+            )
         if after in (D.PROCESSING, D.STORED_TO_DELETE, D.TO_DELETE) and self.pinned:
-            raise IllegalMove(f"a dataset that is pinned cannot become {after}; unpin it first")
+            raise IllegalTransition(f"a dataset that is pinned cannot become {after}; unpin it first")
         claims = 0 if after is D.DELETED else self.claims
         return replace(self, state=after, version=self.version + 1, claims=claims)
 
     def add_claim(self) -> Dataset:
         """Add a claim of a future reader; a dataset in production can be claimed as well."""
         if self.state not in READABLE_STATES | PRODUCING_STATES:
-            raise IllegalMove(f"a dataset that is {self.state} cannot be claimed; rescue it or recompute it first")
+            raise IllegalTransition(
+                f"a dataset that is {self.state} cannot be claimed; rescue it or recompute it first"
+            )
         return replace(self, version=self.version + 1, claims=self.claims + 1)
 
     def release_claim(self) -> Dataset:
         """Release the claim of a reader. The last release starts a deletion that waited for it."""
         if not self.claims:
-            raise IllegalMove("a dataset without claims cannot be released; each claim is released once")
+            raise IllegalTransition("a dataset without claims cannot be released; each claim is released once")
         released = replace(self, version=self.version + 1, claims=self.claims - 1)
         return (
             released.transition_to(D.PROCESSING)
@@ -166,13 +172,15 @@ class Dataset:
     def mark_for_eviction(self) -> Dataset:
         """Choose the dataset for deletion: at once, or when the last claim is released."""
         if self.state is not D.STORED:
-            raise IllegalMove(f"only a stored dataset can be evicted, and this one is {self.state}; choose another")
+            raise IllegalTransition(
+                f"only a stored dataset can be evicted, and this one is {self.state}; choose another"
+            )
         return self.transition_to(D.STORED_TO_DELETE if self.claims else D.PROCESSING)
 
     def retain_dataset(self, *, leaf: bool) -> Dataset:
         """Retain the dataset: a pending deletion is cancelled; a leaf is kept until its user deletes it."""
         if self.state in (D.DELETING, D.DELETED):
-            raise IllegalMove(f"a dataset that is {self.state} cannot be rescued; recompute it")
+            raise IllegalTransition(f"a dataset that is {self.state} cannot be rescued; recompute it")
         target = _find_retained_state(self.state, leaf)
         return self if target is self.state else self.transition_to(target)
 

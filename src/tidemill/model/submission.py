@@ -89,7 +89,7 @@ class SubmittedAction:
     identity: Identity
     verdict: str
     reason: str
-    saved: float  # seconds
+    saved_seconds: float  # seconds
     path: str | None
     copied_at: float | None
     run: Run | None  # the run that produces its dataset; None if the dataset existed or is not needed

@@ -187,7 +187,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """The number of attempts, and the time to wait after a failure: `backoff`, doubled each time, up to `max_backoff`."""
+    """The number of attempts, and the wait after a failure: `backoff`, doubled each time, up to `max_backoff`."""
 
     attempts: int = 1
     backoff: float = 1.0  # seconds

@@ -20,7 +20,7 @@ class UsageRecord:
     run: int | None
     state: RunState | None  # of the run
     seconds: float  # of execution
-    saved: float  # seconds of computation saved by reuse
+    saved_seconds: float  # seconds of computation saved by reuse
     bytes: int  # produced
 
 

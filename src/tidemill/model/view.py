@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from tidemill.errors import Collected
+from tidemill.errors import GarbageCollected
 from tidemill.model.block import Block, BlockKind
 from tidemill.model.change import Updates
 from tidemill.model.schema import Schema
@@ -71,7 +71,7 @@ def build_snapshot(channel: str, schema: Schema, blocks: Iterable[Block], at: in
             return Snapshot(channel, schema, at, base, path)
     oldest = min((b.seq for b in known if b.kind is BlockKind.BASE), default=None)
     hint = f"; the oldest readable point is {oldest}" if oldest is not None else ""
-    raise Collected(f"channel {channel} can no longer be read at {at}: its blocks were garbage-collected{hint}")
+    raise GarbageCollected(f"channel {channel} can no longer be read at {at}: its blocks were garbage-collected{hint}")
 
 
 def build_chain(

@@ -160,7 +160,7 @@ class CostModel:
     def add_run(
         self, volume: ScanVolume, cost: float, written: Sequence[DataSize], merge_estimate: float | None = None
     ) -> CostModel:
-        """Return the model after another run; `merge_estimate`: the estimated seconds of merging, if it read contents."""
+        """Return the model after another run; `merge_estimate`: the estimated merge seconds, if it read contents."""
         scale = self.prior.compute_cost(volume)  # a fixed unit, so that the errors of all runs are comparable
         parts = [part / scale for part in self.prior.split_cost(volume)]
         decay = DECAY if self.runs >= MIN_RUNS else COLD_DECAY

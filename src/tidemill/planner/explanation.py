@@ -22,7 +22,7 @@ class StateExplanation:
     """A state channel: its operator, its columns, and how a refresh changes it."""
 
     channel: str
-    widget: str
+    operator: str
     columns: tuple[str, ...]
     updates: str
     key: tuple[str, ...]
@@ -37,7 +37,7 @@ class VariantExplanation:
     writes: tuple[tuple[str, BlockKind, str | None], ...]  # with a delta's encoding, if not the channel's own
     rows: int | None = None  # to read; None: unknown
     seconds: float | None = None
-    obstacle: str = ""  # why it is impossible; empty: it is possible
+    unsupported_reason: str = ""  # why it is impossible; empty: it is possible
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class ProgramLine:
     """A step or an output of the incremental program: its sources, and its operators."""
 
     name: str
-    looks_at: tuple[str, ...]
+    inputs: tuple[str, ...]
     operators: tuple[str, ...]
 
 
@@ -57,9 +57,9 @@ class WriterExplanation:
     task: str
     location: str
     refresh: str | None
-    way: str | None  # the variant that would run now
-    why: str
-    widgets: tuple[str, ...]  # one operator per line, its inputs indented below
+    mode: str | None  # the variant that would run now
+    reason: str
+    operators: tuple[str, ...]  # one operator per line, its inputs indented below
     states: tuple[StateExplanation, ...]
     variants: tuple[VariantExplanation, ...]
     program: tuple[ProgramLine, ...]  # of the incremental variant, if all its inputs had changed
@@ -90,9 +90,9 @@ class PlanExplanation:
     """The plan that meets the table's freshness target: now, or the one that would refresh it to all data."""
 
     due: float | None  # seconds from now until the target would be missed; None: not foreseeable
-    now: bool  # whether there is work to do now
+    is_due: bool  # whether there is work to do now
     steps: tuple[PlannedStep, ...]
-    refused: tuple[RejectedStep, ...]
+    rejected: tuple[RejectedStep, ...]
     seconds: float | None  # None: no plan meets every freshness target
 
 
@@ -104,7 +104,7 @@ class TableExplanation:
     writers: tuple[WriterExplanation, ...]
     plan: PlanExplanation | None = None
     compaction: str | None = None  # whether it is due, and why; None: nothing was written yet
-    together: str | None = None  # whether a refresh group would be better; None: unknown
+    group_advice: str | None = None  # whether a refresh group would be better; None: unknown
 
 
 def explain_plan(decision: PlanDecision, on_request: PlanDecision, now: Version) -> PlanExplanation:
@@ -179,7 +179,7 @@ def _explain_variants(task: Task, choice: RefreshChoice | None) -> Iterator[Vari
         recomputes = variant.name in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
         yield _explain_variant(variant, options.get(variant.name), "" if recomputes else obstacle)
     if task.batch_reason is not None:
-        yield VariantExplanation(RefreshMode.INCREMENTAL, (), (), obstacle=task.batch_reason)
+        yield VariantExplanation(RefreshMode.INCREMENTAL, (), (), unsupported_reason=task.batch_reason)
 
 
 def _explain_variant(variant: Variant, option: RefreshOption | None, obstacle: str) -> VariantExplanation:
@@ -187,7 +187,7 @@ def _explain_variant(variant: Variant, option: RefreshOption | None, obstacle: s
     reads = tuple((port, tuple(r.mode for r in variant.reads if r.port == port)) for port in ports)
     writes = tuple((w.port, w.kind, _find_encoding(w)) for w in variant.writes if not w.void)
     if option is None:
-        return VariantExplanation(variant.name, reads, writes, obstacle=obstacle)
+        return VariantExplanation(variant.name, reads, writes, unsupported_reason=obstacle)
     return VariantExplanation(variant.name, reads, writes, option.rows, option.seconds, obstacle)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tidemill.errors import Collected
+from tidemill.errors import GarbageCollected
 from tidemill.ports.catalog import CatalogWriter
 from tidemill.publish.mail import SmtpMailer
 from tidemill.publish.webhook import post_body, sign_body
@@ -120,7 +120,7 @@ class BlockDelivery:
             for part in self.read_parts(offset, head):
                 self.receiver.send_part(part)
                 seq = part.seq
-        except Collected as error:
+        except GarbageCollected as error:
             log.error("%s misses rows: %s", self.name, error)
             return head
         return seq

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
-from tidemill.errors import Collected
+from tidemill.errors import GarbageCollected
 from tidemill.model.block import Block, BlockOrigin
 from tidemill.model.view import build_chain, build_snapshot, list_blocks
 
@@ -48,7 +48,7 @@ def _find_content_blocks(blocks: Sequence[Block], position: int) -> set[int]:
         return set()
     try:
         return {b.id for b in list_blocks(build_snapshot(blocks[0].channel, blocks[0].schema, blocks, position))}
-    except Collected:
+    except GarbageCollected:
         return set()
 
 

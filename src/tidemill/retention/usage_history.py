@@ -84,7 +84,7 @@ class UsageFigures:
     refreshes: int = 0  # of single tables: a run of two tasks counts twice
     failed: int = 0  # actions and refreshes
     seconds: float = 0.0  # of computation
-    saved: float = 0.0  # seconds of computation that were saved
+    saved_seconds: float = 0.0  # seconds of computation that were saved
     bytes: int = 0  # written
 
     @property
@@ -170,7 +170,7 @@ def _sum_usage(begin: float, group: str | None, records: list[UsageRecord]) -> U
         refreshes=sum(p.state is RunState.FINISHED for p in refreshed),
         failed=sum(p.state in _LOST for p in (*runs, *refreshed)),
         seconds=sum(p.seconds for p in finished),
-        saved=sum(p.saved for p in actions),
+        saved_seconds=sum(p.saved_seconds for p in actions),
         bytes=sum(p.bytes for p in finished),
     )
 

@@ -49,13 +49,13 @@ class JobProfile:
     parents: tuple[str, ...] = ()
     selectivity: float = 1.0  # rows written per row read
     backfill: bool = False  # loads history, on a backfill track
-    usual: float = field(init=False, compare=False)  # duration of an update that is never late
+    usual_cost: float = field(init=False, compare=False)  # duration of an update that is never late
     load: float = field(init=False, compare=False)  # share of a track that the job needs if it is never late
 
     def __post_init__(self) -> None:
         """Compute `usual` and `load` once: placement reads them for all jobs."""
-        object.__setattr__(self, "usual", self.cost(self.period))
-        object.__setattr__(self, "load", self.usual / self.period)
+        object.__setattr__(self, "usual_cost", self.cost(self.period))
+        object.__setattr__(self, "load", self.usual_cost / self.period)
 
 
 Batch = tuple[float, float]

@@ -77,7 +77,7 @@ class TrackTable:
 def is_misplaced(job: Job) -> bool:
     """Tell whether the job's profile changed so much that it may belong elsewhere."""
     now, then = job.profile, job.placed
-    return not (_is_similar(now.usual, then.usual) and _is_similar(now.period, then.period))
+    return not (_is_similar(now.usual_cost, then.usual_cost) and _is_similar(now.period, then.period))
 
 
 def _is_similar(value: float, other: float) -> bool:

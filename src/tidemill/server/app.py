@@ -101,7 +101,8 @@ def build_api(
     app.state.mill, app.state.access, app.state.options, app.state.wake = mill, access, options, wake
     app.state.room, app.state.answers = MemoryBudget(options.memory_bytes), responder
     app.state.small = RequestBatcher(
-        partial(_insert_all, mill.gatherer, lambda: app.state.wake()), BatchSize(options.max_rows, options.max_bytes)
+        partial(_insert_all, mill.insert_batcher, lambda: app.state.wake()),
+        BatchSize(options.max_rows, options.max_bytes),
     )
     app.state.feed = EventFeed(
         lambda after: mill.catalog.list_events(after=after, limit=PAGE_SIZE), options.poll_interval

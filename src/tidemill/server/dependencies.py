@@ -103,7 +103,7 @@ WorkflowFinder = Callable[[], str | None]
 
 
 def require_role(role: UserRole, resolve_workflow: Callable[..., Awaitable[WorkflowFinder]] | None = None) -> Any:
-    """A dependency: the caller has this role and, if `resolve_workflow` resolves a workflow, may change that workflow."""
+    """A dependency: the caller has this role and may change the workflow that `resolve_workflow` finds, if any."""
 
     async def check_caller_role(access: TheAccess, caller: TheCaller) -> None:
         access.check_role(caller, role)

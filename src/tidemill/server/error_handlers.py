@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError, WebSocketRequestValidatio
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from tidemill.errors import BadInput, CatalogError, Collected, EngineError, NotFound, StorageError, TidemillError
+from tidemill.errors import BadInput, CatalogError, EngineError, GarbageCollected, NotFound, StorageError, TidemillError
 from tidemill.wire.http_status import find_status
 from tidemill.wire.refusals import Invalid, NoSuchMethod, TooLarge, TooManyFailures, Unidentified
 from tidemill.wire.schemas import ErrorDocument
@@ -81,7 +81,7 @@ class ErrorResponder:
 
     def _format_message(self, error: TidemillError) -> str:
         internal = next((message for kind, message in _INTERNAL_MESSAGES.items() if isinstance(error, kind)), None)
-        if internal is not None and not isinstance(error, Collected):
+        if internal is not None and not isinstance(error, GarbageCollected):
             return internal
         message = str(error)
         for path in self._paths:

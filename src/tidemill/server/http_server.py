@@ -38,7 +38,7 @@ class HttpListener:
             server_header=False,
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
             ws="websockets-sansio",  # it stops reading while received messages are not consumed
-            ws_max_size=app.state.options.message,
+            ws_max_size=app.state.options.max_message_bytes,
             ws_ping_timeout=_PING_TIMEOUT_SECONDS,
             ws_per_message_deflate=False,  # small messages do not benefit from it
         )

@@ -18,8 +18,8 @@ from tidemill.server.throttle import Throttle
 
 def build_access(mill: Tidemill) -> AccessControl:
     api_settings = mill.settings.api
-    throttle = Throttle(time.monotonic, max_failures=api_settings.failures)
-    return AccessControl(AccountCatalog(mill.catalog), enabled=api_settings.access, throttle=throttle)
+    throttle = Throttle(time.monotonic, max_failures=api_settings.max_failed_logins)
+    return AccessControl(AccountCatalog(mill.catalog), enabled=api_settings.authentication, throttle=throttle)
 
 
 def build_application(mill: Tidemill, access: AccessControl, wake: Callable[[], None]) -> FastAPI:
@@ -30,11 +30,11 @@ def build_application(mill: Tidemill, access: AccessControl, wake: Callable[[], 
 def build_options(settings: Settings) -> ApiOptions:
     api_settings, push_settings = settings.api, settings.push
     return ApiOptions(
-        allowed_hosts=api_settings.names,
-        max_upload_bytes=api_settings.upload,
-        max_wait=push_settings.seconds,
-        max_rows=push_settings.rows,
-        max_bytes=push_settings.bytes,
-        max_message_bytes=push_settings.message,
-        max_unacknowledged_bytes=push_settings.window,
+        allowed_hosts=api_settings.allowed_hosts,
+        max_upload_bytes=api_settings.max_upload_bytes,
+        max_wait=push_settings.max_wait,
+        max_rows=push_settings.max_rows,
+        max_bytes=push_settings.max_bytes,
+        max_message_bytes=push_settings.max_message_bytes,
+        max_unacknowledged_bytes=push_settings.max_unacknowledged_bytes,
     )

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from fsspec import AbstractFileSystem
 
-from tidemill.errors import BlockDamaged, ForeignStore, RowsMissing, StorageError
+from tidemill.errors import BlockDamaged, RowsMissing, StorageError, StoreMismatch
 from tidemill.model.block import DataFile
 from tidemill.model.store import MARKER_FORMAT, RUNS_DIRECTORY, StoreMarker
 from tidemill.storage.parquet import UnreadableParquet, read_latest_time, read_row_count, read_through
@@ -247,7 +247,7 @@ def _parse_marker(text: bytes, shown_path: str) -> StoreMarker:
     try:
         marker = StoreMarker.from_json(json.loads(text))
     except (KeyError, TypeError, ValueError) as error:
-        raise ForeignStore(
+        raise StoreMismatch(
             f"{shown_path} does not name the catalog of the block store: expected JSON with a catalog's id, found "
             f"{len(text)} other bytes; restore the file from a backup, or, if this project's catalog is the "
             "right one, run tidemill adopt-store. Nothing was changed"

@@ -42,19 +42,21 @@ class ExplanationView:
                     _show_writer(writer, self._context.format_location(writer.location))
                 if explanation.compaction is not None:
                     HtmlText(f"Compaction is {explanation.compaction}.", "p", "muted")
-                if explanation.together is not None:
-                    HtmlText(_format_sentence(explanation.together), "p", "muted")
+                if explanation.group_advice is not None:
+                    HtmlText(_format_sentence(explanation.group_advice), "p", "muted")
 
 
 def _show_plan(plan: PlanExplanation) -> None:
     HtmlText(
-        "Its freshness targets need this now:" if plan.now else "To reflect everything, this would run:", "p", "verdict"
+        "Its freshness targets need this now:" if plan.is_due else "To reflect everything, this would run:",
+        "p",
+        "verdict",
     )
     steps = LiveTable("Plan", ("task", "variant", "reads", "seconds"))
     steps.show_rows([(s.task, s.variant, ", ".join(s.reads), f"{s.seconds:.2f}") for s in plan.steps])
-    if plan.refused:
+    if plan.rejected:
         refused = LiveTable("Not chosen", ("task", "variant", "seconds", "reason"))
-        refused.show_rows([(r.task, r.variant, format_seconds(r.seconds), r.reason) for r in plan.refused])
+        refused.show_rows([(r.task, r.variant, format_seconds(r.seconds), r.reason) for r in plan.rejected])
 
 
 def format_seconds(value: float | None) -> str:
@@ -66,13 +68,13 @@ def _show_writer(writer: WriterExplanation, location: str) -> None:
         HtmlText(f"Task {writer.task} of flow ")
         add_link(writer.flow, format_flow_url(writer.flow))
         HtmlText(f", declared in {location}; refresh: {writer.refresh or 'programmed'}.")
-    HtmlText(f"A run now: {writer.way or 'unknown'}. {_format_sentence(writer.why)}", "p", "verdict")
+    HtmlText(f"A run now: {writer.mode or 'unknown'}. {_format_sentence(writer.reason)}", "p", "verdict")
     LiveTable("Variants", rows.VARIANT).show_rows([rows.build_variant_row(v, writer) for v in writer.variants])
-    if writer.widgets:
-        HtmlText("\n".join(writer.widgets), "pre", "log")
+    if writer.operators:
+        HtmlText("\n".join(writer.operators), "pre", "log")
     if writer.states:
         states = LiveTable("State channels", ("state channel", "updates", "columns", "operator"))
-        states.show_rows([(s.channel, s.updates, ", ".join(s.columns), s.widget) for s in writer.states])
+        states.show_rows([(s.channel, s.updates, ", ".join(s.columns), s.operator) for s in writer.states])
 
 
 def _format_sentence(text: str) -> str:

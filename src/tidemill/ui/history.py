@@ -91,7 +91,7 @@ def _add_charts() -> tuple[BarChart, ...]:
         BarChart("Refreshes", (BarSeries("refreshes", "blue", lambda f: f.refreshes),), choose_count_unit),
         BarChart(
             "Time",
-            (BarSeries("took", "blue", lambda f: f.seconds), BarSeries("saved", "green", lambda f: f.saved)),
+            (BarSeries("took", "blue", lambda f: f.seconds), BarSeries("saved", "green", lambda f: f.saved_seconds)),
             choose_time_unit,
         ),
         BarChart("Bytes written", (BarSeries("written", "amber", lambda f: f.bytes),), choose_size_unit),
@@ -127,6 +127,6 @@ def _build_row(value: UsageFigures) -> Row:
         *counts,
         *runs,
         format_span(value.seconds),
-        format_span(value.saved),
+        format_span(value.saved_seconds),
         format_size(value.bytes),
     )

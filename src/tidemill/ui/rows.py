@@ -215,8 +215,8 @@ VARIANT = ("variant", "reads", ">rows", ">seconds", "now")
 
 
 def _build_verdict_cell(value: VariantExplanation, writer: WriterExplanation) -> TableCell:
-    if value.obstacle:
-        return TableCell(f"impossible: {value.obstacle}")
-    if value.name == writer.way:
+    if value.unsupported_reason:
+        return TableCell(f"impossible: {value.unsupported_reason}")
+    if value.name == writer.mode:
         return TableCell("would run", tone="fresh")
-    return TableCell("possible" if writer.way is not None else "known after apply")
+    return TableCell("possible" if writer.mode is not None else "known after apply")

@@ -9,7 +9,7 @@ from tidemill.wire.schemas import ResponseDocument
 
 class OperatorStateDocument(ResponseDocument):
     channel: str
-    widget: str
+    operator: str
     columns: list[str]
     updates: str
     key: list[str]
@@ -21,12 +21,12 @@ class VariantDocument(ResponseDocument):
     writes: list[tuple[str, str, str | None]]
     rows: int | None
     seconds: float | None
-    obstacle: str
+    unsupported_reason: str
 
 
 class ProgramLineDocument(ResponseDocument):
     name: str
-    looks_at: list[str]
+    inputs: list[str]
     operators: list[str]
 
 
@@ -35,9 +35,9 @@ class TableWriterDocument(ResponseDocument):
     task: str
     location: str
     refresh: str | None
-    way: str | None
-    why: str
-    widgets: list[str]
+    mode: str | None
+    reason: str
+    operators: list[str]
     states: list[OperatorStateDocument]
     variants: list[VariantDocument]
     program: list[ProgramLineDocument]
@@ -61,9 +61,9 @@ class RefreshPlanDocument(ResponseDocument):
     """The plan for meeting a table's freshness target."""
 
     due: float | None
-    now: bool
+    is_due: bool
     steps: list[PlannedTaskDocument]
-    refused: list[RejectedVariantDocument]
+    rejected: list[RejectedVariantDocument]
     seconds: float | None
 
 
@@ -72,7 +72,7 @@ class ExplanationDocument(ResponseDocument):
     writers: list[TableWriterDocument]
     plan: RefreshPlanDocument | None
     compaction: str | None
-    together: str | None
+    group_advice: str | None
 
 
 class ExplanationListDocument(ResponseDocument):
@@ -87,7 +87,7 @@ class LineageRowDocument(ResponseDocument):
 
     relation: str
     channel: str
-    tag: str
+    lineage_tag: str
     row: dict[str, Any]
 
 
@@ -95,5 +95,5 @@ class LineageDocument(ResponseDocument):
     """An event with its ancestors and descendants."""
 
     channel: str
-    tag: str
+    lineage_tag: str
     relatives: list[LineageRowDocument]

@@ -9,11 +9,11 @@ from tidemill import errors
 from tidemill.errors import (
     BadInput,
     CatalogError,
-    Collected,
     ConfigError,
     Conflict,
     EngineError,
-    InsertUnderWay,
+    GarbageCollected,
+    InsertInProgress,
     NotFound,
     StorageError,
     TidemillError,
@@ -38,7 +38,7 @@ STATUSES: Mapping[type[TidemillError], int] = {
     NotFound: 404,
     NoSuchMethod: 405,
     Conflict: 409,
-    Collected: 410,
+    GarbageCollected: 410,
     TooLarge: 413,
     UnknownFormat: 415,
     Misdirected: 421,
@@ -50,7 +50,7 @@ STATUSES: Mapping[type[TidemillError], int] = {
     StorageError: 503,
     CatalogError: 503,
     EngineError: 503,
-    InsertUnderWay: 503,
+    InsertInProgress: 503,
 }
 
 

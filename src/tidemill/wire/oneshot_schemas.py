@@ -16,10 +16,10 @@ class ActionDocument(ResponseDocument):
     identity: str
     state: str
     verdict: str
-    why: str
-    saved: float
+    reason: str
+    saved_seconds: float
     path: str | None
-    placed: Timestamp | None
+    copied_at: Timestamp | None
     bytes: int
     run: RunDocument | None
 
@@ -41,7 +41,7 @@ class UsageFiguresDocument(ResponseDocument):
     """The usage within a period, `of` a user, workflow or task, or of all; `seconds` computed and `saved` by reuse."""
 
     begin: Timestamp
-    of: str | None
+    group: str | None
     submissions: int
     actions: int
     computed: int
@@ -50,7 +50,7 @@ class UsageFiguresDocument(ResponseDocument):
     refreshes: int
     failed: int
     seconds: float
-    saved: float
+    saved_seconds: float
     bytes: int
 
 
@@ -69,22 +69,22 @@ class DatasetDocument(ResponseDocument):
     pinned: bool
     bytes: int
     seconds: float
-    made: Timestamp | None
-    used: Timestamp | None
+    computed_at: Timestamp | None
+    used_at: Timestamp | None
 
 
 class RetainedDatasetDocument(DatasetDocument):
-    why: str
+    reason: str
 
 
 class EvictionCandidateDocument(DatasetDocument):
-    seconds_back: float
+    recompute_seconds: float
 
 
 class StorageUsageDocument(ResponseDocument):
     """Storage usage; `limit` is the number of bytes above which datasets are evicted."""
 
-    held: int
+    used_bytes: int
     budget: int | None
     limit: int | None
 
@@ -102,11 +102,11 @@ class StorageDocument(StorageUsageDocument):
     """
 
     workflows: list[WorkflowStorageDocument]
-    kept: list[RetainedDatasetDocument]
+    retained: list[RetainedDatasetDocument]
     evicted: bool
-    going: list[EvictionCandidateDocument]
-    freed: int
-    seconds_back: float
+    evictions: list[EvictionCandidateDocument]
+    freed_bytes: int
+    recompute_seconds: float
     problems: list[str]
 
 

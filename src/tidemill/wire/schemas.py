@@ -67,8 +67,10 @@ class BlockDocument(ResponseDocument):
     visible: Timestamp | None
     source: Provenance
     target: Provenance
-    reached: Provenance
-    edge: Annotated[Timestamp | None, Field(description="Watermark: event time up to which the channel is complete.")]
+    channel_provenance: Provenance
+    watermark: Annotated[
+        Timestamp | None, Field(description="Watermark: event time up to which the channel is complete.")
+    ]
     identity: str
     updates: dict[str, Any]
     columns: Annotated[list[ColumnDocument] | None, Field(alias="schema")]
@@ -80,7 +82,7 @@ class BlockListDocument(ResponseDocument):
 
 class PinDocument(ResponseDocument):
     block: BlockDocument
-    held: Annotated[list[int], Field(description="Blocks retained for it: itself and its inputs.")]
+    retained_blocks: Annotated[list[int], Field(description="Blocks retained for it: itself and its inputs.")]
 
 
 class InsertDocument(ResponseDocument):
@@ -93,13 +95,13 @@ class BlockSourceDocument(ResponseDocument):
     since: int | None
     upto: int
     blocks: list[BlockDocument]
-    forgotten: bool
+    expired: bool
 
 
 class TraceDocument(ResponseDocument):
     block: BlockDocument
     sources: list[BlockSourceDocument]
-    made: list[BlockDocument]
+    derived: list[BlockDocument]
 
 
 class RunDocument(ResponseDocument):
@@ -160,8 +162,8 @@ class PathwayStalenessDocument(ResponseDocument):
     """The staleness by a pathway, in seconds."""
 
     pathway: list[str]
-    stale: float
-    bound: float | None
+    staleness: float
+    target_lag: float | None
 
 
 class FreshnessTargetDocument(ResponseDocument):
@@ -171,9 +173,9 @@ class FreshnessTargetDocument(ResponseDocument):
     consistency: float | None = None
     accepts: list[str] = []
     pathways: list[PathwayStalenessDocument]
-    apart: float | None
-    late: bool
-    inconsistent: bool
+    inconsistency: float | None
+    is_late: bool
+    is_inconsistent: bool
 
 
 class ChannelDocument(ResponseDocument):
@@ -190,11 +192,11 @@ class ChannelDocument(ResponseDocument):
     reserved: int
     provenance: Provenance
     reflects: list[ReflectedVersionsDocument]
-    edge: Annotated[
+    watermark: Annotated[
         Timestamp | None,
         Field(description="Watermark: event time up to which the content is complete; null: none, or unknown."),
     ]
-    promise: FreshnessTargetDocument | None
+    freshness_target: FreshnessTargetDocument | None
     consumers: list[ConsumerDocument]
 
 
@@ -243,7 +245,7 @@ class FlowDocument(ResponseDocument):
     workflow: str
     tasks: list[TaskDocument]
     last_run: RunDocument | None
-    waiting: list[str]
+    pending_channels: list[str]
 
 
 class FlowListDocument(ResponseDocument):

@@ -48,7 +48,7 @@ class DispatchOverrideDocument(RequestDocument):
     inheritance: str | None = Field(default=None, max_length=100)
     tracks: int | None = Field(default=None, ge=1, le=64)
     backfill_tracks: int | None = Field(default=None, ge=1, le=64)
-    chop: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    catch_up_limit: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 class DispatchConfigDocument(ResponseDocument):
@@ -57,14 +57,14 @@ class DispatchConfigDocument(ResponseDocument):
     inheritance: str
     tracks: int
     backfill_tracks: int
-    chop: float
-    wished: dict[str, Any]
+    catch_up_limit: float
+    overrides: dict[str, Any]
 
 
 class RegistrationPlanDocument(RegistrationStepsDocument):
     """The changes that `apply` would make, and freshness targets that cannot be met, judged by past runs."""
 
-    doubts: list[str]
+    infeasible_targets: list[str]
 
 
 class WorkflowDocument(ResponseDocument):
@@ -122,7 +122,7 @@ class ServerDocument(ResponseDocument):
     state: str
     tracks: int
     started: Timestamp
-    seen: Timestamp
+    last_heartbeat: Timestamp
 
 
 class ServerListDocument(ResponseDocument):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.retention.eviction.worlds import worlds
 
-from tidemill.errors import CannotFree
+from tidemill.errors import EvictionFailed
 from tidemill.retention.eviction import ALGORITHMS
 from tidemill.retention.eviction.history import ProducedDataset, SubmissionHistory
 from tidemill.retention.eviction.store import DatasetStore, EvictionAlgorithm, to_figures
@@ -40,7 +40,7 @@ def test_enough_goes_and_nothing_that_may_not_or_nothing_at_all(name: str, world
     assert set(chosen) <= set(store.evictable.tolist())
     assert store.bytes[chosen].sum() >= amount
     assert bool(chosen) == (amount > 0)
-    with pytest.raises(CannotFree, match="raise the budget"):
+    with pytest.raises(EvictionFailed, match="raise the budget"):
         algorithms()[name].choose_datasets(history, store, most + 1)
 
 

@@ -24,8 +24,8 @@ def workflow() -> tm.Workflow:
     made.input("events", "word string")
     made.table("counts", "word string, n bigint")
     made.table("totals", "n bigint")
-    made.sql("counts", COUNTS, refresh="incremental", triggers=[tm.on("events")], priority=10.0, together="words")
-    made.sql("totals", TOTALS, refresh="incremental", triggers=[tm.on("events")], priority=2.0, together="words")
+    made.sql("counts", COUNTS, refresh="incremental", triggers=[tm.on("events")], priority=10.0, refresh_group="words")
+    made.sql("totals", TOTALS, refresh="incremental", triggers=[tm.on("events")], priority=2.0, refresh_group="words")
     return made
 
 
@@ -63,14 +63,14 @@ def test_together_they_are_chopped_at_the_same_moment(tmp_path: Path) -> None:
 def test_tables_that_nothing_feeds_in_common_are_not_put_together() -> None:
     made = workflow()
     made.input("other", "word string")
-    made.sql("others", "SELECT word FROM other", together="words")
+    made.sql("others", "SELECT word FROM other", refresh_group="words")
     with pytest.raises(WorkflowError, match="read no channel in common"):
         made.declared()
 
 
 def test_a_table_inside_a_flow_is_together_with_it_already() -> None:
     with pytest.raises(WorkflowError, match="leave together= out"):
-        tm.Flow("f").sql("counts", COUNTS, together="words")
+        tm.Flow("f").sql("counts", COUNTS, refresh_group="words")
 
 
 def test_a_document_says_it_too() -> None:

@@ -77,12 +77,12 @@ def refresh(driver: Driver, flow: str) -> None:
 def test_the_first_refresh_is_in_batch(applied: Driver) -> None:
     applied.insert("orders")
     found = only(applied, "totals")
-    assert (found.way, found.refresh) == ("batch", "auto")
-    assert "never consumed orders" in found.why
+    assert (found.mode, found.refresh) == ("batch", "auto")
+    assert "never consumed orders" in found.reason
     batch, _, incremental = found.variants
-    assert (batch.rows, batch.obstacle) == (2, "")
+    assert (batch.rows, batch.unsupported_reason) == (2, "")
     assert batch.seconds is not None
-    assert (incremental.seconds, incremental.obstacle) == (None, found.why)
+    assert (incremental.seconds, incremental.unsupported_reason) == (None, found.reason)
 
 
 def test_then_a_small_change_is_taken_in(applied: Driver) -> None:
@@ -91,30 +91,30 @@ def test_then_a_small_change_is_taken_in(applied: Driver) -> None:
     refresh(applied, "totals")
     applied.insert("orders")
     found = only(applied, "totals")
-    assert (found.way, found.why) == ("incremental", "2 of 8 rows changed")
+    assert (found.mode, found.reason) == ("incremental", "2 of 8 rows changed")
     batch, _, incremental = found.variants
     assert (batch.rows, incremental.rows) == (8, 2)
     assert batch.seconds is not None
     assert incremental.seconds is not None
     assert incremental.seconds < batch.seconds
-    assert {v.obstacle for v in found.variants} == {""}
+    assert {v.unsupported_reason for v in found.variants} == {""}
 
 
 def test_what_the_user_chose_is_the_reason(applied: Driver) -> None:
     applied.insert("orders")
     refresh(applied, "always")
-    assert (only(applied, "always").way, only(applied, "always").why) == ("batch", "refresh is 'batch'")
+    assert (only(applied, "always").mode, only(applied, "always").reason) == ("batch", "refresh is 'batch'")
 
 
 def test_widgets_states_and_the_program(applied: Driver) -> None:
     found = only(applied, "totals")
-    assert any(line.strip().startswith("group by ") for line in found.widgets)
-    assert found.widgets[-1].strip() == "scan orders new append: city, amount"
+    assert any(line.strip().startswith("group by ") for line in found.operators)
+    assert found.operators[-1].strip() == "scan orders new append: city, amount"
     (state,) = found.states
     assert (state.channel, state.updates) == ("totals.state1", "upsert")
     assert state.key == state.columns[:1]
     assert "_rows" in state.columns
-    looks_at = {line.name: line.looks_at for line in found.program}
+    looks_at = {line.name: line.inputs for line in found.program}
     assert {"change 1", "totals.state1 (old)"} == set(looks_at["groups of totals.state1"])
     assert list(looks_at)[-2:] == ["delta of totals.state1", "delta of totals"]
     assert looks_at["delta of totals"] == ("groups of totals.state1",)
@@ -129,28 +129,28 @@ def test_a_variant_for_each_side_of_a_join(applied: Driver) -> None:
     assert dict(both.reads)["cities"] == (ReadMode.NEW, ReadMode.ALL, ReadMode.OLD)
     assert dict(left.reads)["cities"] == (ReadMode.OLD,)
     assert both.writes == (("located", BlockKind.DELTA, "upsert"),)
-    assert left.obstacle == both.obstacle != ""
+    assert left.unsupported_reason == both.unsupported_reason != ""
 
 
 def test_a_query_that_can_only_be_batch_says_why(applied: Driver) -> None:
     found = only(applied, "noise")
-    assert (found.way, found.widgets, found.states, found.program) == ("batch", (), (), ())
-    assert [(v.name, v.obstacle) for v in found.variants] == [("batch", ""), ("incremental", found.why)]
-    assert "rand()" in found.why
+    assert (found.mode, found.operators, found.states, found.program) == ("batch", (), (), ())
+    assert [(v.name, v.unsupported_reason) for v in found.variants] == [("batch", ""), ("incremental", found.reason)]
+    assert "rand()" in found.reason
 
 
 def test_before_apply_the_ways_are_known_but_not_which_would_run(driver: Driver) -> None:
     found = only(driver, "totals")
-    assert found.way is None
-    assert "apply it" in found.why
-    assert [(v.rows, v.seconds, v.obstacle) for v in found.variants] == [(None, None, "")] * 3
+    assert found.mode is None
+    assert "apply it" in found.reason
+    assert [(v.rows, v.seconds, v.unsupported_reason) for v in found.variants] == [(None, None, "")] * 3
     assert found.program
-    assert "rand()" in only(driver, "noise").variants[1].obstacle
+    assert "rand()" in only(driver, "noise").variants[1].unsupported_reason
 
 
 def test_every_programmed_task_of_a_table_with_its_modes(applied: Driver) -> None:
     found = explained(applied, "copies").writers
-    assert [(w.task, w.refresh, w.way) for w in found] == [
+    assert [(w.task, w.refresh, w.mode) for w in found] == [
         ("copied", None, "programmed"), ("copied_too", None, "programmed"),
     ]  # fmt: skip
     assert found[1].variants[0].reads == (("orders", (ReadMode.NEW,)), ("cities", (ReadMode.ALL,)))

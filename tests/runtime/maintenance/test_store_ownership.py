@@ -9,7 +9,7 @@ import pytest
 from tests.acceptance.mill import WORKFLOW, Mill, batch, opened
 from tests.catalog.driver import AT_ONCE
 
-from tidemill.errors import ForeignStore, StorageError
+from tidemill.errors import StorageError, StoreMismatch
 from tidemill.model.run import ClaimRequest, RunKind
 from tidemill.model.store import StoreMarker
 from tidemill.runtime.maintenance.store_ownership import adopt_store, advance_marker, check_store
@@ -55,7 +55,7 @@ def test_an_empty_store_is_taken_by_who_comes_first(tmp_path: Path, root: Path) 
     with opened(url_of(tmp_path), root) as mill:
         check_store(mill.catalog, mill.store)
         assert marker_of(mill).catalog == mill.catalog.read_identity().id
-    with opened(url_of(tmp_path, "other"), root) as other, pytest.raises(ForeignStore, match="another catalog"):
+    with opened(url_of(tmp_path, "other"), root) as other, pytest.raises(StoreMismatch, match="another catalog"):
         check_store(other.catalog, other.store)
 
 
@@ -68,9 +68,9 @@ def test_a_store_of_before_is_taken_by_the_catalog_that_names_its_files(filled: 
 def test_a_store_of_before_is_refused_to_an_empty_catalog(filled: Path, root: Path) -> None:
     before = files_in(root)
     with opened(url_of(filled, "empty"), root) as mill:
-        with pytest.raises(ForeignStore, match=r"or empty: its newest run is 0, .* 3 in all, up to run 3"):
+        with pytest.raises(StoreMismatch, match=r"or empty: its newest run is 0, .* 3 in all, up to run 3"):
             check_store(mill.catalog, mill.store)
-        with pytest.raises(ForeignStore):
+        with pytest.raises(StoreMismatch):
             VacuumService(mill.executor, grace=AT_ONCE).scan_store()
         assert mill.store.read_marker() is None
     assert files_in(root) == before
@@ -82,13 +82,13 @@ def test_a_store_of_before_is_refused_to_a_catalog_of_other_files(filled: Path, 
         for number in range(5):
             other.insert(batch(tmp_path, number))
     with opened(url_of(filled, "other"), root) as mixed:
-        with pytest.raises(ForeignStore, match=r"nothing shows .*TIDEMILL_STORAGE_URL.*adopt-store"):
+        with pytest.raises(StoreMismatch, match=r"nothing shows .*TIDEMILL_STORAGE_URL.*adopt-store"):
             check_store(mixed.catalog, mixed.store)
         assert mixed.store.read_marker() is None
 
 
 def test_a_catalog_with_blocks_does_not_take_an_empty_store(filled: Path, tmp_path: Path) -> None:
-    with opened(url_of(filled), tmp_path / "mistyped") as mill, pytest.raises(ForeignStore, match="nothing shows"):
+    with opened(url_of(filled), tmp_path / "mistyped") as mill, pytest.raises(StoreMismatch, match="nothing shows"):
         check_store(mill.catalog, mill.store)
     assert not (tmp_path / "mistyped").exists()
 
@@ -105,7 +105,7 @@ def test_a_store_of_which_nothing_was_committed_is_recognised_by_its_attempts(tm
         other.catalog.apply_workflow(WORKFLOW)
         other.catalog.request_run(RunKind.COMPACTION, "events")
         (root / MARKER_FILE).unlink()
-        with pytest.raises(ForeignStore, match="nothing shows"):
+        with pytest.raises(StoreMismatch, match="nothing shows"):
             check_store(other.catalog, other.store)
 
 
@@ -122,7 +122,7 @@ def test_a_catalog_that_went_back_is_refused_and_keeps_what_is_newer(filled: Pat
     newer = files_in(root)
     with opened(url_of(filled, "backup"), root) as old:
         for use in (check_store, advance_marker):
-            with pytest.raises(ForeignStore, match=r"older than its block store .*at least \d{4}-.*Restore a newer"):
+            with pytest.raises(StoreMismatch, match=r"older than its block store .*at least \d{4}-.*Restore a newer"):
                 use(old.catalog, old.store)
     assert files_in(root) == newer
 
@@ -134,7 +134,7 @@ def test_what_is_marked_is_not_removed_once_the_store_is_anothers(filled: Path, 
         mill.compact("events")
         adopt_store(other.catalog, other.store)
         before = files_in(root)
-        with pytest.raises(ForeignStore, match="another catalog"):
+        with pytest.raises(StoreMismatch, match="another catalog"):
             mill.collect()
         (problem,) = mill.tidy("events").problems
         assert problem.startswith("files were not removed: the block store")
@@ -172,7 +172,7 @@ def test_adopting_takes_a_store_and_deletes_nothing(filled: Path, root: Path) ->
         assert found.scan_store() == ScanResult(attempts=5, marked=0, unknown=3)
         found.collect_garbage()
         other.store.stage_directory("runs/4/1")
-        with pytest.raises(ForeignStore, match="its newest run is 2, .* up to run 4"):
+        with pytest.raises(StoreMismatch, match="its newest run is 2, .* up to run 4"):
             found.scan_store()  # the newest that it inherited was the third
     assert files_in(root) >= before | mine
 
@@ -180,7 +180,7 @@ def test_adopting_takes_a_store_and_deletes_nothing(filled: Path, root: Path) ->
 def test_a_store_with_a_damaged_marker_can_be_adopted(filled: Path, root: Path) -> None:
     (root / MARKER_FILE).write_text("")
     with opened(url_of(filled), root) as mill:
-        with pytest.raises(ForeignStore, match="does not name the catalog"):
+        with pytest.raises(StoreMismatch, match="does not name the catalog"):
             check_store(mill.catalog, mill.store)
         assert adopt_store(mill.catalog, mill.store) is None
         check_store(mill.catalog, mill.store)

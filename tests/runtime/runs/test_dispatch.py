@@ -120,7 +120,7 @@ def test_a_server_heeds_what_is_wished(catalog: SqlCatalog) -> None:
 def test_a_backfill_has_a_track_that_live_runs_never_wait_for(catalog: SqlCatalog) -> None:
     history = [request_flow_run(catalog, name, backfill=True) for name in ("dear", "slow")]
     live = asked(catalog, "quick", "slow")
-    dispatch = RunDispatcher(catalog, DispatchConfig(tracks=2, placement="single", chop=3.0))
+    dispatch = RunDispatcher(catalog, DispatchConfig(tracks=2, placement="single", catch_up_limit=3.0))
     started = dispatch.start_runs([*history, *live], time.time())
     assert {s.run.subject: s.track for s in started if s.run.backfill} == {"dear": -1}
     assert {s.track for s in started if not s.run.backfill} == {0, 1}

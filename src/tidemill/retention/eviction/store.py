@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tidemill.errors import CannotFree
+from tidemill.errors import EvictionFailed
 from tidemill.retention.eviction.history import SubmissionHistory
 
 Flags = NDArray[np.bool_]
@@ -37,7 +37,7 @@ class DatasetStore:
         """Raise `CannotFree` if the evictable datasets have fewer bytes."""
         problem = self.describe_shortage(amount)
         if problem is not None:
-            raise CannotFree(problem)
+            raise EvictionFailed(problem)
 
     def describe_shortage(self, amount: float) -> str | None:
         """Describe why this many bytes cannot be freed; None if they can."""

@@ -65,7 +65,7 @@ class WaitStatistics:
     def estimate_rates(
         self, kind: Numbers, popularity: Numbers, before: Figures, waited: Figures, is_observation: NDArray[np.bool_]
     ) -> Figures:
-        """Estimate the demands per submission of each waiting dataset; `is_observation`: whether it is an observation."""
+        """Estimate the demands per submission of each waiting dataset; `is_observation` selects the observations."""
         cells = kind * POPULARITY_CLASSES + popularity
         open_time = self._sum_open_waits(cells[is_observation], before[is_observation], waited[is_observation])
         table = _compute_densities(_estimate_hazards(_to_table(self._demands), _to_table(self._time) + open_time))

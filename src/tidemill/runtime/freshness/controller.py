@@ -160,9 +160,9 @@ def _compute_read_positions(planned_run: PlannedRun, written: Mapping[str, int])
 def _describe_decision(decision: PlanDecision) -> dict[str, Any]:
     """Describe a decision for the record of its run."""
     if decision.result is None:
-        return {"plan": {"why": "nothing is due", "steps": []}}
+        return {"plan": {"reason": "nothing is due", "steps": []}}
     if decision.result.plan is None:
-        return {"plan": {"why": "no plan would meet every freshness target", "steps": []}}
+        return {"plan": {"reason": "no plan would meet every freshness target", "steps": []}}
     steps = [{"task": s.task, "variant": s.variant, "seconds": round(s.cost, 3)} for s in decision.steps]
     rejected = [
         {"task": r.task, "variant": r.variant, "reason": str(r.reason), "seconds": r.cost and round(r.cost, 3)}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tidemill.errors import Collected
+from tidemill.errors import GarbageCollected
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.ports.catalog import CatalogReader
@@ -24,7 +24,7 @@ def find_next_block(catalog: CatalogReader, channel: str, position: int, head: i
             return min(successors, key=lambda b: b.seq)
     base = catalog.read_base_and_deltas(channel, head)[:1]
     if not base or base[0].seq <= position:
-        raise Collected(
+        raise GarbageCollected(
             f"the changes of channel {channel} after {position} were garbage-collected; "
             f"read its content, and subscribe "
             f"from {head} on"

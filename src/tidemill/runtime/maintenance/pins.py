@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidemill.errors import Collected
+from tidemill.errors import GarbageCollected
 from tidemill.model.block import Block, BlockState
 from tidemill.model.view import build_snapshot, list_blocks
 from tidemill.ports.catalog import CatalogReader, CatalogWriter
@@ -54,5 +54,5 @@ def _find_readable_blocks(catalog: CatalogReader, channel: str, position: int) -
             if blocks
             else set()
         )
-    except Collected:
+    except GarbageCollected:
         return set()

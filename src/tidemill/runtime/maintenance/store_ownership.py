@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidemill.errors import ForeignStore
+from tidemill.errors import StoreMismatch
 from tidemill.model.store import StoreMarker
 from tidemill.model.timestamps import format_version
 from tidemill.ports.catalog import CatalogReader, CatalogWriter
@@ -47,7 +47,7 @@ def adopt_store(catalog: CatalogWriter, store: BlockStore) -> StoreMarker | None
     """
     try:
         before = store.read_marker()
-    except ForeignStore:  # the marker is unreadable
+    except StoreMismatch:  # the marker is unreadable
         before = None
     inherited = max(store.list_runs(), default=0)
     identity = catalog.read_identity()
@@ -65,7 +65,7 @@ def check_not_rolled_back(catalog: CatalogReader, store: BlockStore) -> None:
     newest = catalog.read_identity().newest_run
     later = [run for run in runs if run > max(newest, 0 if marker is None else marker.inherited)]
     if later:
-        raise ForeignStore(
+        raise StoreMismatch(
             f"the catalog is older than its block store {store.name}, or empty: its newest run is {newest}, and the "
             f"store holds directories of later ones, {len(later)} in all, up to run {later[-1]}. Is "
             "TIDEMILL_CATALOG_URL, or url under [catalog], right? Restore the newest copy of the catalog; "
@@ -75,13 +75,13 @@ def check_not_rolled_back(catalog: CatalogReader, store: BlockStore) -> None:
 
 def _check_marker(store: BlockStore, marker: StoreMarker, identity: CatalogIdentity) -> StoreMarker:
     if marker.catalog != identity.id:
-        raise ForeignStore(
+        raise StoreMismatch(
             f"the block store {store.name} belongs to another catalog: expected the one with the id {marker.catalog}, "
             f"found {identity.id}. Is TIDEMILL_CATALOG_URL, or url under [catalog], wrong, or is the catalog new or "
             f"empty? Open the right one, restore it, or choose another store; {_ADOPT}"
         )
     if identity.clock < marker.clock:
-        raise ForeignStore(
+        raise StoreMismatch(
             f"the catalog is older than its block store {store.name}: expected a clock of at least "
             f"{format_version(marker.clock)}, found {format_version(identity.clock)}. The catalog was probably "
             f"restored from a copy; data written by runs since is still in the store. Restore a newer copy; {_ADOPT}"
@@ -93,7 +93,7 @@ def _claim_unmarked_store(catalog: CatalogReader, store: BlockStore) -> StoreMar
     """Mark a store that is new, or that this catalog used before stores had markers."""
     check_not_rolled_back(catalog, store)
     if not _is_recognised(catalog, store):
-        raise ForeignStore(
+        raise StoreMismatch(
             f"nothing shows that the block store {store.name} is this catalog's: expected the files that the "
             "catalog references, or an empty store without any, found neither. Is TIDEMILL_STORAGE_URL, or url under "
             f"[storage], right? Then restore the blocks, or the catalog that references them; {_ADOPT}"

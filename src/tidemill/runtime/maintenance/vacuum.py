@@ -248,7 +248,7 @@ class VacuumService:
     def _find_seq_at(self, channel: str, version: int) -> int:
         try:
             return self.executor.catalog.read_position(channel, version=version).seq
-        except errors.Collected:  # expired: all remaining blocks are newer, or lead there
+        except errors.GarbageCollected:  # expired: all remaining blocks are newer, or lead there
             return 0
 
 

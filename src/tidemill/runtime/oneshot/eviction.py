@@ -9,7 +9,7 @@ from itertools import groupby
 
 import numpy as np
 
-from tidemill.errors import CannotFree
+from tidemill.errors import EvictionFailed
 from tidemill.model.identity import Identity
 from tidemill.model.states import PRODUCING_STATES, STATES_WITH_FILES, DatasetState
 from tidemill.model.submission import StoredDataset
@@ -70,7 +70,7 @@ class DatasetEvictor:
         """Delete the datasets that are cheapest to lose; if they do not suffice, raise `CannotFree` and delete none."""
         report = self.report_storage(amount)
         if report.problems:
-            raise CannotFree(report.problems[0])
+            raise EvictionFailed(report.problems[0])
         return self._evict_chosen(report)
 
     def _evict_chosen(self, report: StorageReport) -> StorageReport:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Any
 
-from tidemill.errors import ConfigError, Infeasible
+from tidemill.errors import ConfigError, InfeasibleSchedule
 from tidemill.model.run import Run
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import FlowStatistics
@@ -51,7 +51,7 @@ class DispatchConfig:
     inheritance: str = "max"
     tracks: int = 2
     backfill_tracks: int = 1  # additional tracks, for backfills only
-    chop: float = 0.0  # periods of data that one run loads at most; 0: all pending data
+    catch_up_limit: float = 0.0  # periods of data that one run loads at most; 0: all pending data
 
     @property
     def all_tracks(self) -> int:
@@ -67,8 +67,10 @@ class DispatchConfig:
                 raise ConfigError(f"expected a {label} among {', '.join(choices)}, found {value!r}")
         if min(self.tracks, self.backfill_tracks) < 1:
             raise ConfigError(f"expected at least one track, found {min(self.tracks, self.backfill_tracks)}")
-        if not 0 <= self.chop < inf:
-            raise ConfigError(f"expected chop to be a number of periods, or 0 for all pending data, found {self.chop}")
+        if not 0 <= self.catch_up_limit < inf:
+            raise ConfigError(
+                f"expected chop to be a number of periods, or 0 for all pending data, found {self.catch_up_limit}"
+            )
         return self
 
     def apply_overrides(self, overrides: Mapping[str, Any]) -> DispatchConfig:
@@ -152,8 +154,8 @@ class RunDispatcher:
 
     def _build_catch_up_limit(self, job: Job) -> CatchUpLimit | None:
         return (
-            CatchUpLimit(self.config.chop, job.profile.period)
-            if self.config.chop and not job.profile.backfill
+            CatchUpLimit(self.config.catch_up_limit, job.profile.period)
+            if self.config.catch_up_limit and not job.profile.backfill
             else None
         )
 
@@ -241,7 +243,7 @@ class RunDispatcher:
     def _arrange_tracks(self, now: float) -> None:
         try:
             self._apply_placement(now, PLACEMENTS[self.config.placement])
-        except Infeasible as error:
+        except InfeasibleSchedule as error:
             log.warning("%s; short jobs may now use the tracks of long ones instead", error)
             self._apply_placement(now, PLACEMENTS["proportional"])
 

@@ -95,7 +95,7 @@ class Executor:
         """Make one attempt at a requested run; None if another process has claimed it, or it has to wait.
 
         A failed attempt raises; the run stays ready for a retry if its tasks allow one. `oldest_unread` is the time of
-        the oldest block that the run leaves unread: its flow is due again after the commit. `fencing_token` is the fencing
+        the oldest block that the run leaves unread: its flow is due again after the commit. `fencing_token` is the
         token under which this process acquired the run before.
         """
         try:
@@ -150,7 +150,9 @@ class Executor:
 
     def claim_run(self, run: int, request: ClaimRequest, *, fencing_token: int | None = None) -> RunClaim:
         return self.process_runs.claim_run(
-            lambda: self.catalog.claim_run(run, request, owner=self.owner, lease=self.lease, fencing_token=fencing_token)
+            lambda: self.catalog.claim_run(
+                run, request, owner=self.owner, lease=self.lease, fencing_token=fencing_token
+            )
         )
 
     @contextmanager

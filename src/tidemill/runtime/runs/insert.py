@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tidemill.errors import BadInput, CatalogError, Conflict, InsertUnderWay, KeyUsed
+from tidemill.errors import BadInput, CatalogError, Conflict, DuplicateKey, InsertInProgress
 from tidemill.model.block import Block, BlockKind
 from tidemill.model.channel import Channel, ChannelRole
 from tidemill.model.identity import compute_identity
@@ -133,9 +133,9 @@ class Inserter:
                 return InsertResult(block, repeated=True)
             try:
                 return InsertResult(self.insert_block(channel, kind, (key,), fill), repeated=False)
-            except KeyUsed:  # by an insert that committed meanwhile
+            except DuplicateKey:  # by an insert that committed meanwhile
                 continue
-            except InsertUnderWay:
+            except InsertInProgress:
                 if time.monotonic() > deadline:
                     raise
                 self.executor.sleep(POLL_SECONDS)

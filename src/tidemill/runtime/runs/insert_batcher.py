@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidemill.errors import BadInput, Conflict, InsertUnderWay, KeyUsed, TidemillError
+from tidemill.errors import BadInput, Conflict, DuplicateKey, InsertInProgress, TidemillError
 from tidemill.model.block import Block, BlockKind
 from tidemill.model.channel import Channel
 from tidemill.model.run import ProducerAdvance
@@ -160,10 +160,10 @@ class InsertBatcher:
     def _insert_group(self, group: Sequence[_CheckedInsert]) -> dict[int, InsertAnswer]:
         try:
             return self._insert_block(group)
-        except (Conflict, InsertUnderWay) as error:  # another server uses one of the keys: insert each separately
+        except (Conflict, InsertInProgress) as error:  # another server uses one of the keys: insert each separately
             if len(group) > 1:
                 return {n: answer for insert in group for n, answer in self._insert_group([insert]).items()}
-            if isinstance(error, KeyUsed):  # inserted meanwhile: its block exists now
+            if isinstance(error, DuplicateKey):  # inserted meanwhile: its block exists now
                 return self._insert_group(group)
             return dict.fromkeys(group[0].positions, error)
         except TidemillError as error:

@@ -97,13 +97,13 @@ class LookAhead(MaxBenefit):
 
 def _compute_expected_benefit(job: Job) -> float:
     """Return the benefit of an expected job, with its usual amount of data."""
-    return job.weight * job.profile.period / job.profile.usual
+    return job.weight * job.profile.period / job.profile.usual_cost
 
 
 def _compute_joint_benefit(filling: _FillerSet, coming: Job) -> float:
     """Return the joint benefit of a filler set and the job that follows it."""
     gain = filling.gain + coming.weight * coming.profile.period
-    return gain / (filling.time + coming.profile.usual)
+    return gain / (filling.time + coming.profile.usual_cost)
 
 
 def _list_fillings(jobs: Sequence[Job], available: float) -> Iterator[_FillerSet]:

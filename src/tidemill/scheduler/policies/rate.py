@@ -95,7 +95,7 @@ class RateBased(RoundPolicy):
         """Return cost and selectivity per batch; those of the profile before the first run."""
         statistics, profile = self._statistics[name], self._profiles[name]
         if not statistics.batches:
-            return profile.usual, profile.selectivity
+            return profile.usual_cost, profile.selectivity
         return statistics.cost / statistics.batches, statistics.selectivity / statistics.batches
 
     def _invalidate_paths(self, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tidemill.errors import Infeasible
+from tidemill.errors import InfeasibleSchedule
 from tidemill.scheduler.job import JobProfile
 from tidemill.scheduler.tracks.lane import LaneJobs, TrackLane
 
@@ -22,7 +22,7 @@ class _TrackLoad:
     shortest: float = float("inf")  # period of its jobs
 
     def add_job(self, job: JobProfile) -> _TrackLoad:
-        return _TrackLoad(self.load + job.load, max(self.longest, job.usual), min(self.shortest, job.period))
+        return _TrackLoad(self.load + job.load, max(self.longest, job.usual_cost), min(self.shortest, job.period))
 
     @property
     def is_feasible(self) -> bool:
@@ -43,7 +43,7 @@ class PartitionedPlacement:
     def build_lanes(self, profiles: Sequence[JobProfile], tracks: int) -> Iterable[LaneJobs]:
         homes, used = _pack_jobs(profiles)
         if len(used) > tracks:
-            raise Infeasible(
+            raise InfeasibleSchedule(
                 f"expected the jobs to fit on {tracks} tracks, found that {len(used)} are needed for all deadlines; "
                 "add tracks, or choose proportional tracks, which work with any number"
             )

@@ -42,11 +42,11 @@ def get_block_trace(mill: Mill, block: Number) -> Json:
 def pin_block(mill: Mill, block: Number) -> Json:
     """Protect a block, and all blocks that it was computed from, from garbage collection."""
     pinned = pins.pin_block(mill.catalog, block)
-    return {"block": serialization.serialize_block(mill.catalog.read_block(block)), "held": sorted(pinned)}
+    return {"block": serialization.serialize_block(mill.catalog.read_block(block)), "retained_blocks": sorted(pinned)}
 
 
 @router.post("/blocks/{block}/unpin", response_model=schemas.PinDocument, dependencies=_ADMIN)
 def unpin_block(mill: Mill, block: Number) -> Json:
     """Allow garbage collection of a pinned block when it is no longer needed."""
     mill.catalog.unpin_block(block)
-    return {"block": serialization.serialize_block(mill.catalog.read_block(block)), "held": []}
+    return {"block": serialization.serialize_block(mill.catalog.read_block(block)), "retained_blocks": []}

@@ -43,7 +43,7 @@ def get_dispatching(mill: Mill) -> Json:
 def change_dispatching(mill: Mill, wake: Wake, body: server_schemas.DispatchOverrideDocument) -> Json:
     """Change how all servers order runs; omitted or null values go back to each server's settings."""
     overrides = body.model_dump()
-    mill.way.apply_overrides({name: value for name, value in overrides.items() if value is not None})
+    mill.dispatch_config.apply_overrides({name: value for name, value in overrides.items() if value is not None})
     mill.catalog.override_settings(overrides)
     wake()
     return _serialize_config(mill)
@@ -61,5 +61,5 @@ def get_metrics(mill: Mill) -> Response:
 
 
 def _serialize_config(mill: Tidemill) -> Json:
-    overrides = mill.way.select_overrides(mill.catalog.read_setting_overrides())
-    return asdict(mill.way.apply_overrides(overrides)) | {"wished": overrides}
+    overrides = mill.dispatch_config.select_overrides(mill.catalog.read_setting_overrides())
+    return asdict(mill.dispatch_config.apply_overrides(overrides)) | {"overrides": overrides}

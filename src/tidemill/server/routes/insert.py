@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from tidemill.app import serialization
 from tidemill.app.wiring import Tidemill
-from tidemill.errors import InsertUnderWay
+from tidemill.errors import InsertInProgress
 from tidemill.model.access import UserRole
 from tidemill.model.block import BlockKind
 from tidemill.model.codec import Json
@@ -100,7 +100,7 @@ async def _insert_small(
     while True:
         try:
             return await small.process_item(insert)
-        except InsertUnderWay:
+        except InsertInProgress:
             if clock() > deadline:
                 raise
             await asyncio.sleep(POLL_SECONDS)

@@ -97,7 +97,7 @@ async def serve_producer(
     producer: Annotated[str, Query(pattern=PRODUCER)],
 ) -> None:
     """Accept a producer's messages, and acknowledge them when they are durable."""
-    await run_in_threadpool(mill.gatherer.inserter.get_input_channel, name)
+    await run_in_threadpool(mill.insert_batcher.inserter.get_input_channel, name)
     sequences = await run_in_threadpool(mill.catalog.read_producer_sequences, name, [producer])
     await socket.accept()
     await socket.send_json({"producer": producer, "last": sequences[producer]}, mode="text")

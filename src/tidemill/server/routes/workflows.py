@@ -55,7 +55,10 @@ def remove_workflow(mill: Mill, name: WorkflowName) -> Response:
 @router.get("/plan", response_model=server_schemas.RegistrationPlanDocument, dependencies=_VIEWER)
 def plan_changes(mill: Mill) -> Json:
     """Show what `apply` would change, and freshness targets that are infeasible according to past runs."""
-    return {"steps": [serialization.serialize_step(s) for s in mill.plan()], "doubts": list(mill.doubts())}
+    return {
+        "steps": [serialization.serialize_step(s) for s in mill.plan()],
+        "infeasible_targets": list(mill.infeasible_targets()),
+    }
 
 
 @router.post(
@@ -68,7 +71,10 @@ def apply_changes(mill: Mill, wake: Wake) -> Json:
     """Register the workflows of the project's files; the response lists the changes, and infeasible targets."""
     steps = mill.apply()
     wake()
-    return {"steps": [serialization.serialize_step(s) for s in steps], "doubts": list(mill.doubts())}
+    return {
+        "steps": [serialization.serialize_step(s) for s in steps],
+        "infeasible_targets": list(mill.infeasible_targets()),
+    }
 
 
 @router.post(

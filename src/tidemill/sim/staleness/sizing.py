@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from tidemill.errors import Infeasible
+from tidemill.errors import InfeasibleSchedule
 from tidemill.sim.staleness.run import SimulationOutcome, simulate_uncontended, simulate_workload
 from tidemill.sim.staleness.workload_file import WorkloadFile
 
@@ -50,7 +50,7 @@ def size_tracks(request: WorkloadFile, events: int, seeds: Sequence[int] = (1,))
     for tracks in _list_alternatives(request.workload.tracks):
         try:
             lateness[tracks] = _compute_lateness(_simulate_tracks(request, tracks, events, seeds), best)
-        except Infeasible:
+        except InfeasibleSchedule:
             continue
     return TrackSizing(request, outcomes, best, dict(sorted(lateness.items())))
 
