@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 from uuid import uuid4
 
 import httpx
 
 from tidemill.model.access import UserRole
+from tidemill.model.renamed import build_missing_attribute
 from tidemill.wire import account_schemas, explain_schemas, oneshot_schemas, schemas, server_schemas
 from tidemill.wire.client_sockets import Socket, open_socket
 from tidemill.wire.connection import ApiConnection, to_unreachable
@@ -30,6 +31,16 @@ from tidemill.wire.subscribe_client import BlockRowsDocument, subscribe_blocks
 from tidemill.wire.upload_client import build_upload, encode_row
 
 _MAX_RETRIES = 5  # reconnections of a stream without any message in between
+
+
+_RENAMED = {
+    "doubts": "infeasible_targets",
+    "follow": "subscribe",
+    "keep_user": "save_user",
+    "own": "set_owners",
+    "issue": "issue_token",
+    "revoke": "revoke_token",
+}
 
 
 class Client:
@@ -46,6 +57,9 @@ class Client:
         self._connection = ApiConnection(url, token, timeout)
         self._url, self._token, self._timeout = url, token, timeout
         self._sleep = sleep
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise build_missing_attribute(self, name, _RENAMED)
 
     def close(self) -> None:
         self._connection.close()
@@ -201,7 +215,7 @@ class Client:
         parameters = {"columns": ",".join(columns) or None, "where": list(where) or None}
 
         def open_subscription(at: int | None) -> AbstractContextManager[Socket]:
-            return self._open_socket("channels", channel, "follow", after=at, **parameters)
+            return self._open_socket("channels", channel, "subscribe", after=at, **parameters)
 
         return subscribe_blocks(open_subscription, self._sleep, after)
 

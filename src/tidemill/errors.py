@@ -151,3 +151,20 @@ class EngineLost(EngineError):
     def __init__(self, message: str, retry_in: float = 0.0) -> None:
         super().__init__(message)
         self.retry_in = retry_in  # seconds until a new session may be started
+
+
+_RENAMED = {
+    "CannotFree": "EvictionFailed",
+    "Collected": "GarbageCollected",
+    "ForeignStore": "StoreMismatch",
+    "IllegalMove": "IllegalTransition",
+    "Infeasible": "InfeasibleSchedule",
+    "InsertUnderWay": "InsertInProgress",
+    "KeyUsed": "DuplicateKey",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in _RENAMED:
+        raise ImportError(f"tidemill.errors.{name} was renamed to {_RENAMED[name]}")
+    raise AttributeError(f"module 'tidemill.errors' has no attribute {name!r}")

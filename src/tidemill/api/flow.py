@@ -26,6 +26,7 @@ from tidemill.model.flow import FlowSpec as FlowModel
 from tidemill.model.flow import NestedFlow
 from tidemill.model.freshness_target import FreshnessTarget
 from tidemill.model.location import SourceLocation, find_caller
+from tidemill.model.renamed import reject_renamed_keywords
 from tidemill.model.task import Command, Function, ReadMode, Refresh, Sql, Task, TaskInput, TaskOutput, Variant
 from tidemill.model.trigger import Trigger
 
@@ -128,6 +129,7 @@ class Flow(Streaming):
 
         return declare_task(function) if function is not None else declare_task
 
+    @reject_renamed_keywords(together="refresh_group")
     def sql(
         self,
         name: str,
@@ -165,7 +167,7 @@ class Flow(Streaming):
         inputs and this one are refreshed as needed.
 
         `priority`: the weight of its staleness when more is due than can run at once; 1 by default. Tables with the
-        same `together` are one flow of that name: one run refreshes all of them when one is due, in one commit.
+        same `refresh_group` are one flow of that name: one run refreshes all of them when one is due, in one commit.
         """
         where = find_caller()
         parts.check_refresh(name, refresh, where)
@@ -198,6 +200,7 @@ class Flow(Streaming):
         """Return the rows of a channel, to derive a table by methods instead of SQL."""
         return Relation(channel, ChannelStage(channel, find_caller()))
 
+    @reject_renamed_keywords(together="refresh_group")
     def derive(
         self,
         name: str,
@@ -295,7 +298,7 @@ class Flow(Streaming):
         if priority != 1.0:
             raise WorkflowError([f"{where}; give its priority where the flow is bound"])
         if refresh_group is not None:
-            raise WorkflowError([f"{where}, which always runs as one; leave together= out"])
+            raise WorkflowError([f"{where}, which always runs as one; leave refresh_group= out"])
         self._parts.extend([*companions, task])
 
     def _is_written(self, channel: str) -> bool:

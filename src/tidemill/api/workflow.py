@@ -20,6 +20,7 @@ from tidemill.model.freshness_target import FreshnessTarget
 from tidemill.model.location import SourceLocation, find_caller
 from tidemill.model.refresh_group import find_unrelated_groups
 from tidemill.model.refresh_group import merge_bindings as one_flow
+from tidemill.model.renamed import reject_renamed_keywords
 from tidemill.model.targeted_workflow import add_freshness_targets, find_misplaced_targets
 from tidemill.model.task import Function, ReadMode, Task, TaskInput, TaskOutput, Variant
 from tidemill.model.trigger import Trigger
@@ -63,6 +64,7 @@ class Workflow(Flow):
         self._record_target(name, parts.build_target(target_lag, consistency, accepts, where), where)
         return self._declare_channel(name, ChannelRole.DERIVED, schema, key, updates)
 
+    @reject_renamed_keywords(disorder="delay")
     def watermark(
         self,
         name: str,
@@ -78,9 +80,9 @@ class Workflow(Flow):
     ) -> str:
         """Declare the events of an append channel up to its watermark, by the event time in column `at`.
 
-        `disorder` bounds how far events are out of order: the watermark is that long before the newest event. Or
-        `punctuation`, a condition: an event that meets it guarantees that no older one will arrive. Younger events are
-        held until the watermark has passed them. Late events go to the channel `name.late`.
+        `delay` bounds how far events are out of order: the watermark is that long before the newest event. Or
+        `punctuation`, a condition: an event that meets it guarantees that no older one will arrive. Younger events
+        wait on the channel `name.pending` until the watermark has passed them; late events go to `name.late`.
         """
         where = find_caller()
         source = self._channels.get(channel)
@@ -88,15 +90,15 @@ class Workflow(Flow):
             raise WorkflowError([f"{where}: {channel!r} must be an append channel with a schema, declared before"])
         if at not in source.schema:
             raise WorkflowError([f"{where}: channel {channel!r} has no column {at!r} of event time"])
-        schema, held, late = str(source.schema), f"{name}.held", f"{name}.late"
+        schema, pending, late = str(source.schema), f"{name}.pending", f"{name}.late"
         self._declare_channel(name, ChannelRole.DERIVED, schema, None, None)
         self._declare_channel(late, ChannelRole.DERIVED, schema, None, None)
-        self._declare_channel(held, ChannelRole.DERIVED, f"{schema}, {WATERMARK} timestamp", None, None)
-        reads = (TaskInput("rows", channel, ReadMode.NEW), TaskInput("held", held, ReadMode.ALL))
+        self._declare_channel(pending, ChannelRole.DERIVED, f"{schema}, {WATERMARK} timestamp", None, None)
+        reads = (TaskInput("rows", channel, ReadMode.NEW), TaskInput("pending", pending, ReadMode.ALL))
         writes = (
-            TaskOutput("settled", name, BlockKind.DELTA),
+            TaskOutput("complete", name, BlockKind.DELTA),
             TaskOutput("late", late, BlockKind.DELTA),
-            TaskOutput("held", held, BlockKind.BASE, watermark_column=WATERMARK),
+            TaskOutput("pending", pending, BlockKind.BASE, watermark_column=WATERMARK),
         )
         code = Function(build_watermark_function(at, parse_duration(delay), punctuation))
         task = Task(name, (Variant("programmed", reads, writes, code),), {}, location=where)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from tidemill.errors import ConfigError
 from tidemill.model.notice import NoticeKind
+from tidemill.model.renamed import find_renamed_key
 from tidemill.model.units import parse_duration, parse_size
 
 SETTINGS_FILE = "tidemill.toml"
@@ -65,12 +66,10 @@ class ServerSettings(_Section):
 
     tracks: int = Field(default=2, ge=1, le=64)  # runs that one server executes at the same time
     backfill_tracks: int = Field(default=1, ge=1, le=64)  # additional tracks for backfills
-    policy: str = "max-benefit"  # the order of due runs (docs/dispatching.md)
+    policy: str = "max-benefit"  # the order of due runs (docs/scheduling.md)
     placement: str = "proportional"  # the assignment of runs to tracks
     inheritance: str = "max"  # how a table inherits the priorities of tables derived from it
-    catch_up_limit: float = Field(
-        default=0.0, ge=0, allow_inf_nan=False
-    )  # catch-up limit in periods of data per run; 0: none
+    catch_up_limit: float = Field(default=0.0, ge=0, allow_inf_nan=False)  # periods of data per run; 0: no limit
     poll_interval: float = Field(default=1.0, gt=0)  # seconds between two polls, if no event wakes the server
     leader_timeout: float = Field(default=5.0, gt=0)  # seconds without a heartbeat after which another server leads
     maintenance_interval: float = Field(default=60.0, gt=0)  # seconds between two maintenance rounds
@@ -114,23 +113,21 @@ class ApiSettings(_Section):
 
 
 class PushSettings(_Section):
-    """Batching of pushed messages: a block is written as soon as `seconds`, `rows` or `bytes` is reached."""
+    """Batching of pushed messages: a block is written as soon as `max_wait`, `max_rows` or `max_bytes` is reached."""
 
     max_wait: float = Field(default=0.5, ge=0)  # that the first event of a block waits for others
     max_rows: int = Field(default=100_000, ge=1)
     max_bytes: int = Field(default=8 * 1024**2, ge=1)
     max_message_bytes: int = Field(default=1024**2, ge=1)  # greatest size of one message in bytes
-    max_unacknowledged_bytes: int = Field(
-        default=512 * 1024, ge=1
-    )  # pending bytes of one connection, before back-pressure stops reads
+    max_unacknowledged_bytes: int = Field(default=512 * 1024, ge=1)  # of one connection; then it is not read from
     producer_retention: str | None = "90 days"  # a producer without messages for this time expires; none: never
 
-    @field_validator("forget")
+    @field_validator("producer_retention")
     @classmethod
-    def _check_duration(cls, forget: str | None) -> str | None:
-        if forget is not None:
-            parse_duration(forget)
-        return forget
+    def _check_duration(cls, duration: str | None) -> str | None:
+        if duration is not None:
+            parse_duration(duration)
+        return duration
 
 
 class TcpSettings(_Section):
@@ -220,12 +217,12 @@ class MaintenanceSettings(_Section):
     orphan_retention: str = "1 day"  # time before files of attempts that ended without a result are removed
     history_retention: str = "90 days"  # retention of submissions and events, unless they are needed longer
 
-    @field_validator("keep", "audit", "past", "grace", "orphans")
+    @field_validator("retention", "audit_retention", "history_retention", "grace_period", "orphan_retention")
     @classmethod
-    def _check_duration(cls, keep: str | None) -> str | None:
-        if keep is not None:
-            parse_duration(keep)
-        return keep
+    def _check_duration(cls, duration: str | None) -> str | None:
+        if duration is not None:
+            parse_duration(duration)
+        return duration
 
 
 class PlannerSettings(_Section):
@@ -253,11 +250,45 @@ class Settings(_Section):
     notify: dict[str, ReceiverSettings] = Field(default_factory=dict)  # by the receiver's name
 
 
+_SECRETS = frozenset({"secret", "password", "options", "url"})
+"""Keys whose values are not repeated in error messages."""
+
 _ENVIRONMENT = {
     "TIDEMILL_CATALOG_URL": ("catalog", "url"),
     "TIDEMILL_STORAGE_URL": ("storage", "url"),
     "TIDEMILL_SPARK_MASTER": ("spark", "master"),
 }
+
+
+_RENAMED = {
+    "runs.busy": "runs.reservation_timeout",
+    "server.chop": "server.catch_up_limit",
+    "server.tick": "server.poll_interval",
+    "server.lead": "server.leader_timeout",
+    "server.chores": "server.maintenance_interval",
+    "api.names": "api.allowed_hosts",
+    "api.access": "api.authentication",
+    "api.failures": "api.max_failed_logins",
+    "api.upload": "api.max_upload_bytes",
+    "push.seconds": "push.max_wait",
+    "push.rows": "push.max_rows",
+    "push.bytes": "push.max_bytes",
+    "push.message": "push.max_message_bytes",
+    "push.window": "push.max_unacknowledged_bytes",
+    "push.forget": "push.producer_retention",
+    "sources.*.settle": "quiet_period",
+    "storage.threshold": "storage.eviction_threshold",
+    "upkeep.history": "maintenance.run_history",
+    "upkeep.points": "maintenance.snapshots",
+    "upkeep.keep": "maintenance.retention",
+    "upkeep.small_file": "maintenance.small_file_bytes",
+    "upkeep.audit": "maintenance.audit_retention",
+    "upkeep.grace": "maintenance.grace_period",
+    "upkeep.orphans": "maintenance.orphan_retention",
+    "upkeep.past": "maintenance.history_retention",
+    "upkeep": "maintenance",
+}
+"""Keys of earlier releases."""
 
 
 def find_project(start: Path) -> Path:
@@ -277,6 +308,8 @@ def load_settings(project: Path, environment: Mapping[str, str] = os.environ) ->
         raise ConfigError(f"{project / SETTINGS_FILE} is not TOML: {error}") from error
     except OSError as error:
         raise ConfigError(f"{project / SETTINGS_FILE} cannot be read: {error.strerror}") from error
+    if (problem := find_renamed_key(data, _RENAMED)) is not None:
+        raise ConfigError(f"{project / SETTINGS_FILE}: {problem}; rename the key in the file")
     for name, (section, key) in _ENVIRONMENT.items():
         if name in environment:
             data.setdefault(section, {})[key] = environment[name]
@@ -285,9 +318,8 @@ def load_settings(project: Path, environment: Mapping[str, str] = os.environ) ->
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(map(str, first["loc"]))
-        raise ConfigError(
-            f"{project / SETTINGS_FILE}: {location}: {first['msg']} (found {first['input']!r})"
-        ) from error
+        found = "" if _SECRETS & set(first["loc"]) else f" (found {first['input']!r})"
+        raise ConfigError(f"{project / SETTINGS_FILE}: {location}: {first['msg']}{found}") from None
 
 
 def resolve_sqlite_url(url: str, project: Path) -> str:

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from tidemill.algebra import program
 from tidemill.app import registry
@@ -43,6 +43,7 @@ from tidemill.model.block import Block, BlockKind, ChannelPosition, parse_block_
 from tidemill.model.change import Updates
 from tidemill.model.flow import BoundFlow
 from tidemill.model.registration import RegistrationChange, diff_registration
+from tidemill.model.renamed import build_missing_attribute
 from tidemill.model.run import Run, RunKind
 from tidemill.model.store import GracePeriods, StoreMarker
 from tidemill.model.timestamps import format_version, parse_instant, to_microseconds
@@ -98,6 +99,9 @@ log = logging.getLogger("tidemill.server")
 
 FILE_SAMPLE_SIZE = 1000
 """The number of referenced files that `doctor` looks up in the store, spread evenly over all."""
+
+
+_RENAMED = {"doubts": "infeasible_targets", "tap": "change_feed", "tidy": "run_maintenance"}
 
 
 class Tidemill:
@@ -182,6 +186,9 @@ class Tidemill:
         except TidemillError as error:
             log.warning("the marker of the block store was not updated: %s", error)
         self.catalog.close()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise build_missing_attribute(self, name, _RENAMED)
 
     def __enter__(self) -> Tidemill:
         return self
@@ -624,16 +631,16 @@ class Tidemill:
         return self.project.list_updates() if has_custom else {}
 
 
-def _build_maintenance_rules(upkeep: MaintenanceSettings) -> MaintenanceRules:
-    keep = None if upkeep.retention is None else parse_duration(upkeep.retention)
-    grace = GracePeriods(parse_duration(upkeep.grace_period), parse_duration(upkeep.orphan_retention))
+def _build_maintenance_rules(maintenance: MaintenanceSettings) -> MaintenanceRules:
+    keep = None if maintenance.retention is None else parse_duration(maintenance.retention)
+    grace = GracePeriods(parse_duration(maintenance.grace_period), parse_duration(maintenance.orphan_retention))
     return MaintenanceRules(
-        upkeep.automatic,
-        upkeep.run_history,
-        upkeep.snapshots,
+        maintenance.automatic,
+        maintenance.run_history,
+        maintenance.snapshots,
         keep,
         grace,
-        CompactionLimits(small_file=upkeep.small_file_bytes),
+        CompactionLimits(small_file=maintenance.small_file_bytes),
     )
 
 

@@ -108,7 +108,7 @@ def _build_number_error(connection: Connection, noun: str, number: int, table: T
     if newest is not None and 0 < number < newest:
         return NotFound(
             f"{noun} {number} has expired: only the newest runs and their blocks are kept; "
-            "to keep more, raise history under [upkeep]"
+            "to keep more, raise run_history under [maintenance]"
         )
     hint = f"the newest is {newest}" if newest is not None else "there are none yet"
     return NotFound(f"there is no {noun} {number}; {hint}")

@@ -278,7 +278,7 @@ class SqlCatalogReader:
             if block_row.seq != seq and block_row.seq < row.expired_seq:
                 raise GarbageCollected(
                     f"channel {channel} can no longer be read there: its history up to {row.expired_seq} has expired; "
-                    "to keep more, raise history under [upkeep]"
+                    "to keep more, raise run_history under [maintenance]"
                 )
             return to_position(block_row)
 

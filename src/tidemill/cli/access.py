@@ -24,7 +24,7 @@ User = Annotated[str, typer.Argument(help="The user's name.")]
 
 def register_commands(app: typer.Typer) -> None:
     access = typer.Typer(help="Users of the API, their tokens, and who owns which workflow.", no_args_is_help=True)
-    for command in (users, user, token, revoke, own):
+    for command in (users, user, token, revoke, owners):
         access.command()(command)
     app.add_typer(access, name="access")
 
@@ -62,13 +62,15 @@ def user(
 def token(
     ctx: typer.Context,
     name: User,
-    label: Annotated[str, typer.Option("--for", help="Its purpose.")] = "",
-    lasts: Annotated[str | None, typer.Option("--lasts", help="Such as '90 days'; default: until revoked.")] = None,
+    label: Annotated[str, typer.Option("--label", help="Its purpose.")] = "",
+    expires_in: Annotated[
+        str | None, typer.Option("--expires-in", help="Such as '90 days'; default: until revoked.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Issue a token. It is shown only once, and not stored."""
     try:
-        duration = None if lasts is None else parse_duration(lasts)
+        duration = None if expires_in is None else parse_duration(expires_in)
     except ValueError as error:
         raise BadInput(str(error)) from error
     with opened(ctx) as mill:
@@ -87,15 +89,15 @@ def revoke(
     show_answer(as_json, _serialize_token(revoked), f"token {revoked.id} of {revoked.user} is revoked")
 
 
-def own(
+def owners(
     ctx: typer.Context,
     workflow: Annotated[str, typer.Argument(help="The workflow's name.")],
-    owners: Annotated[list[str] | None, typer.Argument(help="Users; none: the workflow has no owner.")] = None,
+    users: Annotated[list[str] | None, typer.Argument(help="Users; none: the workflow has no owner.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Set the owners of a workflow: other operators may not change anything in it."""
     with opened(ctx) as mill:
-        _open_accounts(mill).set_owners(workflow, owners or [])
+        _open_accounts(mill).set_owners(workflow, users or [])
         current = _open_accounts(mill).list_owners(workflow)
     show_answer(
         as_json, {"workflow": workflow, "owners": current}, f"{workflow} belongs to {', '.join(current) or 'no user'}"

@@ -28,8 +28,11 @@ def dispatching(
     backfill_tracks: Annotated[
         int | None, typer.Option("--backfill-tracks", min=1, max=64, help="Concurrent backfills, on each server.")
     ] = None,
-    chop: Annotated[
-        float | None, typer.Option(min=0, help="Periods of data that a run loads at most; 0 for all pending data.")
+    catch_up_limit: Annotated[
+        float | None,
+        typer.Option(
+            "--catch-up-limit", min=0, help="Periods of data that a run loads at most; 0 for all pending data."
+        ),
     ] = None,
     reset: Annotated[bool, typer.Option("--reset", help="Return to each server's settings.")] = False,
     as_json: AsJson = False,
@@ -41,7 +44,7 @@ def dispatching(
         "inheritance": inheritance,
         "tracks": tracks,
         "backfill_tracks": backfill_tracks,
-        "chop": chop,
+        "catch_up_limit": catch_up_limit,
     }
     with opened(ctx) as mill:
         changes = {name: value for name, value in options.items() if value is not None}

@@ -78,7 +78,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     argv = sys.argv[1:] if arguments is None else list(arguments)
     debug = "--debug" in argv or os.environ.get("TIDEMILL_DEBUG") == "1"
     failures = FailureReporter(as_json="--json" in argv, debug=debug)
-    sys.exit(failures.run_command(lambda: _build_command()(argv, prog_name="tidemill", standalone_mode=False)))
+    sys.exit(failures.run_command(lambda: _run_command(argv)))
+
+
+def _run_command(arguments: Sequence[str]) -> object:
+    moved.check_renamed(arguments)
+    return _build_command()(arguments, prog_name="tidemill", standalone_mode=False)
 
 
 @cache

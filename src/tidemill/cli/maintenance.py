@@ -1,4 +1,4 @@
-"""`compact`, `gc` and `upkeep`: maintenance of storage; `adopt-store`: the ownership of the store."""
+"""`compact`, `gc` and `maintenance`: maintenance of storage; `adopt-store`: the ownership of the store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def register_commands(app: typer.Typer) -> None:
     app.command()(compact)
     app.command()(gc)
-    app.command()(upkeep)
+    app.command()(maintenance)
     app.command("adopt-store")(adopt_store)
 
 
@@ -62,8 +62,8 @@ def _format_compaction(block: Block | None) -> str:
 
 def gc(
     ctx: typer.Context,
-    keep: Annotated[
-        str | None, typer.Option("--keep", help="How long contents stay readable, e.g. '7 days'; default: only now.")
+    retain: Annotated[
+        str | None, typer.Option("--retain", help="How long contents stay readable, e.g. '7 days'; default: only now.")
     ] = None,
     grace: Annotated[
         str | None,
@@ -77,7 +77,7 @@ def gc(
     """Garbage-collect blocks that no reader needs, and remove files whose grace period is over."""
     with opened(ctx) as mill:
         scanned = mill.scan() if scan else None
-        collected = mill.collect(keep, grace)
+        collected = mill.collect(retain, grace)
     lines = [
         f"garbage-collected {format_plural(collected.blocks, 'block')}, "
         f"marked {format_plural(collected.marked, 'file')}, removed {collected.files}"
@@ -112,7 +112,7 @@ def adopt_store(
     show_answer(as_json, {"before": before and before.catalog}, f"the block store {previous}; it is this catalog's now")
 
 
-def upkeep(
+def maintenance(
     ctx: typer.Context,
     pause: Annotated[bool, typer.Option("--pause", help="Start no compaction or collection, on any server.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue after a pause.")] = False,
@@ -151,5 +151,5 @@ def upkeep(
 
 def _format_maintenance_state(automatic: bool, paused: bool) -> str:
     if not automatic:
-        return "maintenance is not automatic: the settings say so ([upkeep] automatic = false)"
-    return "maintenance is paused; resume with: tidemill upkeep --resume" if paused else "maintenance is automatic"
+        return "maintenance is not automatic: the settings say so ([maintenance] automatic = false)"
+    return "maintenance is paused; resume with: tidemill maintenance --resume" if paused else "maintenance is automatic"

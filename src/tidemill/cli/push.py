@@ -1,4 +1,4 @@
-"""`push` and `follow`: push events to a running server, and subscribe to a channel's changes."""
+"""`push` and `subscribe`: push events to a running server, and subscribe to a channel's changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DEFAULT_URL = "http://127.0.0.1:8484"
 
 def register_commands(app: typer.Typer) -> None:
     app.command()(push)
-    app.command()(follow)
+    app.command()(subscribe)
 
 
 def push(
@@ -48,7 +48,7 @@ def push(
     show_answer(as_json, {"channel": channel, "acknowledged": last}, f"everything up to number {last} is in {channel}")
 
 
-def follow(
+def subscribe(
     channel: Annotated[str, typer.Argument(help="The channel.")],
     after: Annotated[
         int | None, typer.Option("--after", min=0, help="A block's sequence number; default: from now on.")
@@ -57,15 +57,15 @@ def follow(
     where: Annotated[
         list[str] | None, typer.Option("--where", help="Only rows that meet this condition, such as 'price >= 10'.")
     ] = None,
-    position: Annotated[
-        Path | None, typer.Option("--position", help="A file that stores the position, to continue from it later.")
+    offset_file: Annotated[
+        Path | None, typer.Option("--offset-file", help="A file that stores the offset, to continue from it later.")
     ] = None,
     blocks: Annotated[int | None, typer.Option("--blocks", min=1, help="End after this many blocks.")] = None,
     url: Url = _DEFAULT_URL,
     token: Token = None,
 ) -> None:
     """Print the rows of each new block of a channel, one JSON object per line, until it is stopped."""
-    start = after if after is not None else _read_position(position)
+    start = after if after is not None else _read_offset(offset_file)
     column_names = tuple(name for name in columns.split(",") if name)
     with Client(url, token) as client:
         for number, block in enumerate(
@@ -73,8 +73,8 @@ def follow(
         ):
             write_output("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in block.rows))
             sys.stdout.flush()
-            if position is not None:
-                position.write_text(f"{block.block}\n")
+            if offset_file is not None:
+                offset_file.write_text(f"{block.block}\n")
             if number == blocks:
                 return
 
@@ -83,10 +83,12 @@ def _read_lines() -> Iterator[bytes]:
     return (line for line in map(bytes.strip, sys.stdin.buffer) if line)
 
 
-def _read_position(position: Path | None) -> int | None:
-    if position is None or not position.exists():
+def _read_offset(offset_file: Path | None) -> int | None:
+    if offset_file is None or not offset_file.exists():
         return None
-    text = position.read_text().strip()
+    text = offset_file.read_text().strip()
     if not text.isdecimal():
-        raise BadInput(f"expected a position in {position}, found {text[:40]!r}; delete the file, or name another one")
+        raise BadInput(
+            f"expected an offset in {offset_file}, found {text[:40]!r}; delete the file, or name another one"
+        )
     return int(text)

@@ -25,6 +25,6 @@ def find_unrelated_groups(groups: Groups) -> Iterator[str]:
         if not frozenset.intersection(*(part.read_channels for part in parts)):
             tables = ", ".join(part.name for part in parts)
             yield (
-                f"{parts[0].location}: tables of together={name!r} read no channel in common ({tables}); "
+                f"{parts[0].location}: tables of refresh_group={name!r} read no channel in common ({tables}); "
                 "group only tables that read the same channel"
             )

@@ -44,7 +44,7 @@ class GroupProposal:
         """
         flows, separate = ", ".join(self.flows), self.separate_seconds
         durations = f"one run for {flows} would take {self.seconds:.2f} s instead of {separate:.2f} s"
-        verdict = "better together, so declare them with together=" if self.is_worthwhile else "better apart"
+        verdict = "better in one refresh group (refresh_group=)" if self.is_worthwhile else "better in separate runs"
         return f"{durations}; others gain {self.others_gain:.2f} and they lose {self.members_loss:.2f}: {verdict}"
 
 

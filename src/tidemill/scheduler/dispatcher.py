@@ -74,7 +74,7 @@ class Dispatcher:
     def dispatch_jobs(self, now: float) -> list[Start]:
         """Return the jobs to start now. They count as running until `mark_finished`."""
         started: list[Start] = []
-        table, guard, order, chop = self._track_table, self._guard, self._order, self._limits.catch_up_periods
+        table, guard, order, limit = self._track_table, self._guard, self._order, self._limits.catch_up_periods
         while table.idle and guard.waiting:
             jobs = (
                 order.rank_jobs(now) if now < guard.next_alarm else chain(guard.list_overdue(now), order.rank_jobs(now))
@@ -87,7 +87,7 @@ class Dispatcher:
             guard.stop_waiting(job)
             batches = order.compute_batch_limit(job, now)
             order.mark_started(job, now)
-            started.append((job, track, batches if chop is None else min(batches, job.count_catch_up_batches(chop))))
+            started.append((job, track, batches if limit is None else min(batches, job.count_catch_up_batches(limit))))
         return started
 
     def update_profiles(self, profiles: Sequence[JobProfile], now: float) -> bool:

@@ -31,7 +31,6 @@ from tidemill.server.routes import (
     dispatching,
     events,
     flows,
-    follow,
     history,
     insert,
     push,
@@ -39,6 +38,7 @@ from tidemill.server.routes import (
     status,
     storing,
     submissions,
+    subscribe,
     triggers,
     websub,
     workflows,
@@ -50,7 +50,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     channels.router,
     insert.router,
     push.router,
-    follow.router,
+    subscribe.router,
     flows.router,
     runs.router,
     blocks.router,
@@ -99,8 +99,8 @@ def build_api(
     app.include_router(status.health, prefix=PREFIX)
     app.include_router(status.health, include_in_schema=False)  # the usual path for probes
     app.state.mill, app.state.access, app.state.options, app.state.wake = mill, access, options, wake
-    app.state.room, app.state.answers = MemoryBudget(options.memory_bytes), responder
-    app.state.small = RequestBatcher(
+    app.state.memory_budget, app.state.error_responder = MemoryBudget(options.memory_bytes), responder
+    app.state.insert_batcher = RequestBatcher(
         partial(_insert_all, mill.insert_batcher, lambda: app.state.wake()),
         BatchSize(options.max_rows, options.max_bytes),
     )
@@ -109,7 +109,7 @@ def build_api(
     )
     app.state.heads = RequestBatcher(lambda names: _read_heads(mill, names))
     app.state.subscriptions = build_subscriptions(mill.settings.sources)
-    app.state.ending = False  # True: streams must end
+    app.state.is_stopping = False  # True: streams must end
     return app
 
 

@@ -71,7 +71,7 @@ async def _get_wake(request: HTTPConnection) -> Callable[[], None]:
 
 
 async def _get_insert_batcher(request: HTTPConnection) -> RequestBatcher[InsertRequest, InsertSuccess]:
-    batcher: RequestBatcher[InsertRequest, InsertSuccess] = request.app.state.small
+    batcher: RequestBatcher[InsertRequest, InsertSuccess] = request.app.state.insert_batcher
     return batcher
 
 

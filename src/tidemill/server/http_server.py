@@ -57,7 +57,7 @@ class HttpListener:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._app.state.ending = True
+        self._app.state.is_stopping = True
         self._server.should_exit = True
         self._thread.join()
         self._socket.close()

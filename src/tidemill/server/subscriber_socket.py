@@ -37,7 +37,7 @@ class SubscriberSocket:
         until = time.monotonic() + self.options.stream_seconds
         disconnect = asyncio.create_task(self.socket.receive())  # a subscriber only sends its disconnect
         try:
-            while not disconnect.done() and not self.socket.app.state.ending:
+            while not disconnect.done() and not self.socket.app.state.is_stopping:
                 position = await self._send_blocks(position, disconnect)
                 if time.monotonic() >= until:
                     return

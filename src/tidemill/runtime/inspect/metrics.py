@@ -37,7 +37,7 @@ def _format_metrics(
         "task_output_rows", "Rows written a second.", [(labels, t.output_rate) for labels, t in labelled]
     )
     yield from _format_gauge(
-        "task_waiting_blocks", "Blocks not read yet.", [(labels, float(t.queue)) for labels, t in labelled]
+        "task_pending_blocks", "Blocks not read yet.", [(labels, float(t.queue)) for labels, t in labelled]
     )
     stale = [
         ({"table": n}, measure_staleness(history, n, StalenessMeasure.STALENESS, now))
@@ -53,7 +53,7 @@ def _format_metrics(
         for c in status.channels
         if c.target_status is not None
     ]
-    yield from _format_gauge("promise_broken", "1 while a table does not meet its freshness target.", missed)
+    yield from _format_gauge("freshness_target_missed", "1 while a table does not meet its freshness target.", missed)
     active = Counter((str(run.kind), str(run.state)) for run in status.active)
     runs: list[Sample] = [({"kind": kind, "state": state}, float(n)) for (kind, state), n in sorted(active.items())]
     yield from _format_gauge("active_runs", "Runs that have not ended.", runs)
@@ -68,7 +68,7 @@ def _format_storage_metrics(status: ProjectStatus, paused: bool) -> Iterator[str
     yield from _format_gauge(
         "channel_bytes", "Bytes in their files.", [(labels, float(c.bytes)) for labels, c in labelled]
     )
-    yield from _format_gauge("upkeep_paused", "1 while maintenance is paused.", [({}, float(paused))])
+    yield from _format_gauge("maintenance_paused", "1 while maintenance is paused.", [({}, float(paused))])
 
 
 def _format_gauge(name: str, description: str, samples: Iterable[Sample]) -> Iterator[str]:

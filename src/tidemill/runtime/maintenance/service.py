@@ -1,7 +1,7 @@
 """Background maintenance of all channels.
 
-It is off where the settings say so, pauses while a setting override says so (`tidemill upkeep --pause`), and stops when
-its process ends. A step in progress continues to its end: a compaction is a run, which can be killed like any other.
+It is off where the settings say so, pauses while a setting override says so (`tidemill maintenance --pause`), and stops
+when its process ends. A step in progress continues to its end: a compaction is a run, which can be killed like any other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tidemill.runtime.runs.execution import Executor
 
 log = logging.getLogger("tidemill.server")
 
-OVERRIDE = "upkeep"
+OVERRIDE = "maintenance"
 PAUSED = "paused"
 
 
@@ -60,7 +60,9 @@ class BackgroundMaintenance:
         with self._lock:
             self._due.update(channels)
             if self._due and self._thread is None:
-                self._thread = threading.Thread(target=self._run_due, args=(work,), name="tidemill-upkeep", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run_due, args=(work,), name="tidemill-maintenance", daemon=True
+                )
                 self._thread.start()
 
     def wait(self) -> None:

@@ -69,7 +69,8 @@ class DispatchConfig:
             raise ConfigError(f"expected at least one track, found {min(self.tracks, self.backfill_tracks)}")
         if not 0 <= self.catch_up_limit < inf:
             raise ConfigError(
-                f"expected chop to be a number of periods, or 0 for all pending data, found {self.catch_up_limit}"
+                f"expected the catch-up limit to be a number of periods, or 0 for all pending data, "
+                f"found {self.catch_up_limit}"
             )
         return self
 

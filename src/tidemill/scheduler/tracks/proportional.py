@@ -53,7 +53,9 @@ class ProportionalPlacement:
 
 def cluster_jobs(profiles: Sequence[JobProfile], k: float, similarity: ClusterMeasure) -> list[list[JobProfile]]:
     """Cluster jobs of similar length, the shortest first."""
-    measure: Callable[[JobProfile], float] = attrgetter("usual_cost" if similarity is ClusterMeasure.TIMES else "period")
+    measure: Callable[[JobProfile], float] = attrgetter(
+        "usual_cost" if similarity is ClusterMeasure.TIMES else "period"
+    )
     clusters: list[list[JobProfile]] = []
     shortest_period = 0.0
     for job in sorted(profiles, key=attrgetter("usual_cost", "name")):

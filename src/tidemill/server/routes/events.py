@@ -77,4 +77,4 @@ async def _format_stream(feed: EventFeed, after: int, is_over: Callable[[], bool
 
 def _is_over(request: Request, until: float) -> bool:
     """Whether the time limit has expired, or the server is stopping."""
-    return bool(request.app.state.ending) or time.monotonic() >= until
+    return bool(request.app.state.is_stopping) or time.monotonic() >= until

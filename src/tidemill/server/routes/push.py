@@ -102,4 +102,4 @@ async def serve_producer(
     await socket.accept()
     await socket.send_json({"producer": producer, "last": sequences[producer]}, mode="text")
     state = socket.app.state
-    await ProducerSocket(socket, (name, producer), small, options, state.room, state.answers).serve()
+    await ProducerSocket(socket, (name, producer), small, options, state.memory_budget, state.error_responder).serve()

@@ -16,7 +16,7 @@ from tidemill.sim.staleness.workload import SimulationConfig, Workload
 
 T = TypeVar("T")
 
-WORKLOAD_KEYS = ("tracks", "policy", "placement", "inheritance", "chop", "patience", "tables")
+WORKLOAD_KEYS = ("tracks", "policy", "placement", "inheritance", "catch_up_limit", "patience", "tables")
 TABLE_KEYS = ("period", "cost", "priority", "parents")
 COST_KEYS = ("start", "rate")
 
@@ -41,7 +41,7 @@ def parse_workload(document: Mapping[str, Any]) -> WorkloadFile:
 
 
 def _parse_config(document: Mapping[str, Any]) -> SimulationConfig:
-    chop, patience = document.get("chop"), document.get("patience")
+    catch_up_limit, patience = document.get("catch_up_limit"), document.get("patience")
     return SimulationConfig(
         _parse_choice("policy", document.get("policy", "max-benefit"), {name: name for name in POLICIES}),
         _parse_choice("placement", document.get("placement", "proportional"), {name: name for name in PLACEMENTS}),
@@ -50,7 +50,7 @@ def _parse_config(document: Mapping[str, Any]) -> SimulationConfig:
             document.get("inheritance", "max"),
             {inheritance.value: inheritance for inheritance in PriorityInheritance},
         ),
-        None if chop is None else _parse_number("the workload: chop", chop, minimum=1),
+        None if catch_up_limit is None else _parse_number("the workload: catch_up_limit", catch_up_limit, minimum=1),
         None if patience is None else _parse_number("the workload: patience", patience, minimum=0),
     )
 

@@ -56,6 +56,22 @@ def upgrade() -> None:
         op.execute(sa.text("UPDATE events SET kind = :new WHERE kind = :old").bindparams(old=old, new=new))
     op.execute("UPDATE setting_overrides SET name = 'catch_up_limit' WHERE name = 'chop'")
     op.execute("UPDATE setting_overrides SET name = 'maintenance' WHERE name = 'upkeep'")
+    _rename_pending_channels()
+
+
+def _rename_pending_channels() -> None:
+    """Events that wait for a watermark are on NAME.pending, not NAME.held."""
+    connection = op.get_bind()
+    names = connection.execute(sa.text("SELECT name FROM channels WHERE name LIKE '%.held'")).scalars().all()
+    for old in names:
+        new = f"{old.removesuffix('.held')}.pending"
+        values = {"old": old, "new": new}
+        connection.execute(sa.text("UPDATE channels SET name = :new WHERE name = :old"), values)
+        connection.execute(sa.text("UPDATE events SET subject = :new WHERE subject = :old"), values)
+        quoted = {"old": f'"{old}"', "new": f'"{new}"'}
+        spec = "replace(CAST(spec AS TEXT), :old, :new)"
+        cast = f"CAST({spec} AS JSON)" if connection.dialect.name == "postgresql" else spec
+        connection.execute(sa.text(f"UPDATE bindings SET spec = {cast}"), quoted)
 
 
 def _rename_indexes() -> None:

@@ -19,7 +19,7 @@ from tidemill.wire.push_messages import CLOSE_GOING_AWAY, CLOSE_INTERNAL_ERROR
 router = APIRouter(tags=["channels"], dependencies=[require_role(UserRole.VIEWER)])
 
 
-@router.websocket("/channels/{name}/follow")
+@router.websocket("/channels/{name}/subscribe")
 async def subscribe_channel(
     socket: WebSocket,
     mill: Mill,
@@ -45,5 +45,5 @@ async def subscribe_channel(
         except WebSocketDisconnect:
             raise
         except Exception as error:
-            await socket.send_json(json.loads(bytes(state.answers(error).body)), mode="text")
+            await socket.send_json(json.loads(bytes(state.error_responder(error).body)), mode="text")
             await socket.close(CLOSE_INTERNAL_ERROR)

@@ -1,0 +1,68 @@
+"""Names of earlier releases: using one fails with a message that gives the new name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def build_missing_attribute(owner: object, name: str, renamed: Mapping[str, str]) -> AttributeError:
+    """The error of `__getattr__` for a missing attribute, which names the new one if it was renamed.
+
+    >>> print(build_missing_attribute(object(), "tap", {"tap": "change_feed"}))
+    object.tap was renamed to change_feed
+    """
+    kind = type(owner).__name__
+    if name in renamed:
+        return AttributeError(f"{kind}.{name} was renamed to {renamed[name]}", name=name, obj=owner)
+    return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=owner)
+
+
+def reject_renamed_keywords(**renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: keywords of earlier releases raise TypeError with the new name.
+
+    >>> @reject_renamed_keywords(together="refresh_group")
+    ... def sql(*, refresh_group=None): ...
+    >>> sql(together="sales")
+    Traceback (most recent call last):
+    TypeError: sql(): the keyword 'together' was renamed to 'refresh_group'
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            for old in renamed.keys() & kwargs.keys():
+                raise TypeError(f"{function.__name__}(): the keyword {old!r} was renamed to {renamed[old]!r}")
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def find_renamed_key(document: Mapping[str, object], renamed: Mapping[str, str]) -> str | None:
+    """A message for the first key of an earlier release that a document uses; keys are dotted paths, `*` is any.
+
+    >>> find_renamed_key({"server": {"chop": 3}}, {"server.chop": "server.catch_up_limit"})
+    'server.chop was renamed to server.catch_up_limit'
+    """
+    for old, new in renamed.items():
+        if (path := _find_path(document, old.split("."))) is not None:
+            return f"{'.'.join(path)} was renamed to {new}"
+    return None
+
+
+def _find_path(document: object, parts: list[str]) -> list[str] | None:
+    if not parts:
+        return []
+    if not isinstance(document, Mapping):
+        return None
+    names = list(document) if parts[0] == "*" else [parts[0]] if parts[0] in document else []
+    for name in names:
+        if (rest := _find_path(document[name], parts[1:])) is not None:
+            return [str(name), *rest]
+    return None
