@@ -153,7 +153,7 @@ def test_workers_give_the_same_answers_and_may_be_killed(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An amount of 9 kills the Python worker that sees it first; the run is tried again."""
-    monkeypatch.setattr(keyed, "IN_WORKERS_FROM", 2)
+    monkeypatch.setattr(keyed, "MIN_ROWS_FOR_WORKERS", 2)
     mark = tmp_path / "died"
     with opened(tmp_path, workflow(partitions=2, attempts=2, dies=mark), lambda: spark) as mill:
         mill.insert("rates", written(tmp_path, RATES))

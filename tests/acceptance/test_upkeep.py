@@ -103,7 +103,7 @@ def test_after_few_small_blocks_nobody_looks(mill: Mill, tmp_path: Path) -> None
 
 
 def test_stopped_before_any_step_and_taken_up_again(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vacuum, "FILES", 1)
+    monkeypatch.setattr(vacuum, "REMOVAL_BATCH", 1)
     with opened(url, tmp_path / "blocks") as mill:
         mill.catalog.apply_workflow(WORKFLOW)
         for steps in count():
@@ -120,7 +120,7 @@ def test_stopped_before_any_step_and_taken_up_again(url: str, tmp_path: Path, mo
 
 
 def test_files_that_were_not_removed_any_more_are_removed_later(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vacuum, "FILES", 1)
+    monkeypatch.setattr(vacuum, "REMOVAL_BATCH", 1)
     stopped = upkeep(mill)
     interposed(monkeypatch, mill.store, "delete_files", stopped.stopping.set)
     stopped.run_maintenance()

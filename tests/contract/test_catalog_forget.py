@@ -150,7 +150,7 @@ def test_numbers_are_never_given_twice(driver: Driver) -> None:
 
 
 def test_a_great_deal_is_forgotten_a_few_at_a_time(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_expiry, "AT_ONCE", 2)
+    monkeypatch.setattr(run_expiry, "BATCH_SIZE", 2)
     for _ in range(8):
         replaced(driver)
     assert driver.catalog.expire_runs("a", keep=1) == RunExpiryCounts(7, 7)

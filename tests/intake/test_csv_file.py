@@ -194,13 +194,13 @@ def test_a_quote_that_is_never_closed(desk: Desk, line: str) -> None:
 
 
 def test_a_quote_that_is_never_closed_in_a_large_file(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_rows, "BLOCK", 64)
+    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 64)
     message = desk.complaint("a.csv", 'a,b\n1,2\n"3,4\n' + "5,6\n" * 100, "a string, b string")
     assert "row 2 (line 3) has a quote that is unclosed" in message
 
 
 def test_a_row_that_is_too_long(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_rows, "BLOCK", 64)
+    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 64)
     message = desk.complaint("a.csv", f"a,b\n1,2\n{'x' * 1000},3\n", "a string, b string")
     assert "it cannot be read as CSV" in message
 
@@ -216,7 +216,7 @@ def test_an_error_early_in_a_large_file(desk: Desk) -> None:
 
 
 def test_rows_are_counted_across_blocks(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_rows, "BLOCK", 64)
+    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 64)
     lines = [f'{n},"x\n{n}"' for n in range(1, 101)]
     assert len(desk.rows("a.csv", "a,b\n" + "\n".join(lines), "a int, b string")) == 100
     lines[77] = 'oops,"x\n"'

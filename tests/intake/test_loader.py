@@ -91,7 +91,7 @@ def test_a_file_that_grows_while_it_is_read(desk: Desk, grown: str) -> None:
 
 
 def test_progress_grows_to_the_whole(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_rows, "BLOCK", 4096)
+    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 4096)
     path = desk.file("a.csv", "a\n" + "".join(f"{n}\n" for n in range(100_000)))
     seen: list[tuple[str, float]] = []
     load_file(

@@ -61,7 +61,7 @@ def test_everybody_hears_everything_once_and_looks_are_shared() -> None:
 
 
 def test_who_is_far_behind_is_read_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeding, "PAGE", 5)
+    monkeypatch.setattr(feeding, "PAGE_SIZE", 5)
     monkeypatch.setattr(feeding, "_BUFFER_SIZE", 10)
     book = Book()
     book.last = 100

@@ -74,7 +74,7 @@ def test_the_driver_finds_what_spark_finds(
     expected = filter_by_keys(content, LookupKeys(ON, lambda: keys)).toArrow().to_pylist()
     kept, sought = stored(content, tmp_path / "c"), keys.toArrow()
     for sieved in (0, key_lookup.MIN_ROWS_PER_KEY):
-        monkeypatch.setattr(key_lookup, "SIEVED", sieved)
+        monkeypatch.setattr(key_lookup, "MIN_ROWS_PER_KEY", sieved)
         found = key_lookup.find_rows(kept, sought, ON)
         assert found is not None
         assert sorted(map(str, found.to_pylist())) == sorted(map(str, expected))

@@ -170,7 +170,7 @@ def _read_all_flows(connection: Connection) -> dict[str, _FlowHistory]:
 
 
 def _read_declared_flows(connection: Connection) -> dict[str, _FlowHistory]:
-    query = select(bindings.c.name, bindings.c.spec, workflows.c.priority.label("urgency"))
+    query = select(bindings.c.name, bindings.c.spec, workflows.c.priority.label("workflow_priority"))
     rows = connection.execute(query.join_from(bindings, workflows).where(bindings.c.active)).all()
     estimates, starts = _read_cost_estimates(connection), _read_last_starts(connection)
     writers: dict[str, set[str]] = defaultdict(set)

@@ -230,7 +230,7 @@ def test_a_first_plan_makes_the_state_too_however_large_the_table(
     asynchronous: Mill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mill = asynchronous
-    monkeypatch.setattr("tidemill.planner.catalog_state.WORTH", -1.0)  # as if dropping the state saved a lot
+    monkeypatch.setattr("tidemill.planner.catalog_state.STATE_DROP_GAIN", -1.0)  # as if dropping the state saved a lot
     mill.insert("clicks", "1,a")
     mill.insert("pages", "x,a")
     mill.keep(mill.due()[0])

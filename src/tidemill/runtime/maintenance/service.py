@@ -1,7 +1,7 @@
 """Background maintenance of all channels.
 
 It is off where the settings say so, pauses while a setting override says so (`tidemill maintenance --pause`), and stops
-when its process ends. A step in progress continues to its end: a compaction is a run, which can be killed like any other.
+when its process ends. A step in progress continues to its end; a compaction is a run, which can be killed like others.
 """
 
 from __future__ import annotations

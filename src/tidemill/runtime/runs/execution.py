@@ -51,7 +51,7 @@ class Executor:
     process_runs: ProcessRuns = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "own", ProcessRuns(self.catalog, self.owner))
+        object.__setattr__(self, "process_runs", ProcessRuns(self.catalog, self.owner))
 
     def run_flow(
         self,
