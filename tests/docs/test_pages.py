@@ -54,6 +54,7 @@ class PageProject:
                 self._run_tidemill(arguments, command.stdin)
             case (program, *arguments) if program in RUN_BY_PROJECT:
                 assert program != "make" or f"\n{arguments[0]}:" in (ROOT / "Makefile").read_text()
+                assert all((ROOT / word).exists() for word in arguments if word.startswith("tests/"))
             case words:
                 pytest.fail(f"no rule to execute {' '.join(words)}")
 
@@ -78,12 +79,14 @@ class PageProject:
 
     def _start_server(self, arguments: list[str]) -> None:
         program = f"from tidemill.cli import main; main({arguments!r})"
-        server = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        log = self._directory / "server.log"
+        with log.open("wb") as output:
+            server = subprocess.Popen([sys.executable, "-c", program], stdout=output, stderr=output)
         self._servers.append(server)
         transport = httpx.HTTPTransport(retries=10)
         with httpx.Client(transport=transport) as client:
             while True:
-                assert server.poll() is None, server.stderr and server.stderr.read().decode()
+                assert server.poll() is None, log.read_text()
                 try:
                     if client.get(f"{self._url}/healthz", timeout=60).status_code == 200:
                         return
@@ -121,9 +124,11 @@ def test_fragments_of_a_page_are_valid(page: Path, tmp_path: Path, monkeypatch: 
     namespace: dict[str, Any] = {"__file__": str(tmp_path / "workflow.py"), "__name__": "workflow"}
     for block in read_blocks(page):
         if block.language == "json":
-            json.loads(block.content if block.file_name else block.text)
+            text = block.content if block.file_name else block.text
+            for document in text.splitlines() if str(block.file_name).endswith(".jsonl") else [text]:
+                json.loads(document)
         elif block.language == "python":
-            code = compile(block.text, str(page), "exec")
+            code = compile(block.text, str(tmp_path / "workflow.py"), "exec")
             if not re.search(r"\bClient\(|Tidemill\.open", block.text):
                 exec(code, namespace)
 

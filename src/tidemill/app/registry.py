@@ -19,6 +19,7 @@ from tidemill.api import REFRESH, Workflow
 from tidemill.errors import BadInput, WorkflowError
 from tidemill.model import workflow as model
 from tidemill.model.analysis import NO_KNOWLEDGE, SchemaKnowledge
+from tidemill.model.renamed import find_renamed_key
 from tidemill.model.trigger import Trigger, from_json
 
 MAX_QUERY_LENGTH = 100_000
@@ -123,12 +124,20 @@ class WorkflowDefinition(_DefinitionPart):
 
 
 def parse_definition(data: Any) -> WorkflowDefinition:
+    if isinstance(data, Mapping) and (problem := _find_renamed_table_key(data)) is not None:
+        raise BadInput(problem)
     try:
         return WorkflowDefinition.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(map(str, first["loc"])) or "the document"
         raise BadInput(f"{location}: {first['msg']}") from error
+
+
+def _find_renamed_table_key(document: Mapping[str, Any]) -> str | None:
+    tables = document.get("tables")
+    named = {str(number): table for number, table in enumerate(tables)} if isinstance(tables, list) else {}
+    return find_renamed_key({"tables": named}, {"tables.*.together": "refresh_group"})
 
 
 def build_workflow(document: WorkflowDefinition, knowledge: SchemaKnowledge = NO_KNOWLEDGE) -> model.WorkflowSpec:

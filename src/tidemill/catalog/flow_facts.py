@@ -65,7 +65,7 @@ class _FlowHistory:
             self.durations.append(run.finished - run.started)
             self.overheads.append(self.durations[-1] - sum(task.get("seconds", 0.0) for task in tasks.values()))
             self.selectivities.extend(_compute_selectivity(tasks.values()))
-            self.watermarks.extend((run.started, task["edge"]) for task in tasks.values() if "edge" in task)
+            self.watermarks.extend((run.started, task["watermark"]) for task in tasks.values() if "watermark" in task)
 
     def record_run(self, run: AnyRow) -> None:
         if run.kind == EventKind.RUN_FINISHED:

@@ -90,7 +90,7 @@ def task_to_json(task: Task) -> Json:
             {"channel": w.port, "kind": BlockKind(w.kind).value} for v in task.variants for w in v.writes
         ),
         "variants": [v.name for v in task.variants],
-        "settles": task.watermark_output is not None,
+        "has_watermark": task.watermark_output is not None,
         "location": str(task.location),
     }
 

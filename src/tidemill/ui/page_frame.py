@@ -43,10 +43,10 @@ def open_frame(context: PageContext, current_path: str, title: str) -> Iterator[
 
 
 def _add_navigation(current_path: str) -> None:
-    with add_box("ways", "nav") as nav:
+    with add_box("links", "nav") as nav:
         nav.props["aria-label"] = "Pages"
         for name, href in PAGES:
-            link = add_link(name, href, "way")
+            link = add_link(name, href, "link")
             if href == current_path:
                 link.props["aria-current"] = "page"
 

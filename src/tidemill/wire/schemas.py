@@ -5,9 +5,12 @@ Unknown fields are kept, so that a client may be older than its server.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from tidemill.model.renamed import find_renamed_key
 
 Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 """ISO 8601 in UTC."""
@@ -21,9 +24,17 @@ class ResponseDocument(BaseModel):
 
 
 class RequestDocument(BaseModel):
-    """The body of a request. Unknown fields are rejected."""
+    """The body of a request. Unknown fields are rejected; those of earlier releases with their new name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    renamed: ClassVar[Mapping[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _reject_renamed(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and (problem := find_renamed_key(data, cls.renamed)) is not None:
+            raise ValueError(problem)
+        return data
 
 
 class ErrorDetailDocument(ResponseDocument):

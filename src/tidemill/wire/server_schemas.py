@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -42,6 +43,8 @@ class StatisticsDocument(ResponseDocument):
 
 class DispatchOverrideDocument(RequestDocument):
     """Overrides of the dispatch settings of all servers."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"chop": "catch_up_limit"}
 
     policy: str | None = Field(default=None, max_length=100)
     placement: str | None = Field(default=None, max_length=100)

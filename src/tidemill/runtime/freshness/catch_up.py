@@ -79,7 +79,7 @@ def attempt_run(
 ) -> list[Block] | None:
     """Make one attempt at a run within a catch-up limit; the data that it leaves is due after its commit."""
     limit = compute_read_limit(executor.catalog, binding, catch_up_limit)
-    details = {"left": limit.left_blocks} if limit.left_blocks else {}
+    details = {"pending_blocks": limit.left_blocks} if limit.left_blocks else {}
     return executor.attempt_run(
         run, binding, updates, upto=limit.positions, details=details, oldest_unread=limit.oldest_unread
     )

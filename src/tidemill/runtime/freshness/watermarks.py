@@ -89,7 +89,7 @@ def _find_earliest(watermarks: Iterable[Version | None]) -> Version | None:
 
 
 def _list_watermarked_channels(bindings: Iterable[RegisteredBinding]) -> Iterator[str]:
-    tasks = (task for binding in bindings for task in binding.spec["tasks"] if task.get("settles"))
+    tasks = (task for binding in bindings for task in binding.spec["tasks"] if task.get("has_watermark"))
     return (write["channel"] for task in tasks for write in task["writes"])
 
 

@@ -267,7 +267,7 @@ class FlowAttempt:
         volume = _measure_input(task, inputs)
         stats = {"seconds": round(seconds, 3), "rows_in": sum(read.values()), "rows_out": rows_out}
         rows = {"content": int(volume.content), "change": int(volume.change)}
-        details = {} if watermark is None else {"edge": watermark / 1e6}
+        details = {} if watermark is None else {"watermark": watermark / 1e6}
         self.stats[task.name] = {**stats, "variant": task.variant.name, **rows, **details}
         self._update_cost_model(task, volume, seconds, _estimate_merge_costs(task, inputs))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tidemill.errors import ConfigError
+from tidemill.model.renamed import find_renamed_key
 from tidemill.model.units import parse_duration
 from tidemill.scheduler.hierarchy import PriorityInheritance, derive_periods
 from tidemill.scheduler.job import JobProfile, UpdateCost
@@ -31,6 +32,8 @@ class WorkloadFile:
 
 def parse_workload(document: Mapping[str, Any]) -> WorkloadFile:
     """Parse the tables of a file and the dispatcher's settings; times are in seconds, or texts such as '5 minutes'."""
+    if (problem := find_renamed_key(document, {"chop": "catch_up_limit"})) is not None:
+        raise ConfigError(f"the workload: {problem}")
     _check_names("the workload", document, WORKLOAD_KEYS)
     tables = document.get("tables")
     if not isinstance(tables, Mapping) or not tables:

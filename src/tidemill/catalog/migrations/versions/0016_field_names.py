@@ -35,6 +35,13 @@ COLUMNS = {
     "actions": {"saved": "saved_seconds", "placed": "copied_at", "why": "reason"},
     "tallies": {"saved": "saved_seconds"},
 }
+KEYS = {
+    ("workflows", "document"): {"together": "refresh_group"},
+    ("bindings", "spec"): {"settles": "has_watermark"},
+    ("runs", "stats"): {"edge": "watermark", "left": "pending_blocks"},
+}
+"""Keys of JSON documents."""
+
 IS_NOT_COMPACTED = sa.text("origin != 'compaction'")
 EVENTS = {
     "submission.made": "submission.created",
@@ -48,6 +55,7 @@ EVENTS = {
 def upgrade() -> None:
     for old, new in TABLES.items():
         op.rename_table(old, new)
+        _rename_constraints(old, new)
     for table, columns in COLUMNS.items():
         for old, new in columns.items():
             op.execute(f'ALTER TABLE {table} RENAME COLUMN "{old}" TO "{new}"')
@@ -56,7 +64,21 @@ def upgrade() -> None:
         op.execute(sa.text("UPDATE events SET kind = :new WHERE kind = :old").bindparams(old=old, new=new))
     op.execute("UPDATE setting_overrides SET name = 'catch_up_limit' WHERE name = 'chop'")
     op.execute("UPDATE setting_overrides SET name = 'maintenance' WHERE name = 'upkeep'")
+    for (table, column), keys in KEYS.items():
+        for old, new in keys.items():
+            _replace_json(table, column, f'"{old}":', f'"{new}":')
     _rename_pending_channels()
+
+
+def _rename_constraints(old: str, new: str) -> None:
+    """PostgreSQL names the constraints of a table after it; SQLite does not name them."""
+    connection = op.get_bind()
+    if connection.dialect.name != "postgresql":
+        return
+    query = sa.text("SELECT conname FROM pg_constraint WHERE conrelid = CAST(:table AS regclass)")
+    for name in connection.execute(query, {"table": new}).scalars().all():
+        if name.startswith(f"{old}_"):
+            op.execute(f"ALTER TABLE {new} RENAME CONSTRAINT {name} TO {new}_{name.removeprefix(f'{old}_')}")
 
 
 def _rename_pending_channels() -> None:
@@ -68,10 +90,18 @@ def _rename_pending_channels() -> None:
         values = {"old": old, "new": new}
         connection.execute(sa.text("UPDATE channels SET name = :new WHERE name = :old"), values)
         connection.execute(sa.text("UPDATE events SET subject = :new WHERE subject = :old"), values)
-        quoted = {"old": f'"{old}"', "new": f'"{new}"'}
-        spec = "replace(CAST(spec AS TEXT), :old, :new)"
-        cast = f"CAST({spec} AS JSON)" if connection.dialect.name == "postgresql" else spec
-        connection.execute(sa.text(f"UPDATE bindings SET spec = {cast}"), quoted)
+        _replace_json("bindings", "spec", f'"{old}"', f'"{new}"')
+
+
+def _replace_json(table: str, column: str, old: str, new: str) -> None:
+    """Replace a text in the JSON documents of a column."""
+    replaced = f"replace(CAST({column} AS TEXT), :old, :new)"
+    value = f"CAST({replaced} AS JSON)" if op.get_bind().dialect.name == "postgresql" else replaced
+    found = f"CAST({column} AS TEXT) LIKE :pattern"
+    op.get_bind().execute(
+        sa.text(f"UPDATE {table} SET {column} = {value} WHERE {found}"),
+        {"old": old, "new": new, "pattern": f"%{old}%"},
+    )
 
 
 def _rename_indexes() -> None:
