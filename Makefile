@@ -28,11 +28,12 @@ demo: setup  ## the main job on embedded defaults: SQLite, local disk, local Spa
 test: setup check chromium  ## every check and every test
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-check: setup  ## style, types and the import contract
+check: setup  ## style, types, the import contract and the words
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python scripts/check_words.py
 
 chromium:  ## for the browser tests of the page; where it cannot be installed they are left out
 	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \

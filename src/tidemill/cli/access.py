@@ -8,7 +8,7 @@ import typer
 
 from tidemill.cli.formatting import format_age
 from tidemill.cli.lazy_imports import load_accounts_class
-from tidemill.cli.options import AsJson, opened
+from tidemill.cli.options import AsJson, open_project
 from tidemill.cli.output import build_table, show_answer
 from tidemill.errors import BadInput
 from tidemill.model.access import Token, UserRole
@@ -35,7 +35,7 @@ def _open_accounts(mill: Tidemill) -> AccountCatalog:
 
 def users(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List the users and their tokens."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         user_list, tokens = _open_accounts(mill).list_users(), _open_accounts(mill).list_tokens()
         now = mill.catalog.read_time()
     document = {
@@ -54,7 +54,7 @@ def user(
     as_json: AsJson = False,
 ) -> None:
     """Add a user, or change their role."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         saved = _open_accounts(mill).save_user(name, role)
     show_answer(as_json, {"name": saved.name, "role": str(saved.role)}, f"{saved.name} is {saved.role}")
 
@@ -73,7 +73,7 @@ def token(
         duration = None if expires_in is None else parse_duration(expires_in)
     except ValueError as error:
         raise BadInput(str(error)) from error
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         issued = _open_accounts(mill).issue_token(name, label=label, seconds=duration)
     show_answer(as_json, _serialize_token(issued.token) | {"text": issued.text}, issued.text)
 
@@ -84,7 +84,7 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Revoke a token."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         revoked = _open_accounts(mill).revoke_token(number)
     show_answer(as_json, _serialize_token(revoked), f"token {revoked.id} of {revoked.user} is revoked")
 
@@ -96,7 +96,7 @@ def owners(
     as_json: AsJson = False,
 ) -> None:
     """Set the owners of a workflow: other operators may not change anything in it."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         _open_accounts(mill).set_owners(workflow, users or [])
         current = _open_accounts(mill).list_owners(workflow)
     show_answer(

@@ -10,7 +10,7 @@ import typer
 from tidemill.app import serialization
 from tidemill.cli import tables
 from tidemill.cli.formatting import format_plural
-from tidemill.cli.options import AsJson, opened
+from tidemill.cli.options import AsJson, open_project
 from tidemill.cli.output import show_answer
 from tidemill.model.registration import RegistrationChange
 
@@ -29,7 +29,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Show what `apply` would change."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         steps, warnings = mill.plan(), mill.infeasible_targets()
     show_answer(as_json, _build_document(steps, warnings), tables.render_steps(steps), *_format_warnings(warnings))
     if exit_code and steps:
@@ -42,7 +42,7 @@ def apply(
     as_json: AsJson = False,
 ) -> None:
     """Register the declarations of the workflow files. On a terminal it asks first, unless --yes or --json is given."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         planned, warnings = mill.plan(), mill.infeasible_targets()
         if not as_json:
             _announce_changes(planned, warnings, ask=not yes and sys.stdin.isatty())

@@ -12,7 +12,7 @@ from tidemill.app import serialization
 from tidemill.app.serialization import to_timestamp
 from tidemill.cli import tables
 from tidemill.cli.formatting import NONE, format_age, format_count, format_size
-from tidemill.cli.options import AsJson, Every, Limit, opened
+from tidemill.cli.options import AsJson, Every, Limit, open_project
 from tidemill.cli.output import build_fields, build_table, show_answer
 from tidemill.model.block import Block
 from tidemill.model.provenance import Provenance
@@ -38,7 +38,7 @@ def channels(
     as_json: AsJson = False,
 ) -> None:
     """List the channels; or show one of them with its schema and its consumers."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         if name is None:
             project = read_status(mill.catalog)
             listed = (project if every else hide_state_channels(project)).channels
@@ -88,7 +88,7 @@ def blocks(
     as_json: AsJson = False,
 ) -> None:
     """List blocks, the newest first."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         block_list, now = mill.catalog.list_blocks(channel, limit), mill.catalog.read_time()
     document = {"blocks": [serialization.serialize_block(b) for b in block_list]}
     show_answer(as_json, document, tables.render_blocks("", block_list, now, empty="no blocks"))
@@ -100,7 +100,7 @@ def trace(
     as_json: AsJson = False,
 ) -> None:
     """Show the sources of a block, and the blocks derived from it."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         traced, now = mill.trace(block), mill.catalog.read_time()
     sources = [tables.render_blocks(f"derived from {_format_span(s)}", s.blocks, now) for s in traced.sources]
     derived = tables.render_blocks("blocks derived from it", traced.derived, now)
@@ -114,7 +114,7 @@ def lineage(
     as_json: AsJson = False,
 ) -> None:
     """Show the ancestors and the descendants of an event."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         document = serialization.serialize_lineage(mill.lineage(channel, tag))
     rows = ([r["relation"], r["channel"], r["tag"], json.dumps(r["row"])] for r in document["relatives"])
     show_answer(as_json, document, build_table(f"{channel} {tag}", ("it", "channel", "tag", "row"), rows))

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 from tidemill.app import serialization
 from tidemill.cli.formatting import NONE, format_age, format_duration, format_plural, format_size
-from tidemill.cli.options import AsJson, Limit, opened
+from tidemill.cli.options import AsJson, Limit, open_project
 from tidemill.cli.output import build_table, show_answer
 from tidemill.errors import BadInput, EvictionFailed
 from tidemill.model.block import Block
@@ -44,7 +44,7 @@ def storage(
     The largest are shown first; with --json, all of them.
     """
     amount = None if free is None else _parse_bytes(free)
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         service = mill.oneshot_service
         if drop is not None:
             dropped = service.drop_dataset(drop)
@@ -80,7 +80,7 @@ def pin(ctx: typer.Context, dataset: Wanted = None, block: OfBlock = None, as_js
     if block is None:
         _pin_dataset(ctx, dataset or "", as_json, pinned=True)
         return
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         retained = pins.pin_block(mill.catalog, block)
         pinned_block = mill.catalog.read_block(block)
     message = f"{_format_block(pinned_block)} is pinned: it is kept with its sources ({len(retained)} blocks in all)"
@@ -95,7 +95,7 @@ def unpin(ctx: typer.Context, dataset: Wanted = None, block: OfBlock = None, as_
     if block is None:
         _pin_dataset(ctx, dataset or "", as_json, pinned=False)
         return
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         mill.catalog.unpin_block(block)
         unpinned_block = mill.catalog.read_block(block)
     show_answer(
@@ -115,7 +115,7 @@ def _format_block(block: Block) -> str:
 
 
 def _pin_dataset(ctx: typer.Context, dataset: str, as_json: bool, *, pinned: bool) -> None:
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         record = mill.oneshot_service.pin_dataset(dataset, pinned=pinned)
     state = "pinned: it is not evicted" if pinned else "no longer pinned"
     show_answer(as_json, serialization.serialize_dataset(record), f"{record.workflow}/{record.name} is {state}")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tidemill.cli import tables
-from tidemill.cli.options import AsJson, opened
+from tidemill.cli.options import AsJson, open_project
 from tidemill.cli.output import build_fields, show_answer
 from tidemill.runtime.inspect.statistics import compute_statistics as found_of
 from tidemill.runtime.inspect.status import read_status
@@ -46,7 +46,7 @@ def dispatching(
         "backfill_tracks": backfill_tracks,
         "catch_up_limit": catch_up_limit,
     }
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         changes = {name: value for name, value in options.items() if value is not None}
         overrides = (
             {} if reset else {**mill.dispatch_config.select_overrides(mill.catalog.read_setting_overrides()), **changes}
@@ -64,6 +64,6 @@ def dispatching(
 
 def statistics(ctx: typer.Context, as_json: AsJson = False) -> None:
     """Show for each task the cost of a run, its selectivity, its rates, and its pending blocks."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         task_statistics = found_of(mill.catalog, read_status(mill.catalog))
     show_answer(as_json, {"tasks": [asdict(s) for s in task_statistics]}, tables.render_statistics(task_statistics))

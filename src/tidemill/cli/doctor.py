@@ -11,7 +11,7 @@ from rich.text import Text
 from tidemill.cli.doctor_checks import CheckResult, run_checks
 from tidemill.cli.formatting import format_size
 from tidemill.cli.lazy_imports import build_class_archive
-from tidemill.cli.options import AsJson, start_of
+from tidemill.cli.options import AsJson, find_start
 from tidemill.cli.output import build_table, print_message, show_answer
 
 
@@ -26,7 +26,7 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Check the requirements of Tidemill, and explain how to meet those that are not met."""
-    results = list(run_checks(start_of(ctx), spark=not no_spark))
+    results = list(run_checks(find_start(ctx), spark=not no_spark))
     healthy = all(f.ok for f in results)
     rows = ([_format_verdict(f), f.check, f.detail] for f in results)
     show_answer(

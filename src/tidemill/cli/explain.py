@@ -11,7 +11,7 @@ from rich.console import RenderableType
 
 from tidemill.app import serialization
 from tidemill.cli.formatting import NONE, format_count, format_duration
-from tidemill.cli.options import AsJson, opened
+from tidemill.cli.options import AsJson, open_project
 from tidemill.cli.output import build_fields, build_table, show_answer
 from tidemill.planner.explanation import PlanExplanation, TableExplanation, VariantExplanation, WriterExplanation
 
@@ -32,7 +32,7 @@ def explain(
 
     For an action of a submission: why it was or was not reused.
     """
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         if submission is not None:
             action = mill.oneshot_service.find_action(submission, name)
             show_answer(as_json, serialization.serialize_submitted_action(action), action.reason)

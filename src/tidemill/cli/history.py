@@ -8,7 +8,7 @@ import typer
 
 from tidemill.app import serialization
 from tidemill.cli.formatting import format_count, format_duration, format_size
-from tidemill.cli.options import AsJson, opened
+from tidemill.cli.options import AsJson, open_project
 from tidemill.cli.output import build_table, show_answer
 from tidemill.model.timestamps import format_iso, parse_moment
 from tidemill.model.usage import UsagePeriod
@@ -33,7 +33,7 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """Show submissions and refreshes over time: how much was computed and reused, and how much that saved."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         now = mill.catalog.read_time()
         period = UsagePeriod(parse_moment(since, now), parse_moment(until, now), user, workflow, task)
         figures = mill.oneshot_service.compute_usage(period, by, per)

@@ -10,7 +10,7 @@ import typer
 
 from tidemill.app import serialization
 from tidemill.cli.formatting import format_plural
-from tidemill.cli.options import AsJson, opened
+from tidemill.cli.options import AsJson, open_project
 from tidemill.cli.output import build_console, show_answer
 from tidemill.cli.progress import ProgressBar
 from tidemill.model.block import BlockKind
@@ -36,7 +36,7 @@ def insert(
     as_json: AsJson = False,
 ) -> None:
     """Insert a file into an input channel: all of its rows, or none."""
-    with opened(ctx) as mill, ProgressBar(build_console(sys.stderr)) as bar:
+    with open_project(ctx) as mill, ProgressBar(build_console(sys.stderr)) as bar:
         result = mill.insert(channel, file, format=format, kind=BlockKind.BASE if base else kind, key=key, progress=bar)
     document = {"block": serialization.serialize_block(result.block), "repeated": result.repeated}
     show_answer(as_json, document, _format_result(result))

@@ -12,7 +12,7 @@ from tidemill.app import serialization
 from tidemill.cli import tables
 from tidemill.cli.formatting import format_plural
 from tidemill.cli.lazy_imports import load_tidemill_class
-from tidemill.cli.options import AsJson, opened, start_of
+from tidemill.cli.options import AsJson, find_start, open_project
 from tidemill.cli.output import build_table, show_answer
 from tidemill.model.block import Block
 from tidemill.model.run import ACTIVE_STATES, RunKind
@@ -39,7 +39,7 @@ def compact(
     """Merge a channel's deltas into a base, so that reads are cheap. Its content does not change."""
     if bool(channels) == everything:
         raise typer.BadParameter("name the channels to compact, or use --all")
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         written = {name: mill.compact(name) for name in channels or _list_written_channels(mill)}
     document = {
         "compacted": [{"channel": n, "block": b and serialization.serialize_block(b)} for n, b in written.items()]
@@ -75,7 +75,7 @@ def gc(
     as_json: AsJson = False,
 ) -> None:
     """Garbage-collect blocks that no reader needs, and remove files whose grace period is over."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         scanned = mill.scan() if scan else None
         collected = mill.collect(retain, grace)
     lines = [
@@ -107,7 +107,7 @@ def adopt_store(
     """
     if not (yes or as_json) and sys.stdin.isatty():
         typer.confirm("Blocks that this project's catalog does not reference become unreadable. Adopt?", abort=True)
-    before = load_tidemill_class().adopt_store(start_of(ctx))
+    before = load_tidemill_class().adopt_store(find_start(ctx))
     previous = "had no owner" if before is None else f"belonged to catalog {before.catalog}"
     show_answer(as_json, {"before": before and before.catalog}, f"the block store {previous}; it is this catalog's now")
 
@@ -124,7 +124,7 @@ def maintenance(
     """
     if pause and resume:
         raise typer.BadParameter("use --pause or --resume, not both")
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         if pause or resume:
             mill.catalog.override_settings({OVERRIDE: PAUSED if pause else None})
         paused, automatic = is_paused(mill.catalog), mill.settings.maintenance.automatic

@@ -25,12 +25,12 @@ class GlobalOptions:
     project: Path
 
 
-def start_of(ctx: typer.Context) -> Path:
+def find_start(ctx: typer.Context) -> Path:
     """Return the directory from which the project is searched upwards."""
     options = ctx.find_object(GlobalOptions)
     return options.project if options else Path()
 
 
-def opened(ctx: typer.Context) -> Tidemill:
+def open_project(ctx: typer.Context) -> Tidemill:
     """Open the project of the command."""
-    return load_tidemill_class().open(start_of(ctx))
+    return load_tidemill_class().open(find_start(ctx))

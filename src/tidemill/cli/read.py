@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tidemill.cli.formatting import format_plural
-from tidemill.cli.options import AsJson, opened
+from tidemill.cli.options import AsJson, open_project
 from tidemill.cli.output import build_table, show_answer, write_output
 from tidemill.encoding.values import format_csv_line, is_number, to_json, to_text
 from tidemill.model.codec import Json
@@ -58,7 +58,7 @@ def read(
     """Print the content of a channel, now or as of a sequence number or a time. The rows are in no order."""
     output_format = OutputFormat.JSON if as_json else format
     row_limit = DEFAULT_ROWS if limit is None and output_format is OutputFormat.TABLE else limit
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         # One row more than requested shows whether there are others.
         rows = mill.rows(channel, as_of, None if row_limit is None else row_limit + 1)
         schema = mill.catalog.read_channel(channel).channel.schema or Schema(())

@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from tidemill.app import serialization
 from tidemill.cli import tables
 from tidemill.cli.formatting import format_count
-from tidemill.cli.options import AsJson, opened
+from tidemill.cli.options import AsJson, open_project
 from tidemill.cli.output import build_console, build_table, show_answer
 from tidemill.cli.progress import ProgressBar
 from tidemill.errors import ConfigError, TidemillError
@@ -53,7 +53,7 @@ def run(
         _request_backfill(ctx, flow, variant, as_json)
         return
     choices: dict[str, RefreshChoice] = {}
-    with opened(ctx) as mill, _add_log_hint(mill, flow), ProgressBar(build_console(sys.stderr)) as bar:
+    with open_project(ctx) as mill, _add_log_hint(mill, flow), ProgressBar(build_console(sys.stderr)) as bar:
         finished, blocks = mill.run(flow, bar, variant=variant, on_choice=choices.update)
     document = {
         "run": serialization.serialize_run(finished),
@@ -67,7 +67,7 @@ def run(
 def _request_backfill(ctx: typer.Context, flow: str, variant: str | None, as_json: bool) -> None:
     if variant is not None:
         raise ConfigError("a backfill recomputes declared tables; expected --backfill or --variant, found both")
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         requested = request_flow_run(mill.catalog, flow, backfill=True)
         serving = any(s.state == "serving" for s in mill.catalog.list_servers())
     hint = "" if serving else "; no server runs: start one with tidemill up"
@@ -103,7 +103,7 @@ def kill(
     as_json: AsJson = False,
 ) -> None:
     """Stop a run. None of its results become visible."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         killed = mill.kill(run)
     show_answer(
         as_json, {"run": serialization.serialize_run(killed)}, f"run {killed.id} of {killed.subject} {killed.state}"

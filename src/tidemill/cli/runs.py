@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from tidemill.app import serialization
 from tidemill.cli import tables
 from tidemill.cli.formatting import format_age, format_count
-from tidemill.cli.options import AsJson, Limit, opened
+from tidemill.cli.options import AsJson, Limit, open_project
 from tidemill.cli.output import build_fields, build_table, show_answer
 from tidemill.model.run import Run, RunState
 from tidemill.model.timestamps import format_iso
@@ -40,7 +40,7 @@ def runs(
     """List runs, the newest first; or show one of them."""
     if log and run is None:
         raise typer.BadParameter("--log needs the number of a run")
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         if run is not None:
             _show_run(mill, mill.catalog.read_run(run), only_log=log, as_json=as_json)
             return
@@ -116,7 +116,7 @@ def events(
     as_json: AsJson = False,
 ) -> None:
     """List events, in order."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         event_list = (
             _read_newest_events(mill.catalog, limit)
             if after is None

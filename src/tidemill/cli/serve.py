@@ -17,7 +17,7 @@ from rich.console import RenderableType
 from tidemill.app import serialization
 from tidemill.cli.formatting import format_age, format_count
 from tidemill.cli.lazy_imports import build_listener
-from tidemill.cli.options import AsJson, Limit, opened
+from tidemill.cli.options import AsJson, Limit, open_project
 from tidemill.cli.output import build_table, show_answer
 from tidemill.errors import BadInput
 from tidemill.model.timestamps import format_iso
@@ -40,7 +40,7 @@ def register_commands(app: typer.Typer) -> None:
 def up(ctx: typer.Context, tracks: Tracks = None) -> None:
     """Apply the project's workflows and serve: fire triggers, execute runs, maintain. Ends on SIGTERM or Ctrl-C."""
     _configure_logging()
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         mill.apply()
         loop = mill.loop("up", tracks)
         with _handle_signals(mill, loop), build_listener(mill, loop.wake) as listening, mill.sources(loop.wake):
@@ -51,7 +51,7 @@ def up(ctx: typer.Context, tracks: Tracks = None) -> None:
 def work(ctx: typer.Context, tracks: Tracks = None) -> None:
     """Serve as an additional executor: apply no workflow, and do not listen."""
     _configure_logging()
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         loop = mill.loop("work", tracks)
         with _handle_signals(mill, loop):
             _run_server(mill, loop)
@@ -91,7 +91,7 @@ def _handle_signals(mill: Tidemill, loop: ServerLoop) -> Iterator[None]:
 
 def servers(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List the servers, and which of them is the leader."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         server_list, now = mill.catalog.list_servers(), mill.catalog.read_time()
     rows = (
         [s.name, s.role, "leader" if s.leader else "", s.state, s.tracks, format_age(s.last_heartbeat, now)]
@@ -103,7 +103,7 @@ def servers(ctx: typer.Context, as_json: AsJson = False) -> None:
 
 def triggers(ctx: typer.Context, limit: Limit = 20, as_json: AsJson = False) -> None:
     """List the triggers of flows: each condition, when it is due, and its pending data; and the last firings."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         trigger_list, firings = mill.catalog.list_triggers(), mill.catalog.list_firings(limit=limit)
         now = mill.catalog.read_time()
     document = {
@@ -136,7 +136,7 @@ def _render_firings(firings: list[TriggerFiring], now: float) -> RenderableType:
 
 def workflows(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List the registered workflows."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         workflow_list, now = mill.catalog.list_workflows(), mill.catalog.read_time()
     rows = ([w.name, "paused" if w.paused else "", w.priority, format_age(w.applied, now)] for w in workflow_list)
     shown = build_table("", ("workflow", "", ">priority", "changed"), rows, empty="no workflows")
@@ -153,7 +153,7 @@ def register_workflow(
         data = json.loads(document.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{document} is not JSON: {error}") from error
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         steps = mill.register(data)
     rows = ([s.action, s.noun, s.name, s.detail] for s in steps)
     shown = build_table("", ("", "", "name", "detail"), rows, empty="nothing changed")
@@ -166,7 +166,7 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Remove a registered workflow; its data are kept."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         mill.remove(workflow)
     show_answer(as_json, {"removed": workflow}, f"{workflow} is removed; its data are kept")
 
@@ -191,13 +191,13 @@ def prioritise(
     as_json: AsJson = False,
 ) -> None:
     """Set the priority of a workflow's runs for when not all can run at once."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         mill.catalog.set_workflow_priority(workflow, priority)
         _show_workflow(mill.catalog.list_workflows(), workflow, as_json)
 
 
 def _set_paused(ctx: typer.Context, workflow: str, as_json: bool, *, paused: bool) -> None:
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         mill.catalog.set_workflow_paused(workflow, paused=paused)
         _show_workflow(mill.catalog.list_workflows(), workflow, as_json)
 

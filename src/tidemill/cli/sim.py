@@ -10,7 +10,7 @@ import typer
 
 from tidemill.cli.lazy_imports import open_catalog_at
 from tidemill.cli.moved import ANY_ARGUMENTS, workflows
-from tidemill.cli.options import AsJson, opened
+from tidemill.cli.options import AsJson, open_project
 from tidemill.cli.output import build_table, show_answer
 from tidemill.cli.staleness import staleness
 from tidemill.ports.catalog import CatalogReader
@@ -49,7 +49,7 @@ def policies(
 @contextmanager
 def _open_catalog(ctx: typer.Context, url: str | None) -> Iterator[CatalogReader]:
     if url is None:
-        with opened(ctx) as mill:
+        with open_project(ctx) as mill:
             yield mill.catalog
         return
     with open_catalog_at(url) as catalog:

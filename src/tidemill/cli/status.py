@@ -8,7 +8,7 @@ import typer
 
 from tidemill.app import serialization
 from tidemill.cli import tables
-from tidemill.cli.options import AsJson, Every, opened
+from tidemill.cli.options import AsJson, Every, open_project
 from tidemill.cli.output import show_answer
 from tidemill.runtime.freshness.staleness import StalenessMeasure
 from tidemill.runtime.inspect import status as standing
@@ -22,7 +22,7 @@ def register_commands(app: typer.Typer) -> None:
 
 def status(ctx: typer.Context, every: Every = False, as_json: AsJson = False) -> None:
     """Show the freshness of every channel, the lag of consumers, and active runs."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         project, now = standing.read_status(mill.catalog), mill.catalog.read_time()
     visible = project if every else standing.hide_state_channels(project)
     active = tables.render_runs("active runs", visible.active, now)
@@ -40,7 +40,7 @@ def staleness(
     as_json: AsJson = False,
 ) -> None:
     """Show how stale every table is, its recent worst staleness, and the age of the data that it reflects."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         history, now = mill.history(), mill.catalog.read_time()
     since = now - 60 * minutes
     document = serialization.serialize_staleness(history, measure, since, now)
@@ -54,7 +54,7 @@ def staleness(
 
 def flows(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List the bound flows with their tasks, inputs and outputs, and their last runs."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         flow_list, now = standing.read_status(mill.catalog).flows, mill.catalog.read_time()
     document = {"flows": [serialization.serialize_flow(f) for f in flow_list]}
     show_answer(

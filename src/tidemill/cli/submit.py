@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from tidemill.app import serialization
 from tidemill.cli import tables
 from tidemill.cli.formatting import format_age, format_duration, format_plural, format_size
-from tidemill.cli.options import AsJson, Limit, opened
+from tidemill.cli.options import AsJson, Limit, open_project
 from tidemill.cli.output import build_console, build_table, show_answer
 from tidemill.cli.progress import ProgressBar
 from tidemill.errors import BadInput
@@ -33,7 +33,7 @@ def submit(
     as_json: AsJson = False,
 ) -> None:
     """Submit a one-shot workflow. Results of earlier computations are reused; servers run the rest, or --watch does."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         submission = mill.oneshot_service.submit_workflow(_read_text(workflow), getpass.getuser())
         if watch:
             with ProgressBar(build_console(sys.stderr)) as bar:
@@ -73,7 +73,7 @@ def submissions(
     as_json: AsJson = False,
 ) -> None:
     """List submissions of one-shot workflows, the newest first; or show one of them."""
-    with opened(ctx) as mill:
+    with open_project(ctx) as mill:
         catalog = mill.oneshot_service.dataset_catalog
         if number is not None:
             submission = catalog.read_submission(number)

@@ -8,7 +8,7 @@ from tidemill.wire.schemas import ResponseDocument, RunDocument, Timestamp
 
 
 class ActionDocument(ResponseDocument):
-    """An action of a submission; `verdict` and `why` explain whether its dataset was reused; `saved` is in seconds."""
+    """An action of a submission; `verdict` and `reason` explain whether its dataset was reused."""
 
     id: str
     name: str
@@ -38,7 +38,7 @@ class SubmissionListDocument(ResponseDocument):
 
 
 class UsageFiguresDocument(ResponseDocument):
-    """The usage within a period, `of` a user, workflow or task, or of all; `seconds` computed and `saved` by reuse."""
+    """The usage within a period, of the `group` (a user, workflow or task) or of all; `saved_seconds` by reuse."""
 
     begin: Timestamp
     group: str | None
