@@ -1,10 +1,10 @@
-# Everything a newcomer needs: `make demo` and `make test`. Both set up what they use.
+# Start with `make demo` and `make test`; both install their dependencies into .venv.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.tidemill-setup
 
-# The tests start many processes: none of them is to compile all modules again, whatever is usual on this machine.
+# The tests start many processes. Bytecode caching stays on, so that no process compiles all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: preflight setup demo test bench-test test-cluster check chromium lock bench crash search corpus soak pictures clean
@@ -22,26 +22,26 @@ $(STAMP): requirements.lock pyproject.toml scripts/preflight.py
 	@$(BIN)/tidemill prepare
 	@touch $(STAMP)
 
-demo: setup  ## the main job on embedded defaults: SQLite, local disk, local Spark
+demo: setup  ## run the demonstration on embedded defaults: SQLite, local disk, local Spark
 	@$(BIN)/tidemill demo
 
-test: setup check chromium  ## every check and every test
+test: setup check chromium  ## run all checks and all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-check: setup  ## style, types, the import contract and the words
+check: setup  ## check style, types, import contracts and words
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/check_words.py
 
-chromium:  ## for the browser tests of the page; where it cannot be installed they are left out
+chromium:  ## install chromium for the browser tests; without it they are skipped
 	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 	  && echo "Installing chromium for the browser tests" && apt-get update -qq \
 	  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
-	  || echo "chromium is not there and cannot be installed here: the browser tests are LEFT OUT"
+	  || echo "chromium is missing and cannot be installed: the browser tests are SKIPPED"
 
-bench: setup  ## the figures of docs/benchmarks.md, measured here
+bench: setup  ## measure the main figures of docs/benchmarks.md on this machine
 	@$(BIN)/python -m benchmarks overhead
 	@$(BIN)/python -m benchmarks merge
 	@$(BIN)/python -m benchmarks incremental --pages 1000000
@@ -49,32 +49,32 @@ bench: setup  ## the figures of docs/benchmarks.md, measured here
 	@$(BIN)/python -m benchmarks queries
 	@$(BIN)/python -m benchmarks growth
 
-crash: setup  ## the long crash campaign: killed at every step of commits, of one-shot workflows and of tasks with state
+crash: setup  ## run the long crash tests: kill at every step of commits, one-shot workflows and stateful tasks
 	@TIDEMILL_CRASH_ROUNDS=5 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 3600 tests/acceptance/test_crash.py \
 	  tests/acceptance/test_crash_oneshot.py tests/acceptance/test_keyed.py tests/acceptance/test_survival.py \
 	  tests/acceptance/test_up_oneshot.py tests/contract/test_catalog_pin_races.py
 
-bench-test: setup  ## the tests of the benchmarks and of the papers' experiments
+bench-test: setup  ## run the tests of the benchmarks and of the papers' experiments
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup benchmarks
 
-test-cluster: setup  ## executors in processes of their own, with and without the project's directory, and Spark Connect
+test-cluster: setup  ## test with executors in separate processes, with and without the project's directory, and with Spark Connect
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[connect]"
 	@TIDEMILL_CLUSTER=1 $(BIN)/python -m pytest -n0 tests/cluster
 
-soak: setup  ## servers killed, frozen, cut off and told another time, for ten minutes
+soak: setup  ## for ten minutes, kill and suspend servers, cut their connections and shift their clocks
 	@TIDEMILL_SOAK=600 $(BIN)/python -m pytest tests/acceptance/test_soak.py --timeout 1200
 
-pictures: setup chromium  ## docs/images/page-*.png, taken anew
+pictures: setup chromium  ## take the screenshots docs/images/page-*.png again
 	@$(BIN)/python -m tests.ui.pictures
 
-search: setup  ## the long property search: many more random histories than the suite tries
+search: setup  ## run the property tests with many more random histories than the suite
 	@TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 7200 tests/oracle tests/contract tests/intake tests/acceptance/test_tpch.py benchmarks/tests/test_queries.py
 	@TIDEMILL_EXAMPLES=1600 TIDEMILL_LOCAL_WORK=off $(BIN)/python -m pytest -n 0 --timeout 7200 tests/oracle/test_queries.py -k stay_fresh
 
-corpus: setup  ## every construct of Spark's SQL reference, held to Spark after each of four steps, at every scale
+corpus: setup  ## compare every construct of Spark's SQL reference with Spark after each of four steps, at every scale
 	@TIDEMILL_CORPUS=all $(BIN)/python -m pytest -n 0 -s --timeout 14400 tests/oracle/test_corpus.py
 
-lock:  ## pin the newest versions that pyproject.toml admits
+lock:  ## pin the newest versions that pyproject.toml allows
 	@$(PYTHON) -m uv pip compile pyproject.toml --group dev --extra s3 --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-emit-index-url --no-annotate --upgrade --quiet -o requirements.lock
 

@@ -1,6 +1,6 @@
-"""Say what is missing on this machine before anything else can fail: Python 3.11+ and Java 17+.
+"""Check that this machine has Python 3.11+ and Java 17+, and report which of them is missing.
 
-Runs with any Python 3 and imports nothing but the standard library.
+Runs with any Python 3 and the standard library alone.
 """
 
 import os
@@ -17,36 +17,36 @@ JAVA_HELP = (
 )
 
 
-def java_command():
+def find_java():
     home = os.environ.get("JAVA_HOME")
     return os.path.join(home, "bin", "java") if home else shutil.which("java")
 
 
-def java_problem():
-    command = java_command()
+def check_java():
+    command = find_java()
     if command is None:
         return "No Java was found on PATH, and JAVA_HOME is not set."
     try:
-        done = subprocess.run([command, "-version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+        result = subprocess.run([command, "-version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
     except OSError as error:
         return "Java could not be started: %s" % error
-    text = done.stdout.decode("utf-8", "replace")
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
-    if found is None:
+    text = result.stdout.decode("utf-8", "replace")
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', text)
+    if match is None:
         return "%s does not say its version: %s" % (command, text.strip() or "it printed nothing")
-    major = int(found.group(2) or 0) if found.group(1) == "1" else int(found.group(1))
+    major = int(match.group(2) or 0) if match.group(1) == "1" else int(match.group(1))
     return None if major >= 17 else "%s is Java %d." % (command, major)
 
 
-def python_problem():
+def check_python():
     if sys.version_info >= (3, 11):
         return None
     return "This is Python %d.%d; Tidemill needs 3.11 or newer. Try: make PYTHON=python3.11 …" % sys.version_info[:2]
 
 
 def main():
-    java = java_problem()
-    problems = [p for p in (python_problem(), java and java + "\n" + JAVA_HELP) if p]
+    java = check_java()
+    problems = [p for p in (check_python(), java and java + "\n" + JAVA_HELP) if p]
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

@@ -1,7 +1,7 @@
-"""Case cancellation: a later event withdraws earlier ones, and all that was made of them, processed or not.
+"""Case cancellation: a later event withdraws an earlier one and everything derived from it, processed or not.
 
-A cancellation is a deletion of the case by its key. What derives from it is declared, so it is taken back as rows
-with a negative count: nobody downstream has to know of cancellations.
+A cancellation deletes the case by its key. The derived tables are declared as queries, so the deletion reaches them as
+rows with a negative count: no downstream task has to handle cancellations.
 """
 
 import tidemill as tm

@@ -1,6 +1,7 @@
-"""Data view: a live, filtered look at any channel of a running workflow, which knows nothing of it.
+"""Data view: a live, filtered view of any channel of a running workflow.
 
-A tap remembers how far it has read. It is no part of the workflow: nothing is redeployed, and nothing waits for it.
+A change feed stores the offset up to which it has read. It is not part of the workflow: nothing is redeployed, and no
+run waits for it.
 """
 
 from typing import Any
@@ -18,6 +19,6 @@ def parsed(events: tm.New) -> tm.Delta:
     return events.selectExpr("id", "upper(level) AS level", "text")
 
 
-def new_errors(tap: ChangeFeed) -> list[Any]:
-    """What to look at again and again: `tap = Tidemill.open().tap("parsed")`."""
-    return tap.read_new().where("level = 'ERROR'").collect()
+def read_new_errors(feed: ChangeFeed) -> list[Any]:
+    """The errors since the last call, with `feed = Tidemill.open().change_feed("parsed")`."""
+    return feed.read_new().where("level = 'ERROR'").collect()

@@ -1,6 +1,7 @@
-"""Sequential aggregate: the last readings of each sensor, summed up each time that another one comes in.
+"""Sequential aggregate: the sum of the last readings of each sensor, updated with each new reading.
 
-What enters a window is added and what leaves it is taken out, so a long window costs no more than a short one.
+Readings that enter the window are added and readings that leave it are subtracted, so that a long window costs no more
+than a short one.
 """
 
 import tidemill as tm

@@ -1,6 +1,6 @@
-"""Stream join: an order meets the payment that follows it, however long that takes.
+"""Stream join: an order is joined with its payment, in either order and after any delay.
 
-Both streams come in as one, by order number; the state of a number is what has come of it so far.
+Both streams are merged into one, keyed by order number; the state of a number holds the sides that have arrived.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ wf.table("sides", "number bigint, price bigint, paid bigint")
 
 @wf.task(writes={"sides": tm.Delta})
 def both(orders: tm.New, payments: tm.New) -> Any:
-    """One stream of the two; what a side does not know is zero."""
+    """Merge both streams; the columns of the other side are zero."""
     left = orders.selectExpr("number", "price", "0L AS paid")
     return {"sides": left.unionByName(payments.selectExpr("number", "0L AS price", "paid"))}
 
@@ -30,7 +30,7 @@ def both(orders: tm.New, payments: tm.New) -> Any:
     writes={"matched": "number bigint, price bigint, paid bigint"},
 )
 def matching(state: Any, sides: tm.New) -> KeyedResult:
-    """Tell of a number when its second side has come."""
+    """Emit a number when its second side arrives."""
     before = (state["price"] > 0) & (state["paid"] > 0)
     for side in ("price", "paid"):
         state[side] = np.where(sides[side] > 0, sides[side], state[side])

@@ -1,6 +1,6 @@
-"""Window expiration: two reports within ten minutes are an alarm; a report that stayed alone is looked at later.
+"""Window expiration: two reports within ten minutes raise an alarm; single reports are collected for later review.
 
-Events that leave the window without having been part of one come out on a channel of their own.
+Events that leave the window without having been part of a match appear on a separate channel.
 """
 
 import tidemill as tm

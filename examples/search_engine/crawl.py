@@ -1,12 +1,13 @@
-"""Crawl selection: which pages to fetch next, from what was fetched so far.
+"""Crawl selection: which pages to fetch next, based on the pages fetched so far.
 
              ┌ log → successful ─────────────┬─ top ──────┐
     fetched ─┼ shingle → shingles ───────────┼─ adaptive ─┼ union → queue
              └ extract → links ─ count → indegrees ┴─ periodic ─┘
 
-`top` selects the pages with most links to them that were never fetched, hourly; `periodic` those that were not fetched
-for long, the sooner the more links there are, daily; `adaptive` those that keep changing, every four hours. None is
-done incrementally: what was selected before may have failed to be fetched. Indegrees may be a week old.
+`top` selects the pages with most incoming links that were never fetched, hourly; `periodic` selects pages that were
+not fetched for long, pages with more incoming links sooner, daily; `adaptive` selects pages that change often, every
+four hours. None is incremental: the fetch of a page that was selected before may have failed. Indegrees may be a week
+old.
 """
 
 import tidemill as tm
@@ -28,7 +29,7 @@ wf.sql(
     target_lag="0s",
 )
 
-# The links of a page that is fetched again take the place of those that it had.
+# When a page is fetched again, its new links replace the old ones.
 wf.sql(
     "links",
     """

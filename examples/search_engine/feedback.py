@@ -1,10 +1,10 @@
-"""Feedback prioritisation: what users make of news shall be learnt at once, of all else within a day.
+"""Feedback prioritisation: feedback on news is available immediately, all other feedback within a day.
 
     log ─ split ┬→ news ──┐
                 └→ other ─┴ union → feedback
 
-The log has each search with the links that were shown and the one that was clicked. All of it ends up in one table;
-that its rows come by two ways is what lets one of them be wanted sooner.
+The log contains each search with the links that were shown and the link that was clicked. All of it is written to one
+table; its two pathways allow different freshness targets.
 """
 
 import tidemill as tm

@@ -1,11 +1,11 @@
-"""Search preprocessing: new pages shall be found at once, with scores that may be some days old.
+"""Search preprocessing: new pages are indexed immediately, with scores that may be some days old.
 
     pages ─ shingle → digests ──────────────────────────────┐
                                                             join → index
     clicks ─ distinct → pairs ─ count → users ─ log → scores ┘
 
-A page's score is the logarithm of how many users click on its site. Scores are refreshed daily; what was indexed
-before is given newer ones once a week, when pages and clicks would be too far apart.
+A page's score is the logarithm of the number of users that click on its site. Scores are refreshed daily; pages that
+are already indexed get newer scores once a week, when the inconsistency between pages and clicks reaches its bound.
 """
 
 import tidemill as tm
@@ -15,7 +15,7 @@ wf = tm.Workflow("search")
 wf.input("pages", "url string, body string", key="url")
 wf.input("clicks", "user bigint, url string")
 
-# A digest is the least hash of three words in a row: pages that share most of their text mostly share it.
+# A digest is the minimum hash of three consecutive words: pages that share most of their text probably share it.
 wf.sql(
     "digests",
     """

@@ -1,16 +1,16 @@
-"""Sky-survey annotations: astronomers mark what they see, are told what concerns them, and come to an agreement.
+"""Sky-survey annotations: astronomers annotate objects, are notified about areas of interest, and reach a consensus.
 
-An astronomer names areas of the sky and kinds of objects. An annotation within such an area is told to whoever is
-interested. They say whether they agree; as soon as an object has three opinions within an hour, these are weighed, and
-what most of them say goes back into the workflow as an annotation of its own: whoever is interested is told, and may
-object. So it goes on until nobody has anything to add.
+An astronomer registers areas of the sky and kinds of objects. An annotation within such an area creates a notice for
+each interested astronomer, who answers with an opinion. When an object has three opinions within an hour, their
+majority becomes a consensus, which is fed back into the workflow as another annotation: interested astronomers are
+notified again and may object. The cycle ends when no further opinions arrive.
 
     cd examples/sky_survey
     tidemill apply && tidemill up       # the page is at http://127.0.0.1:8484
     python simulate.py --seconds 120    # in another terminal: a survey and a dozen astronomers
 
-Look at the channels `notices` and `consensus` on the page: their newest rows are shown as they come. The way back is
-in `tidemill.toml`: a delivery from `consensus` to `annotations`.
+The page shows the newest rows of the channels `notices` and `consensus` as they arrive. The feedback is declared in
+`tidemill.toml`: a delivery from `consensus` to `annotations`.
 """
 
 import tidemill as tm
@@ -25,11 +25,11 @@ wf.input(
 wf.input("annotations", "object string, kind string, ra double, dec double, author string, text string")
 wf.input("opinions", "object string, astronomer string, agrees boolean, at timestamp")
 
-# Who is interested in what: areas are found by the degrees of declination that they touch, and then looked at closely.
+# Match annotations with areas: candidates by the whole degrees of declination of an area, then by distance.
 
 wf.table(
     "zones", "astronomer string, area string, kind string, ra double, dec double, radius double, zone int"
-)  # what comes before anybody is interested finds an empty table
+)  # annotations that arrive before the first interest find an empty table
 wf.sql(
     "zones",
     """
@@ -43,7 +43,7 @@ wf.sql(
 DISTANCE = """degrees(acos(least(1.0, greatest(-1.0,
     sin(radians(a.dec)) * sin(radians(z.dec)) +
     cos(radians(a.dec)) * cos(radians(z.dec)) * cos(radians(a.ra - z.ra))))))"""
-"""Between two places in the sky, in degrees."""
+"""The angle between two positions in the sky, in degrees."""
 
 wf.sql(
     "notices",
@@ -57,7 +57,7 @@ wf.sql(
     triggers=[tm.on("annotations")],
 )
 
-# What they say of it: three opinions on an object within an hour are weighed, and each counts once.
+# Consensus: three opinions on an object within an hour are combined; each opinion is used once.
 
 wf.window(
     "heard",

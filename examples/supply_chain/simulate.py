@@ -1,4 +1,4 @@
-"""Twenty customers and three warehouses at a running server: orders are pushed, requests are followed.
+"""Simulate customers and warehouses at a running server: push orders and shipments, subscribe to requests.
 
 python simulate.py --seconds 120
 """
@@ -23,122 +23,128 @@ PRODUCTS = {
     "tea": "Bremen", "coffee": "Bremen", "sugar": "Bremen", "rice": "Trieste", "pepper": "Trieste",
     "salt": "Trieste", "cotton": "Porto", "cork": "Porto", "wine": "Porto",
 }  # fmt: skip
-"""By product, the warehouse that has it."""
+"""The warehouse of each product."""
 
 UNKNOWN = "saffron"
-"""Customers ask for it, and nobody has it."""
+"""A product that customers order and no warehouse has."""
 
 
-def stock() -> list[Row]:
+def create_stock() -> list[Row]:
     return [{"item": item, "warehouse": warehouse} for item, warehouse in PRODUCTS.items()]
 
 
 @dataclass
 class Customer:
-    """Orders a few products at random, and pays what was placed."""
+    """Orders a few products at random, and pays the orders that were placed."""
 
     name: str
     chance: Random
 
     def order(self) -> Row:
-        wanted = self.chance.sample([*PRODUCTS, UNKNOWN], self.chance.randint(1, 4))
-        return {"customer": self.name, "items": wanted}
+        items = self.chance.sample([*PRODUCTS, UNKNOWN], self.chance.randint(1, 4))
+        return {"customer": self.name, "items": items}
 
-    def pay(self, placed: Iterable[Row]) -> Iterator[Row]:
-        for order in placed:
+    def pay(self, orders: Iterable[Row]) -> Iterator[Row]:
+        for order in orders:
             if order["customer"] == self.name:
                 yield {"amount": 10 * len(order["items"]), "wave": order["wave"]}
 
 
 @dataclass
 class Warehouse:
-    """Has a work list, of which it ships some at a time, in an order of its own; and runs out of things."""
+    """Ships its pending requests in random order, some at a time, and reports products that are out of stock."""
 
     name: str
     chance: Random
-    asked: deque[Row] = field(default_factory=deque)  # one thread puts requests in, another takes them out
-    waiting: list[Row] = field(default_factory=list)
+    requests: deque[Row] = field(default_factory=deque)  # appended by one thread, removed by another
+    pending: list[Row] = field(default_factory=list)
 
     def take(self, requests: Iterable[Row]) -> None:
-        self.asked.extend(r for r in requests if r["warehouse"] == self.name)
+        self.requests.extend(r for r in requests if r["warehouse"] == self.name)
 
-    def ship(self, most: int) -> list[Row]:
-        while self.asked:
-            self.waiting.append(self.asked.popleft())
-        self.chance.shuffle(self.waiting)
-        going, self.waiting = self.waiting[:most], self.waiting[most:]
-        return [{"item": request["item"], "wave": request["wave"]} for request in going]
+    def ship(self, limit: int) -> list[Row]:
+        while self.requests:
+            self.pending.append(self.requests.popleft())
+        self.chance.shuffle(self.pending)
+        shipped, self.pending = self.pending[:limit], self.pending[limit:]
+        return [{"item": request["item"], "wave": request["wave"]} for request in shipped]
 
     def run_out(self, at: str) -> Row:
-        item = self.chance.choice([item for item, place in PRODUCTS.items() if place == self.name])
+        item = self.chance.choice([item for item, warehouse in PRODUCTS.items() if warehouse == self.name])
         return {"item": item, "warehouse": self.name, "at": at}
 
 
-def customers(count: int, seed: int) -> list[Customer]:
+def create_customers(count: int, seed: int) -> list[Customer]:
     return [Customer(f"customer-{n}", Random(f"{seed} {n}")) for n in range(count)]
 
 
-def warehouses(seed: int) -> list[Warehouse]:
+def create_warehouses(seed: int) -> list[Warehouse]:
     return [Warehouse(name, Random(f"{seed} {name}")) for name in dict.fromkeys(PRODUCTS.values())]
 
 
 class Day:
-    """So much time, and who does what in it. Everyone is a thread with a name of their own as a producer."""
+    """The actions of all participants for a number of seconds; each is a thread and pushes under its own name."""
 
     def __init__(self, mill: tm.Client, seconds: float, wait: Callable[[float], None] = time.sleep) -> None:
         self._mill = mill
-        self._over = time.monotonic() + seconds
-        self._wait = wait
+        self._ends_at = time.monotonic() + seconds
+        self._sleep = wait
 
-    def beats(self, seconds: float, chance: Random) -> Iterator[None]:
-        """At random moments that are so far apart on average, the last one when the day is over."""
-        going_on = True
-        while going_on:
-            self._wait(chance.expovariate(1 / seconds))
-            going_on = time.monotonic() < self._over
+    def wait_at_random(self, seconds: float, chance: Random) -> Iterator[None]:
+        """Wait for random times with this mean, until the first one after the day has ended."""
+        is_day = True
+        while is_day:
+            self._sleep(chance.expovariate(1 / seconds))
+            is_day = time.monotonic() < self._ends_at
             yield
 
-    def buying(self, customer: Customer) -> None:
-        orders = (customer.order() for _ in self.beats(2.0, customer.chance))
+    def push_orders(self, customer: Customer) -> None:
+        orders = (customer.order() for _ in self.wait_at_random(2.0, customer.chance))
         self._mill.push("orders", orders, producer=customer.name)
 
-    def paying(self, everybody: Iterable[Customer]) -> None:
-        people = list(everybody)
+    def push_payments(self, customers: Iterable[Customer]) -> None:
+        payers = list(customers)
         for block in self._mill.subscribe("placed"):
-            bills = [bill for customer in people for bill in customer.pay(block.rows)]
+            bills = [bill for customer in payers for bill in customer.pay(block.rows)]
             self._mill.push("payments", bills, producer="bank")
 
-    def listening(self, warehouse: Warehouse) -> None:
+    def receive_requests(self, warehouse: Warehouse) -> None:
         for block in self._mill.subscribe("requests", where=[f"warehouse = {warehouse.name}"]):
             warehouse.take(block.rows)
 
-    def shipping(self, warehouse: Warehouse) -> None:
-        shipments = (shipment for _ in self.beats(1.0, warehouse.chance) for shipment in warehouse.ship(20))
+    def push_shipments(self, warehouse: Warehouse) -> None:
+        shipments = (shipment for _ in self.wait_at_random(1.0, warehouse.chance) for shipment in warehouse.ship(20))
         self._mill.push("shipments", shipments, producer=warehouse.name)
 
-    def complaining(self, warehouse: Warehouse) -> None:
-        reports = (warehouse.run_out(datetime.now(UTC).isoformat()) for _ in self.beats(10.0, warehouse.chance))
+    def push_shortages(self, warehouse: Warehouse) -> None:
+        reports = (
+            warehouse.run_out(datetime.now(UTC).isoformat()) for _ in self.wait_at_random(10.0, warehouse.chance)
+        )
         self._mill.push("shortages", reports, producer=warehouse.name)
 
 
 def main() -> None:
-    given = argparse.ArgumentParser(description="Customers and warehouses at a running server.")
-    given.add_argument("--url", default="http://127.0.0.1:8484")
-    given.add_argument("--seconds", type=float, default=120.0)
-    given.add_argument("--customers", type=int, default=20)
-    given.add_argument("--seed", type=int, default=1)
-    wish = given.parse_args()
-    with tm.Client(wish.url) as mill:
-        mill.insert("stock", stock())
-        day = Day(mill, wish.seconds)
-        buyers, houses = customers(wish.customers, wish.seed), warehouses(wish.seed)
-        ears = [Thread(target=day.paying, args=(buyers,), daemon=True)]
-        ears += [Thread(target=day.listening, args=(house,), daemon=True) for house in houses]
-        hands = [Thread(target=day.buying, args=(buyer,)) for buyer in buyers]
-        hands += [Thread(target=act, args=(house,)) for house in houses for act in (day.shipping, day.complaining)]
-        for thread in (*ears, *hands):
+    parser = argparse.ArgumentParser(description="Customers and warehouses at a running server.")
+    parser.add_argument("--url", default="http://127.0.0.1:8484")
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--customers", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with tm.Client(options.url) as mill:
+        mill.insert("stock", create_stock())
+        day = Day(mill, options.seconds)
+        buyers, depots = create_customers(options.customers, options.seed), create_warehouses(options.seed)
+        subscribers = [Thread(target=day.push_payments, args=(buyers,), daemon=True)]
+        subscribers += [Thread(target=day.receive_requests, args=(depot,), daemon=True) for depot in depots]
+        producers = [Thread(target=day.push_orders, args=(buyer,)) for buyer in buyers]
+        producers += [
+            Thread(target=action, args=(depot,))
+            for depot in depots
+            for action in (day.push_shipments, day.push_shortages)
+        ]
+        for thread in (*subscribers, *producers):
             thread.start()
-        for thread in hands:
+        for thread in producers:
             thread.join()
 
 

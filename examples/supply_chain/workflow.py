@@ -1,18 +1,19 @@
-"""Supply-chain monitoring: a shop, its warehouses, and the manager who wants to know at once what goes wrong.
+"""Supply-chain monitoring: a shop with several warehouses, alerts on shortages, and figures per second.
 
-A customer orders several products. The order is split into requests, one to the warehouse that carries the product;
-each is shipped by itself, in whatever order. The customer is told when everything is shipped and paid. If a product is
-reported out of stock twice within ten minutes, the manager is told; and sees how many orders and shipments there are.
+A customer orders several products. The order is split into requests, one for each product to the warehouse that
+carries it; these are shipped separately, in any order. The order is fulfilled when all of it is shipped and paid. A
+product that is reported out of stock twice within ten minutes raises an alert for the manager, who also sees the
+numbers of orders and shipments.
 
-An order starts a wave. Its requests carry tags, `17.1`, `17.2` and `17.3!`, the mark saying which is the last, and a
-warehouse sends the tag back with the shipment. So the workflow knows when nothing is missing.
+An order starts a wave. Its requests have the tags `17.1`, `17.2` and `17.3!`; the exclamation mark labels the last
+one. A warehouse returns the tag with the shipment, so that the workflow detects when nothing is missing.
 
     cd examples/supply_chain
     tidemill apply && tidemill up       # the page is at http://127.0.0.1:8484
     python simulate.py --seconds 120    # in another terminal: twenty customers, three warehouses
 
-Look at the channels `volume`, `alerts` and `fulfilled` on the page: their newest rows are shown as they come. Or
-`tidemill follow fulfilled`; and `tidemill lineage requests TAG` shows what became of one request.
+The page shows the newest rows of the channels `volume`, `alerts` and `fulfilled` as they arrive, and so does
+`tidemill subscribe fulfilled`; `tidemill lineage requests TAG` shows the rows derived from one request.
 """
 
 import tidemill as tm
@@ -25,7 +26,7 @@ wf.input("shipments", "item string, wave string")  # from warehouses
 wf.input("payments", "amount bigint, wave string")  # from customers
 wf.input("shortages", "item string, warehouse string, at timestamp")  # from warehouses
 
-# Split: each order is a wave, and what is asked of warehouses is part of it.
+# Split: each order is a wave, and the requests to warehouses are parts of it.
 
 wf.waves("placed", "orders", triggers=[tm.on("orders")])
 
@@ -39,14 +40,14 @@ wf.sql(
     triggers=[tm.on("placed")],
 )
 
-# An order of which no warehouse has anything ended there.
+# The wave of an order without any available product ends here.
 wf.sql(
     "refused",
     "SELECT o.customer, o.items FROM requests_ended e JOIN placed o USING (wave)",
     triggers=[tm.after("requests")],
 )
 
-# Join: everything of it is shipped, in one window; shipped and paid, it is fulfilled.
+# Join: the shipments of an order form one window; a shipped and paid order is fulfilled.
 
 wf.window("shipped", "shipments", "1 wave", "1 wave", triggers=[tm.on("shipments")])
 
@@ -58,7 +59,7 @@ wf.sql(
     triggers=[tm.on("complete")],
 )
 
-# Watch: what goes wrong twice, and how much there is of everything.
+# Monitoring: products that are short twice, and events per second.
 
 wf.window(
     "again",

@@ -84,8 +84,8 @@ def application(spark: SparkSession, tmp_path: Path) -> Iterator[Opened]:
 def test_every_order_of_the_supply_chain_is_fulfilled_or_refused(application: Opened) -> None:
     shop = application("supply_chain")
     people = shop.people
-    customers, warehouses = people.customers(5, seed=1), people.warehouses(seed=1)
-    shop.insert("stock", people.stock())
+    customers, warehouses = people.create_customers(5, seed=1), people.create_warehouses(seed=1)
+    shop.insert("stock", people.create_stock())
     orders = [customer.order() for customer in customers for _ in range(3)]
     orders.append({"customer": "customer-0", "items": [people.UNKNOWN]})
     shop.insert("orders", orders)
@@ -93,7 +93,7 @@ def test_every_order_of_the_supply_chain_is_fulfilled_or_refused(application: Op
     placed, requests = shop.new("placed"), shop.new("requests")
     for warehouse in warehouses:
         warehouse.take(requests)
-        shop.insert("shipments", warehouse.ship(len(warehouse.asked) // 2))
+        shop.insert("shipments", warehouse.ship(len(warehouse.requests) // 2))
     shop.insert("payments", [bill for customer in customers for bill in customer.pay(placed)])
     shop.run("shipped", "complete")
     early = shop.rows("complete", "wave")
@@ -123,19 +123,19 @@ class Server:
         assert re.fullmatch(PRODUCER, producer)
         self.pushed.setdefault(channel, []).extend(events)
 
-    def follow(self, _channel: str, where: Sequence[str] = ()) -> Iterator[Any]:
+    def subscribe(self, _channel: str, where: Sequence[str] = ()) -> Iterator[Any]:
         yield SimpleNamespace(rows=self._rows)
 
 
 def test_people_of_the_supply_chain_push_and_follow() -> None:
     people = module("supply_chain", "simulate")
-    (customer,), (house, *_) = people.customers(1, seed=1), people.warehouses(seed=1)
+    (customer,), (house, *_) = people.create_customers(1, seed=1), people.create_warehouses(seed=1)
     row = {"customer": customer.name, "items": ["tea"], "item": "tea", "warehouse": house.name, "wave": "17.1!"}
     server = Server(row)
     day = people.Day(server, seconds=1e-9, wait=lambda _: None)
-    day.paying([customer])
-    day.listening(house)
-    for act, who in ((day.buying, customer), (day.shipping, house), (day.complaining, house)):
+    day.push_payments([customer])
+    day.receive_requests(house)
+    for act, who in ((day.push_orders, customer), (day.push_shipments, house), (day.push_shortages, house)):
         act(who)
     assert server.pushed["payments"] == [{"amount": 10, "wave": "17.1!"}]
     assert [len(server.pushed[channel]) for channel in ("orders", "shipments", "shortages")] == [1, 1, 1]
@@ -144,11 +144,11 @@ def test_people_of_the_supply_chain_push_and_follow() -> None:
 
 def test_people_of_the_sky_survey_push_and_follow() -> None:
     people = module("sky_survey", "simulate")
-    (one,) = people.astronomers(1, seed=1)
+    (one,) = people.create_astronomers(1, seed=1)
     server = Server({"astronomer": one.name, "object": "S1", "author": "survey"})
     night = people.Night(server, seconds=1e-9, wait=lambda _: None)
-    night.watching(one)
-    night.surveying(people.Survey(Random(1)))
+    night.push_opinions(one)
+    night.push_annotations(people.Survey(Random(1)))
     assert [o["object"] for o in server.pushed["opinions"]] == ["S1"]
     assert [a["object"] for a in server.pushed["annotations"]] == ["S1"]
 
@@ -164,9 +164,9 @@ def test_the_manager_is_told_of_what_is_missing_twice(application: Opened) -> No
 
 def test_astronomers_are_told_what_concerns_them_and_agree(application: Opened) -> None:
     sky = application("sky_survey")
-    people, survey = sky.people.astronomers(12, seed=2), sky.people.Survey(Random(2))
-    interests = [area for one in people for area in one.interests(5)]
-    annotations = [survey.annotation() for _ in range(20)]
+    people, survey = sky.people.create_astronomers(12, seed=2), sky.people.Survey(Random(2))
+    interests = [area for one in people for area in one.create_interests(5)]
+    annotations = [survey.create_annotation() for _ in range(20)]
     sky.run("notices", "consensus")  # before anything came
     sky.insert("interests", interests)
     sky.insert("annotations", annotations)

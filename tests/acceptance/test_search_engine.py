@@ -166,7 +166,7 @@ class Engine:
         self._checked: dict[str, int] = {}
 
     def arrive(self) -> None:
-        batches = self._web.round(self._rounds, int(self.mill.now))
+        batches = self._web.generate_round(self._rounds, int(self.mill.now))
         self._rounds += 1
         for channel in self._inputs:
             self.mill.insert_rows(channel, batches[channel])

@@ -85,9 +85,9 @@ def test_stream_join(play: Played) -> None:
     assert example.rows("matched", "number", "price", "paid") == [(1, 5, 5), (2, 6, 6)]
 
 
-def test_stream_synch(play: Played) -> None:
+def test_stream_barrier(play: Played) -> None:
     """Two orders are split, and their items are shipped mixed; each is confirmed when it is complete."""
-    example = play("stream_synch")
+    example = play("stream_barrier")
     example.insert("orders", {"number": 17, "items": ["tea", "milk"]}, {"number": 18, "items": ["rice"]})
     for flow in ("placed", "items"):
         example.mill.run(flow)
@@ -121,12 +121,10 @@ def test_data_view(play: Played) -> None:
     tap = example.mill.change_feed("parsed")
     example.insert("events", {"id": 2, "level": "info", "text": "fine"}, {"id": 3, "level": "error", "text": "disk"})
     example.run()
-    assert [row["id"] for row in example.module.new_errors(tap)] == [3]
-    assert example.module.new_errors(tap) == []
-    assert [row["id"] for row in example.module.new_errors(example.mill.change_feed("parsed", from_start=True))] == [
-        1,
-        3,
-    ]
+    assert [row["id"] for row in example.module.read_new_errors(tap)] == [3]
+    assert example.module.read_new_errors(tap) == []
+    from_start = example.mill.change_feed("parsed", from_start=True)
+    assert [row["id"] for row in example.module.read_new_errors(from_start)] == [1, 3]
 
 
 def test_window_expiration(play: Played) -> None:

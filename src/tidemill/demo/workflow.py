@@ -25,8 +25,8 @@ def templates(articles: tm.All) -> tm.Base:
     """A line that most articles of a site share belongs to its template."""
     lines = articles.select("site", "url", F.explode(F.split("body", "\n")).alias("line")).distinct()
     sizes = articles.groupBy("site").agg(F.countDistinct("url").alias("articles"))
-    counted = lines.groupBy("site", "line").agg(F.count("*").alias("found")).join(sizes, "site")
-    return counted.where("articles >= 3 AND found * 2 > articles").select("site", "line")
+    counts = lines.groupBy("site", "line").agg(F.count("*").alias("pages")).join(sizes, "site")
+    return counts.where("articles >= 3 AND pages * 2 > articles").select("site", "line")
 
 
 pipeline = tm.Flow("pipeline")
@@ -46,7 +46,7 @@ def shingled(tagged: tm.New) -> tm.Delta:
     """A digest of each text that depends on its sequences of words only."""
     words = F.split(F.lower(F.trim(F.regexp_replace("content", r"\W+", " "))), " ")
     starts = F.sequence(F.lit(1), F.greatest(F.size(words) - SHINGLE + 1, F.lit(1)))
-    shingles = F.transform(starts, lambda at: F.sha2(F.array_join(F.slice(words, at, SHINGLE), " "), 256))
+    shingles = F.transform(starts, lambda start: F.sha2(F.array_join(F.slice(words, start, SHINGLE), " "), 256))
     sketch = F.slice(F.array_sort(F.array_distinct(shingles)), 1, SKETCH)
     return tagged.select("url", F.sha2(F.array_join(sketch, " "), 256).alias("digest"))
 

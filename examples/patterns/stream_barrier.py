@@ -1,12 +1,13 @@
-"""Stream synch: an order is split into items, each is shipped by itself, and it is confirmed once all of them are.
+"""Barrier: an order is split into items that are shipped separately, and is confirmed when all of them are shipped.
 
-An order starts a wave: its items carry the tags 17.1, 17.2 and 17.3!, the mark saying which is the last. Whoever ships
-an item sends its tag back. So it is known when nothing is missing, in whatever order they come.
+An order starts a wave: its items have the tags 17.1, 17.2 and 17.3!; the exclamation mark labels the last one. Each
+shipment returns the tag of its item, so that the window is complete exactly when no item is missing, in any order of
+arrival.
 """
 
 import tidemill as tm
 
-wf = tm.Workflow("stream_synch")
+wf = tm.Workflow("stream_barrier")
 
 wf.input("orders", "number bigint, items array<string>")
 wf.waves("placed", "orders")
