@@ -1,1 +1,1 @@
-"""Measurements of Tidemill and the experiments of the papers; not part of the installed package."""
+"""Measurements of Tidemill and experiments of the papers; not part of the installed package."""

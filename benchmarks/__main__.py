@@ -15,7 +15,7 @@ from benchmarks.workflows.command import workflows
 from tidemill.cli.failures import FailureReporter
 
 
-def program() -> typer.Typer:
+def build_program() -> typer.Typer:
     app = typer.Typer(
         help="Measure Tidemill on this machine, and repeat the experiments of the papers.",
         no_args_is_help=True,
@@ -23,16 +23,19 @@ def program() -> typer.Typer:
     )
     for command in (*commands.COMMANDS, linear_road, linear_road_kernel, workflows, figures):
         app.command()(command)
+    app.command("keyed")(commands.keyed_batch)
     return app
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; ends the process with its exit code."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    failures = FailureReporter(as_json="--json" in given, debug="--debug" in given)
-    command = get_command(program())
+    options = sys.argv[1:] if arguments is None else list(arguments)
+    failures = FailureReporter(as_json="--json" in options, debug="--debug" in options)
+    command = get_command(build_program())
     sys.exit(
-        failures.run_command(lambda: command([a for a in given if a != "--debug"], "benchmarks", standalone_mode=False))
+        failures.run_command(
+            lambda: command([a for a in options if a != "--debug"], "benchmarks", standalone_mode=False)
+        )
     )
 
 

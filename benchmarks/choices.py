@@ -1,7 +1,7 @@
-"""How good choices are: over queries and sizes of change, was the way that was chosen the faster one?
+"""Quality of refresh-mode choices: over queries and sizes of change, was the chosen mode the faster one?
 
-Each query is declared twice over the same inputs. One table is refreshed as Tidemill chooses, its twin in the other
-way, so that both ways are timed on the same change.
+Each query is declared twice over the same inputs. One table is refreshed in the mode that Tidemill chooses, its twin in
+the other mode, so that both modes are timed on the same change.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import tidemill as tm
-from benchmarks.cost import measured
+from benchmarks.cost import measure_cost
 from benchmarks.refresh import project, refresh
 from tidemill.app.wiring import Tidemill
 from tidemill.planner.refresh_mode import RefreshChoice
@@ -39,12 +39,12 @@ QUERIES: Mapping[str, str] = {
 
 SHARES = (0.0001, 0.001, 0.01, 0.05, 0.1, 0.3, 1.0)
 WARM_UP = (0.001, 0.1, 0.5)
-"""Changes on which both ways run three times before choices count."""
+"""Sizes of change on which both modes run three times before choices count."""
 
 TIE = 1.1
-"""A way that takes at most so many times as long as the other is as good."""
+"""A mode counts as equally fast if it takes at most this multiple of the other mode's time."""
 
-_EITHER = ("incremental", "batch")
+_MODES = ("incremental", "batch")
 
 
 def workflow(query: str) -> tm.Workflow:
@@ -58,7 +58,7 @@ def workflow(query: str) -> tm.Workflow:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Rows that follow from their numbers: a tenth as many keys as rows of the first batch."""
+    """Rows that are a function of their numbers; the keys are a tenth as many as the rows of the first batch."""
 
     spark: SparkSession
     rows: int
@@ -84,17 +84,19 @@ def measure(
     rounds: int,
     only: Sequence[str] = (),
     shares: Sequence[float] = SHARES,
-    tell: Callable[[str], None],
+    on_progress: Callable[[str], None],
 ) -> dict[str, Any]:
-    """One point a query, share and round; how often the choice was right, and what was lost by the others."""
+    """One point for each query, share and round; the share of right choices, and the time lost by wrong ones."""
     points: list[dict[str, Any]] = []
     for name in only or tuple(QUERIES):
         with project(directory / name.replace(" ", "_"), workflow(QUERIES[name])) as mill:
-            sweep = _Sweep(mill, Events(mill.engine.spark, rows))
+            sweep = _QuerySweep(mill, Events(mill.engine.spark, rows))
             sweep.warm_up()
             for share in [s for _ in range(rounds) for s in shares]:
                 point = {"query": name, "share": share} | sweep.point(share)
-                tell(f"{name}, {share:.2%}: {point['chosen']} {point['seconds']} s, else {point['other_seconds']} s")
+                on_progress(
+                    f"{name}, {share:.2%}: {point['chosen']} {point['seconds']} s, else {point['other_seconds']} s"
+                )
                 points.append(point)
     return summary(points)
 
@@ -115,55 +117,57 @@ def summary(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-class _Sweep:
-    """The two tables of one query, kept at the same state."""
+class _QuerySweep:
+    """The two tables of one query, both at the same state."""
 
     def __init__(self, mill: Tidemill, events: Events) -> None:
         self._mill, self._events, self._rows = mill, events, 0
 
     def warm_up(self) -> None:
         self._mill.insert("things", self._events.things())
-        self._add(self._events.rows)
+        self._insert_events(self._events.rows)
         for table in ("chosen", "twin"):
             refresh(self._mill, table)
         for share in WARM_UP * 2:
-            self._add(round(self._events.rows * share))
-            ways = _EITHER if share == WARM_UP[0] else _EITHER[::-1]
-            for table, way in (("chosen", ways[0]), ("twin", ways[1])):
-                refresh(self._mill, table, way)
-        for way in _EITHER * 2:
-            self._add(round(self._events.rows * WARM_UP[1]))
-            refresh(self._mill, "chosen", way)
-            refresh(self._mill, "twin", way)
-        self._tidy()
+            self._insert_events(round(self._events.rows * share))
+            modes = _MODES if share == WARM_UP[0] else _MODES[::-1]
+            for table, mode in (("chosen", modes[0]), ("twin", modes[1])):
+                refresh(self._mill, table, mode)
+        for mode in _MODES * 2:
+            self._insert_events(round(self._events.rows * WARM_UP[1]))
+            refresh(self._mill, "chosen", mode)
+            refresh(self._mill, "twin", mode)
+        self._compact_channels()
 
     def point(self, share: float) -> dict[str, Any]:
-        self._add(max(1, round(self._rows * share)))
-        told: list[RefreshChoice] = []
-        took = measured(lambda: self._mill.run("chosen", on_choice=lambda choices: told.extend(choices.values())))
-        chosen = told[0].mode
+        self._insert_events(max(1, round(self._rows * share)))
+        choices: list[RefreshChoice] = []
+        cost = measure_cost(
+            lambda: self._mill.run("chosen", on_choice=lambda by_task: choices.extend(by_task.values()))
+        )
+        chosen = choices[0].mode
         other = "batch" if chosen == "incremental" else "incremental"
-        otherwise = measured(lambda: refresh(self._mill, "twin", other))
-        self._tidy()
-        expected = {option.mode: option.seconds for option in told[0].options}
+        other_cost = measure_cost(lambda: refresh(self._mill, "twin", other))
+        self._compact_channels()
+        expected = {option.mode: option.seconds for option in choices[0].options}
         return {
             "rows": self._rows,
             "chosen": chosen,
-            "seconds": round(took.seconds, 3),
-            "expected": _rounded(expected[chosen]),
+            "seconds": round(cost.seconds, 3),
+            "expected": _round_seconds(expected[chosen]),
             "other": other,
-            "other_seconds": round(otherwise.seconds, 3),
-            "other_expected": _rounded(expected[other]),
+            "other_seconds": round(other_cost.seconds, 3),
+            "other_expected": _round_seconds(expected[other]),
         }
 
-    def _add(self, count: int) -> None:
+    def _insert_events(self, count: int) -> None:
         self._mill.insert("events", self._events.batch(self._rows, count))
         self._rows += count
 
-    def _tidy(self) -> None:
-        for known in self._mill.catalog.list_channels():
-            self._mill.compact(known.channel.name)
+    def _compact_channels(self) -> None:
+        for state in self._mill.catalog.list_channels():
+            self._mill.compact(state.channel.name)
 
 
-def _rounded(seconds: float | None) -> float | None:
+def _round_seconds(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 3)

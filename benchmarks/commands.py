@@ -1,4 +1,4 @@
-"""The measurements of this system on this machine, as ratios within one run: one command for each."""
+"""One command for each measurement of Tidemill on this machine; most figures are ratios within one run."""
 
 from __future__ import annotations
 
@@ -31,115 +31,117 @@ from tidemill.cli.options import AsJson
 from tidemill.cli.output import build_table, print_message, show_answer, write_output
 from tidemill.spark.session import start_session
 
-Rounds = Annotated[int, typer.Option(min=1, help="How often each way is timed; medians are compared.")]
+Rounds = Annotated[int, typer.Option(min=1, help="Number of timings of each variant; medians are compared.")]
 
 KEYED_ROWS = "1000,16000,64000,250000,1000000"
 
 
 def overhead(
-    rows: Annotated[int, typer.Option(min=1, help="Rows that both ways process.")] = 1_000_000,
-    blocks: Annotated[int, typer.Option(min=0, help="Blocks that the catalog holds besides.")] = 100_000,
+    rows: Annotated[int, typer.Option(min=1, help="Rows that both variants process.")] = 1_000_000,
+    blocks: Annotated[int, typer.Option(min=0, help="Other blocks in the catalog.")] = 100_000,
     rounds: Rounds = 9,
-    catalog: Annotated[str | None, typer.Option(help="The catalog's URL; a fresh SQLite file if left out.")] = None,
+    catalog: Annotated[str | None, typer.Option(help="The catalog's URL; default: a new SQLite file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """A Tidemill run against the same PySpark code by hand."""
+    """A Tidemill run against the same code in plain PySpark."""
     with scratch() as directory:
         point = measure_overhead(
-            directory, rows=rows, blocks=blocks, rounds=rounds, catalog_url=catalog, tell=print_message
+            directory, rows=rows, blocks=blocks, rounds=rounds, catalog_url=catalog, on_progress=print_message
         )
-    _print(as_json, point, [point])
+    _show_points(as_json, point, [point])
 
 
 def together(
-    tables: Annotated[int, typer.Option(min=2, help="That the same input feeds.")] = 5,
-    rows: Annotated[int, typer.Option(min=1, help="Of each insert, after which all tables are refreshed.")] = 1000,
+    tables: Annotated[int, typer.Option(min=2, help="Tables that read the same input.")] = 5,
+    rows: Annotated[int, typer.Option(min=1, help="Rows of each insert, after which all tables are refreshed.")] = 1000,
     rounds: Rounds = 9,
     as_json: AsJson = False,
 ) -> None:
     """One run for several tables against a run for each."""
     with scratch() as directory:
-        point = measure_together(directory, tables=tables, rows=rows, rounds=rounds, tell=print_message)
-    _print(as_json, point, [point])
+        point = measure_together(directory, tables=tables, rows=rows, rounds=rounds, on_progress=print_message)
+    _show_points(as_json, point, [point])
 
 
 def tick(
     tables: Annotated[int, typer.Option(min=1, help="Idle tables, each with a trigger.")] = 10_000,
-    catalog: Annotated[str | None, typer.Option(help="The catalog's URL; a fresh SQLite file if left out.")] = None,
+    catalog: Annotated[str | None, typer.Option(help="The catalog's URL; default: a new SQLite file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """A server's look at a catalog in which nothing is due."""
+    """One poll of the catalog by a server when nothing is due."""
     with scratch() as directory:
-        point = measure_tick(directory, tables=tables, catalog_url=catalog, tell=print_message)
-    _print(as_json, point, [point])
+        point = measure_tick(directory, tables=tables, catalog_url=catalog, on_progress=print_message)
+    _show_points(as_json, point, [point])
 
 
 def load(
     rate: Annotated[int, typer.Option(min=1, help="Inserts a second, of a few rows each.")] = 200,
-    seconds: Annotated[int, typer.Option(min=1, help="For so long.")] = 60,
-    streams: Annotated[int, typer.Option(min=0, help="Clients that watch the events meanwhile.")] = 50,
+    seconds: Annotated[int, typer.Option(min=1, help="Duration.")] = 60,
+    streams: Annotated[int, typer.Option(min=0, help="Clients that subscribe to the events.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Small inserts over the API at a steady rate: how long until each is acknowledged, and whether any is lost."""
+    """Small inserts over the API at a steady rate: the time to acknowledgement, and lost rows."""
     with scratch() as directory:
-        point = measure_load(directory, rate=rate, seconds=seconds, streams=streams, tell=print_message)
-    _print(as_json, point, [point])
+        point = measure_load(directory, rate=rate, seconds=seconds, streams=streams, on_progress=print_message)
+    _show_points(as_json, point, [point])
 
 
 def push(
-    producers: Annotated[int, typer.Option(min=1, help="Processes that push, each over a socket.")] = 20,
-    rate: Annotated[float, typer.Option(min=1, help="Events a second, of all together.")] = 5000.0,
-    seconds: Annotated[float, typer.Option(min=1, help="For so long.")] = 60.0,
-    kill: Annotated[bool, typer.Option("--kill", help="Kill producers and the server meanwhile.")] = False,
+    producers: Annotated[int, typer.Option(min=1, help="Processes that push, each over one websocket.")] = 20,
+    rate: Annotated[float, typer.Option(min=1, help="Events per second of all producers together.")] = 5000.0,
+    seconds: Annotated[float, typer.Option(min=1, help="Duration.")] = 60.0,
+    kill: Annotated[bool, typer.Option("--kill", help="Kill producers and the server during the measurement.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Small events over websockets at a steady rate: how long until each is durable, whether any is lost or twice."""
+    """Small events over websockets at a steady rate: the time until they are durable, and lost or duplicate events."""
     with scratch() as directory:
-        point = measure_push(directory, producers=producers, rate=rate, seconds=seconds, kill=kill, tell=print_message)
-    _print(as_json, point, [point])
+        point = measure_push(
+            directory, producers=producers, rate=rate, seconds=seconds, kill=kill, on_progress=print_message
+        )
+    _show_points(as_json, point, [point])
 
 
 def modes(
     pages: Annotated[int, typer.Option(min=100, help="Pages of the first crawl; five times as many clicks.")] = 200_000,
     share: Annotated[float, typer.Option(min=1e-6, max=1.0, help="The share that arrives every hour.")] = 0.002,
-    days: Annotated[float, typer.Option(min=0.1, help="So long, a day being a minute.")] = 2.0,
+    days: Annotated[float, typer.Option(min=0.1, help="Simulated days; a day takes a minute.")] = 2.0,
     as_json: AsJson = False,
 ) -> None:
-    """A live server keeping ranked pages fresh in four modes: how stale they are, and what it costs."""
+    """A live server that refreshes ranked pages in four modes: staleness and cost."""
     with scratch() as directory:
-        document = measure_modes(directory, pages=pages, share=share, days=days, tell=print_message)
-    _print(as_json, document, document["points"])
+        document = measure_modes(directory, pages=pages, share=share, days=days, on_progress=print_message)
+    _show_points(as_json, document, document["points"])
 
 
 def staleness(
-    seconds: Annotated[float, typer.Option(min=5, help="Of each turn of a policy.")] = 30.0,
-    turns: Annotated[int, typer.Option(min=1, help="How often each policy has its turn.")] = 2,
-    tracks: Annotated[int, typer.Option(min=1, max=16, help="Runs at the same time.")] = 2,
+    seconds: Annotated[float, typer.Option(min=5, help="Seconds of each turn of a policy.")] = 30.0,
+    turns: Annotated[int, typer.Option(min=1, help="Turns of each policy.")] = 2,
+    tracks: Annotated[int, typer.Option(min=1, max=16, help="Concurrent runs.")] = 2,
     heavy: Annotated[int, typer.Option(min=100, help="Rows that each slow table reads.")] = 5000,
     as_json: AsJson = False,
 ) -> None:
-    """Weighted staleness of a live server under Max Benefit and first-come, against what the simulator predicts."""
+    """Weighted staleness of a live server under Max Benefit and first-come, against the simulator's prediction."""
     with scratch() as directory:
         document = measure_staleness(
-            directory, seconds=seconds, turns=turns, tracks=tracks, heavy=heavy, tell=print_message
+            directory, seconds=seconds, turns=turns, tracks=tracks, heavy=heavy, on_progress=print_message
         )
-    _print(as_json, document, document["points"])
+    _show_points(as_json, document, document["points"])
     if not as_json:
-        judged = ("points", "parameters", "claims")
-        write_output("".join(f"{name}: {value}\n" for name, value in document.items() if name not in judged))
+        separate = ("points", "parameters", "claims")
+        write_output("".join(f"{name}: {value}\n" for name, value in document.items() if name not in separate))
         write_output("".join(f"{name}: {value}\n" for name, value in document["parameters"].items()))
         write_output("".join(f"holds: {c['holds']}: {c['claim']}. Rule: {c['rule']}\n" for c in document["claims"]))
 
 
 def choices(
     rows: Annotated[int, typer.Option(min=100, help="Rows of the first batch.")] = 500_000,
-    rounds: Annotated[int, typer.Option(min=1, help="How often each size of change comes.")] = 1,
+    rounds: Annotated[int, typer.Option(min=1, help="Repetitions of each size of change.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Whether the way that is chosen is the faster one, over queries and sizes of change."""
+    """Whether the chosen refresh mode is the faster one, over queries and sizes of change."""
     with scratch() as directory:
-        document = measure_choices(directory, rows=rows, rounds=rounds, tell=print_message)
-    _print(as_json, document, document["points"])
+        document = measure_choices(directory, rows=rows, rounds=rounds, on_progress=print_message)
+    _show_points(as_json, document, document["points"])
     if not as_json:
         write_output(
             f"\n{document['right']:.1%} of {document['cases']} choices were right; {document['lost']:.1%} lost\n"
@@ -147,26 +149,26 @@ def choices(
 
 
 def planner(rounds: Rounds = 5, as_json: AsJson = False) -> None:
-    """What planning itself costs: a call as channels and arrivals grow (`workflows` has ten weeks of calls)."""
-    document = measure_planner(rounds=rounds, tell=print_message)
+    """The cost of planning: one call as channels and arrivals grow (`workflows` simulates ten weeks of calls)."""
+    document = measure_planner(rounds=rounds, on_progress=print_message)
     if as_json:
         write_output(json.dumps(document) + "\n")
         return
-    write_output(_markdown(document["by_channels"]) + "\n" + _markdown(document["by_blocks"]))
+    write_output(_format_markdown(document["by_channels"]) + "\n" + _format_markdown(document["by_blocks"]))
 
 
 def dispatch(
     events: Annotated[int, typer.Option(min=1000, help="Events of 30 jobs in virtual time.")] = 1_000_000,
-    tables: Annotated[int, typer.Option(min=1, help="Live tables among which one decision is made.")] = 10_000,
+    tables: Annotated[int, typer.Option(min=1, help="Live tables of one decision.")] = 10_000,
     rounds: Rounds = 3,
     as_json: AsJson = False,
 ) -> None:
-    """What dispatching itself costs: a simulation of many events, and one decision among many tables."""
-    document = measure_dispatch(events=events, tables=tables, rounds=rounds, tell=print_message)
+    """The cost of dispatching: a simulation of many events, and one decision among many tables."""
+    document = measure_dispatch(events=events, tables=tables, rounds=rounds, on_progress=print_message)
     if as_json:
         write_output(json.dumps(document) + "\n")
         return
-    write_output(_markdown(document["simulations"]) + "\n" + _markdown(document["decisions"]))
+    write_output(_format_markdown(document["simulations"]) + "\n" + _format_markdown(document["decisions"]))
 
 
 def merge(
@@ -175,26 +177,36 @@ def merge(
     rounds: Rounds = 3,
     as_json: AsJson = False,
 ) -> None:
-    """Loading and storing one compacted block, against merging 1 to 20 blocks in two ways."""
+    """Reading and writing one compacted block, against merging 1 to 20 blocks by two methods."""
     with scratch() as directory:
-        points = measure_merge(directory, rounds=rounds, sizes={"large": large, "small": small}, tell=print_message)
-    _print(as_json, {"points": points}, points)
+        points = measure_merge(
+            directory, rounds=rounds, sizes={"large": large, "small": small}, on_progress=print_message
+        )
+    _show_points(as_json, {"points": points}, points)
 
 
 def incremental(
     pages: Annotated[int, typer.Option(min=100, help="Pages of the first crawl; five times as many clicks.")] = 200_000,
     delta: Annotated[float, typer.Option(min=1e-6, max=1.0, help="The share that each delta changes.")] = 0.001,
     rounds: Rounds = 5,
-    warm_up: Annotated[int, typer.Option(min=0, help="Refreshes before: Java compiles what runs often.")] = 30,
-    variant: Annotated[str | None, typer.Option(help="Refresh in this way, whatever Tidemill would choose.")] = None,
+    warm_up: Annotated[
+        int, typer.Option(min=0, help="Refreshes before the rounds, while Java compiles hot code.")
+    ] = 30,
+    variant: Annotated[str | None, typer.Option(help="Use this refresh mode instead of Tidemill's choice.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keeping ranked pages fresh, against recomputing them by plain PySpark."""
+    """Incremental refresh of ranked pages, against recomputation in plain PySpark."""
     with scratch() as directory:
         point = measure_incremental(
-            directory, pages=pages, delta=delta, rounds=rounds, warm_up=warm_up, variant=variant, tell=print_message
+            directory,
+            pages=pages,
+            delta=delta,
+            rounds=rounds,
+            warm_up=warm_up,
+            variant=variant,
+            on_progress=print_message,
         )
-    _print(as_json, point, [point])
+    _show_points(as_json, point, [point])
 
 
 def join(
@@ -204,71 +216,73 @@ def join(
 ) -> None:
     """An incremental join against a full one, from 0.1% to 100% new data."""
     with scratch() as directory:
-        document = measure_join(directory, rows=rows, rounds=rounds, tell=print_message)
-    _print(as_json, document, document["points"])
+        document = measure_join(directory, rows=rows, rounds=rounds, on_progress=print_message)
+    _show_points(as_json, document, document["points"])
     if not as_json:
-        write_output(f"\n{_crossing(document['crossover'])}\n")
+        write_output(f"\n{_describe_crossover(document['crossover'])}\n")
 
 
 def queries(
     scale: Annotated[float, typer.Option(min=0.01, help="The scale of TPC-H; 1 has 1.5 million orders.")] = 0.01,
-    only: Annotated[str, typer.Option(help="The queries' numbers, such as 3,5; all of them if left out.")] = "",
-    share: Annotated[float, typer.Option(min=1e-6, max=0.5, help="The share of orders a refresh changes.")] = 0.001,
-    forced: Annotated[
-        bool, typer.Option(help="Refresh with the incremental variant besides, where there is one.")
-    ] = True,
+    only: Annotated[str, typer.Option(help="Numbers of queries, such as 3,5; default: all.")] = "",
+    share: Annotated[float, typer.Option(min=1e-6, max=0.5, help="Share of orders that a refresh changes.")] = 0.001,
+    forced: Annotated[bool, typer.Option(help="Also refresh with the incremental variant, if there is one.")] = True,
     rounds: Rounds = 1,
     as_json: AsJson = False,
 ) -> None:
-    """The queries of TPC-H kept fresh while orders come and go, against computing each from scratch."""
-    chosen = _numbers(only) if only else range(1, 23)
+    """Refresh of the TPC-H queries while orders are inserted and deleted, against recomputation."""
+    chosen = _parse_numbers(only) if only else range(1, 23)
     with scratch() as directory:
         document = measure_queries(
-            directory, only=chosen, scale=scale, share=share, forced=forced, rounds=rounds, tell=print_message
+            directory, only=chosen, scale=scale, share=share, forced=forced, rounds=rounds, on_progress=print_message
         )
-    write_output(json.dumps(document) + "\n" if as_json else _markdown(document["points"]))
+    write_output(json.dumps(document) + "\n" if as_json else _format_markdown(document["points"]))
 
 
 def growth(
-    refreshes: Annotated[int, typer.Option(min=4, help="How often to insert and run.")] = 500,
+    refreshes: Annotated[int, typer.Option(min=4, help="Number of inserts, each followed by a run.")] = 500,
     as_json: AsJson = False,
 ) -> None:
-    """Whether refresh time, files, disk use or catalog grow over many small refreshes."""
+    """Whether refresh time, files, disk use or the catalog grow over many small refreshes."""
     with scratch() as directory:
-        document = measure_growth(directory, refreshes=refreshes, tell=print_message)
-    _print(as_json, document, document["along"])
+        document = measure_growth(directory, refreshes=refreshes, on_progress=print_message)
+    _show_points(as_json, document, document["along"])
     if not as_json:
-        write_output(_markdown(document["measures"]))
-        write_output("".join(f"{name}: {value}\n" for name, value in _scalars(document).items()))
+        write_output(_format_markdown(document["measures"]))
+        write_output("".join(f"{name}: {value}\n" for name, value in _select_scalars(document).items()))
 
 
 def storage(
     submissions: Annotated[int, typer.Option(min=10, help="Submitted workflows of each history.")] = 1000,
     seeds: Annotated[int, typer.Option(min=1, help="Histories of each kind.")] = 1,
-    datasets: Annotated[int, typer.Option(min=1000, help="Among so many the timed decision chooses.")] = 100_000,
+    datasets: Annotated[int, typer.Option(min=1000, help="Datasets of the timed eviction decision.")] = 100_000,
     as_json: AsJson = False,
 ) -> None:
-    """Computing time under small budgets for storage, as a multiple of that with unlimited storage."""
-    many = range(1, seeds + 1)
-    document = measure_storage(submissions=submissions, seeds=many, datasets=datasets, tell=print_message)
-    points = [{"algorithm": name} | _scalars(found) for name, found in document["algorithms"].items()]
-    _print(as_json, document, points)
+    """Computing time with small storage budgets, as a multiple of that with unlimited storage."""
+    seed_numbers = range(1, seeds + 1)
+    document = measure_storage(
+        submissions=submissions, seeds=seed_numbers, datasets=datasets, on_progress=print_message
+    )
+    points = [{"algorithm": name} | _select_scalars(figures) for name, figures in document["algorithms"].items()]
+    _show_points(as_json, document, points)
     if not as_json:
-        write_output("".join(f"{name}: {value}\n" for name, value in _scalars(document["default"] | document).items()))
+        write_output(
+            "".join(f"{name}: {value}\n" for name, value in _select_scalars(document["default"] | document).items())
+        )
 
 
 def windows(as_json: AsJson = False) -> None:
-    """What forming windows of rows costs, for each combination of step and size."""
+    """The cost of forming windows of rows, for each combination of step and size."""
     points = measure_windows()
-    _print(as_json, points, points)
+    _show_points(as_json, points, points)
 
 
-def keyed(
-    rows: Annotated[str, typer.Option(help="Rows of a batch, several with commas between.")] = KEYED_ROWS,
+def keyed_batch(
+    rows: Annotated[str, typer.Option(help="Rows of a batch; several numbers are separated by commas.")] = KEYED_ROWS,
     rounds: Rounds = 7,
     as_json: AsJson = False,
 ) -> None:
-    """A batch of a keyed task in the driver and in Spark's Python workers."""
+    """A batch of a keyed task on the driver and in Spark's Python workers."""
     sizes = [int(part) for part in rows.split(",")]
     spark = start_session("local[2]")
     try:
@@ -276,39 +290,39 @@ def keyed(
             points = measure_keyed(directory, spark, sizes=sizes, rounds=rounds)
     finally:
         spark.stop()
-    _print(as_json, points, points)
+    _show_points(as_json, points, points)
 
 
 COMMANDS = (
     *(overhead, merge, growth, incremental, join, queries, tick, together, load, push, modes, choices, staleness),
-    *(planner, dispatch, storage, windows, keyed),
+    *(planner, dispatch, storage, windows),
 )
 
 
-def _scalars(document: Mapping[str, Any]) -> dict[str, Any]:
+def _select_scalars(document: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in document.items() if not isinstance(value, dict | list)}
 
 
-def _numbers(text: str) -> list[int]:
-    found = [int(part) if part.strip().isdigit() else 0 for part in text.split(",")]
-    if not all(1 <= number <= 22 for number in found):
-        raise typer.BadParameter(f"expected numbers from 1 to 22 with commas between, found {text!r}")
-    return sorted(set(found))
+def _parse_numbers(text: str) -> list[int]:
+    numbers = [int(part) if part.strip().isdigit() else 0 for part in text.split(",")]
+    if not all(1 <= number <= 22 for number in numbers):
+        raise typer.BadParameter(f"expected numbers from 1 to 22, separated by commas, found {text!r}")
+    return sorted(set(numbers))
 
 
-def _crossing(share: float | None) -> str:
+def _describe_crossover(share: float | None) -> str:
     if share is None:
         return "the joins' times do not cross between 0.1% and 100% new data"
     return f"the full join is the faster one from about {share:.1%} new data"
 
 
-def _markdown(points: Sequence[Mapping[str, Any]]) -> str:
-    """A table for documents, readable as it is."""
+def _format_markdown(points: Sequence[Mapping[str, Any]]) -> str:
+    """Points as a Markdown table."""
     rows = [list(points[0]), ["---"] * len(points[0]), *(list(p.values()) for p in points)]
     return "".join(f"| {' | '.join('–' if v is None else str(v) for v in row)} |\n" for row in rows)
 
 
-def _print(as_json: bool, document: Any, points: list[dict[str, Any]]) -> None:
+def _show_points(as_json: bool, document: Any, points: list[dict[str, Any]]) -> None:
     if as_json:
         write_output(json.dumps(document) + "\n")
     else:

@@ -1,4 +1,4 @@
-"""What an action costs: seconds, CPU seconds and memory of this process and all it started, Spark's JVM included."""
+"""Cost of an action: seconds, CPU seconds and memory of this process and its children, including Spark's JVM."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from types import TracebackType
 import psutil  # type: ignore[import-untyped]
 
 INTERVAL = 0.1
-"""Seconds between two looks at the memory: often enough for actions of a second, seldom enough to cost nothing."""
+"""Seconds between two samples of the memory: short against actions of a second, and with negligible cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one action took. Memory that processes share is counted once for each of them."""
+    """Cost of one action. Memory that processes share is counted once for each of them."""
 
     seconds: float
     cpu_seconds: float
     peak_mb: float
 
 
-def measured(action: Callable[[], object]) -> Cost:
-    """Do it, and say what it took."""
-    before = _cpu_seconds()
+def measure_cost(action: Callable[[], object]) -> Cost:
+    """Run an action and measure its cost."""
+    before = _read_cpu_seconds()
     with PeakMemory() as memory:
         began = time.perf_counter()
         action()
         seconds = time.perf_counter() - began
-    return Cost(seconds, _cpu_seconds() - before, memory.megabytes)
+    return Cost(seconds, _read_cpu_seconds() - before, memory.megabytes)
 
 
 class PeakMemory:
-    """The most memory that was resident while the block ran, as a thread saw it that looks now and then."""
+    """Peak resident memory while the block ran, sampled by a thread."""
 
     def __init__(self, interval: float = INTERVAL) -> None:
         self.megabytes = 0.0
         self._interval = interval
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread = threading.Thread(target=self._sample_until_stopped, daemon=True)
 
     def __enter__(self) -> PeakMemory:
-        self._look()
+        self._sample_memory()
         self._thread.start()
         return self
 
@@ -53,42 +53,42 @@ class PeakMemory:
     ) -> None:
         self._done.set()
         self._thread.join()
-        self._look()
+        self._sample_memory()
 
-    def _watch(self) -> None:
+    def _sample_until_stopped(self) -> None:
         while not self._done.wait(self._interval):
-            self._look()
+            self._sample_memory()
 
-    def _look(self) -> None:
-        self.megabytes = max(self.megabytes, _resident_bytes() / 2**20)
+    def _sample_memory(self) -> None:
+        self.megabytes = max(self.megabytes, _read_resident_bytes() / 2**20)
 
 
-def _cpu_seconds() -> float:
-    """What all processes have used so far. Those that ended count through the parent that waited for them."""
+def _read_cpu_seconds() -> float:
+    """CPU seconds of all processes so far; ended processes are included in the parent that waited for them."""
     total = 0.0
-    for process in _processes():
-        with _perhaps_ended():
-            used = process.cpu_times()
-            total += used.user + used.system + used.children_user + used.children_system
+    for process in _list_processes():
+        with _ignore_ended_process():
+            times = process.cpu_times()
+            total += times.user + times.system + times.children_user + times.children_system
     return total
 
 
-def _resident_bytes() -> int:
+def _read_resident_bytes() -> int:
     total = 0
-    for process in _processes():
-        with _perhaps_ended():
+    for process in _list_processes():
+        with _ignore_ended_process():
             total += process.memory_info().rss
     return total
 
 
-def _processes() -> list[psutil.Process]:
+def _list_processes() -> list[psutil.Process]:
     this = psutil.Process()
     return [this, *this.children(recursive=True)]
 
 
 @contextmanager
-def _perhaps_ended() -> Iterator[None]:
-    """A process may end between being listed and being asked."""
+def _ignore_ended_process() -> Iterator[None]:
+    """Skip a process that ended after it was listed."""
     try:
         yield
     except psutil.NoSuchProcess:

@@ -1,8 +1,8 @@
-"""What dispatching itself costs: a simulation of many events, and one decision among many tables.
+"""Cost of dispatching: a simulation of many events, and one decision among many tables.
 
-Every event of the simulations goes through the interface that the live dispatcher uses. A decision is what happens
-between the end of a run and the start of the next: the run is taken note of, its table has new data, and somebody is
-chosen among all that wait. The dearest decision of policies that go in rounds is the one that begins a new round.
+Every event of the simulations passes the interface that the live dispatcher uses. A decision covers the work between
+the end of a run and the start of the next: the run is recorded, its table gets new data, and one of the waiting tables
+is chosen. For round-based policies the most expensive decision is the one that begins a new round.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from random import Random
 from statistics import median
 from typing import Any
 
-from benchmarks.figures.table_2 import JOBS, at_loads, many
+from benchmarks.figures.table_2 import JOBS, create_tables, scale_tables
 from tidemill.scheduler.dispatcher import Dispatcher, DispatchLimits
 from tidemill.scheduler.hierarchy import PriorityInheritance, build_jobs
 from tidemill.scheduler.job import Job, JobProfile, UpdateCost
@@ -29,37 +29,37 @@ TRACKS = 4
 DECISIONS = 200
 PATIENCE = 10.0
 
-WAYS: Mapping[str, SimulationConfig] = {
+CONFIGS: Mapping[str, SimulationConfig] = {
     "max-benefit, single": SimulationConfig(patience=PATIENCE),
     "max-benefit, proportional": SimulationConfig(placement="proportional", patience=PATIENCE),
     "edf, single": SimulationConfig("edf", patience=PATIENCE),
 }
 
 
-def measure(*, events: int, tables: int, rounds: int, tell: Callable[[str], None]) -> dict[str, Any]:
-    """CPU seconds of simulations and milliseconds of decisions; medians, the least of the rounds, the slowest decision.
+def measure(*, events: int, tables: int, rounds: int, on_progress: Callable[[str], None]) -> dict[str, Any]:
+    """CPU seconds of simulations and milliseconds of decisions; medians, the minimum of rounds, the slowest decision.
 
-    On busy cores even CPU time is longer than it need be; the least says most of the code.
+    On busy cores CPU time is inflated as well; the minimum is the best estimate for the code.
     """
-    workload = at_loads(many(JOBS, "t"), None, TRACKS)(LOAD)
+    workload = scale_tables(create_tables(JOBS, "t"), None, TRACKS)(LOAD)
     simulations = []
-    for name, way in WAYS.items():
-        tell(f"{events} events: {name}")
-        took = [_seconds(partial(simulate_workload, workload, way, events)) for _ in range(rounds)]
-        figures = {"seconds": round(median(took), 3), "least_s": round(min(took), 3)}
+    for name, config in CONFIGS.items():
+        on_progress(f"{events} events: {name}")
+        seconds = [_time_action(partial(simulate_workload, workload, config, events)) for _ in range(rounds)]
+        figures = {"seconds": round(median(seconds), 3), "least_s": round(min(seconds), 3)}
         simulations.append({"way": name, "events": events, **figures})
     decisions = []
     for policy in POLICIES:
-        tell(f"decisions among {tables} tables: {policy}")
-        taken = {**_decisions(policy, tables), "new_round_ms": _new_round_ms(policy, tables, rounds)}
-        decisions.append({"policy": policy, "tables": tables, **taken})
+        on_progress(f"decisions among {tables} tables: {policy}")
+        timings = {**_time_decisions(policy, tables), "new_round_ms": _time_new_round(policy, tables, rounds)}
+        decisions.append({"policy": policy, "tables": tables, **timings})
     return {"simulations": simulations, "decisions": decisions}
 
 
-def waiting(policy: str, tables: int) -> tuple[Dispatcher, list[Job]]:
-    """Tables of all kinds; data wait for every other of them, and should soon come for the rest."""
+def build_dispatcher(policy: str, tables: int) -> tuple[Dispatcher, list[Job]]:
+    """A dispatcher of various tables: every other one has pending data, the rest expects data soon."""
     random = Random(1)
-    jobs = build_jobs([_profile(i, random) for i in range(tables)], PriorityInheritance.NONE)
+    jobs = build_jobs([_draw_profile(i, random) for i in range(tables)], PriorityInheritance.NONE)
     for job in jobs[1::2]:
         job.expected = random.uniform(1.0, job.profile.period)
     mill = Dispatcher(jobs, POLICIES[policy](), PLACEMENTS["proportional"], TRACKS, DispatchLimits(3.0, PATIENCE))
@@ -69,8 +69,8 @@ def waiting(policy: str, tables: int) -> tuple[Dispatcher, list[Job]]:
     return mill, jobs
 
 
-def new_round(policy: str, tables: int) -> Dispatcher:
-    """Everybody has had its share of a round, and the last of them has just ended, on the only track."""
+def build_dispatcher_before_round(policy: str, tables: int) -> Dispatcher:
+    """A dispatcher with one track on which all tables have used their share of a round, so that a new round is due."""
     jobs = build_jobs(
         [JobProfile(f"t{i}", 60.0, UpdateCost(1.0, 0.0)) for i in range(tables)], PriorityInheritance.NONE
     )
@@ -86,38 +86,40 @@ def new_round(policy: str, tables: int) -> Dispatcher:
     return mill
 
 
-def _new_round_ms(policy: str, tables: int, rounds: int) -> float | None:
+def _time_new_round(policy: str, tables: int, rounds: int) -> float | None:
     if not isinstance(POLICIES[policy](), RoundPolicy):
         return None
-    taken = [_seconds(partial(new_round(policy, tables).dispatch_jobs, 1.0)) for _ in range(rounds)]
-    return round(1000 * median(taken), 4)
+    seconds = [
+        _time_action(partial(build_dispatcher_before_round(policy, tables).dispatch_jobs, 1.0)) for _ in range(rounds)
+    ]
+    return round(1000 * median(seconds), 4)
 
 
-def _profile(number: int, random: Random) -> JobProfile:
+def _draw_profile(number: int, random: Random) -> JobProfile:
     period = random.choice((60.0, 300.0, 3600.0, 86400.0))
     return JobProfile(
         f"t{number}", period, UpdateCost(1.0, random.uniform(0.001, 0.1)), random.choice((1.0, 10.0, 100.0))
     )
 
 
-def _decisions(policy: str, tables: int) -> dict[str, float]:
-    mill, _ = waiting(policy, tables)
+def _time_decisions(policy: str, tables: int) -> dict[str, float]:
+    mill, _ = build_dispatcher(policy, tables)
     running = mill.dispatch_jobs(1.0)
-    taken = []
+    milliseconds = []
     for number in range(DECISIONS):
-        job, _, grain = running.pop(0)
+        job, _, batches = running.pop(0)
         now = 1.0 + number
-        job.load_batches(grain, now)
+        job.load_batches(batches, now)
         job.add_batch((now, now))
         began = time.process_time()
-        mill.mark_finished(job, now, grain, 1.0)
+        mill.mark_finished(job, now, batches, 1.0)
         started = mill.dispatch_jobs(now)
-        taken.append(1000 * (time.process_time() - began))
+        milliseconds.append(1000 * (time.process_time() - began))
         running += started
-    return {"median_ms": round(median(taken), 4), "slowest_ms": round(max(taken), 4)}
+    return {"median_ms": round(median(milliseconds), 4), "slowest_ms": round(max(milliseconds), 4)}
 
 
-def _seconds(action: Callable[[], object]) -> float:
+def _time_action(action: Callable[[], object]) -> float:
     began = time.process_time()
     action()
     return time.process_time() - began

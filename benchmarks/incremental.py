@@ -1,4 +1,4 @@
-"""What keeping the search workflow fresh costs, against recomputing it by plain PySpark."""
+"""Cost of incremental refresh of the search workflow, against recomputation in plain PySpark."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from typing import Any, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from benchmarks.bags import same_bag
-from benchmarks.cost import Cost, measured
-from benchmarks.refresh import looked_at, project, refresh
+from benchmarks.bags import is_same_bag
+from benchmarks.cost import Cost, measure_cost
+from benchmarks.refresh import project, read_content, refresh
 from benchmarks.search import INPUTS, TABLES, Web, recompute, workflow
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
 
 T = TypeVar("T")
 WARM_UP = 30
-"""Refreshes before the rounds: Java goes on compiling what runs often for that long."""
+"""Refreshes before the rounds: Java compiles hot code for about that long."""
 
-LEAD = 2
-"""Whole rounds before those that count."""
+UNCOUNTED_ROUNDS = 2
+"""Rounds before those that count."""
 
-_LITTLE = 0.001  # of the data comes with each refresh that warms up, or less
-_FAR = 100_000  # batches of the warm-up have numbers that no round reaches
+_WARM_UP_SHARE = 0.001  # maximum share of the data in each warm-up refresh
+_WARM_UP_START = 100_000  # first batch number of the warm-up; no round reaches it
 
-FILES = 2
-"""Of a fully compacted table."""
+COMPACTED_FILES = 2
+"""Number of files of a fully compacted table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one delta cost in either way, and what reading the result cost."""
+    """Costs of one delta: incremental refresh, recomputation, and reads of the result."""
 
     incremental: Cost
     full: Cost
     read: Cost
     read_compacted: Cost
-    variants: tuple[str, ...]  # that ran, one a table
+    variants: tuple[str, ...]  # variants that ran, one for each table
     equal: bool
 
 
@@ -54,27 +54,32 @@ def measure(
     warm_up: int = WARM_UP,
     variant: str | None = None,
     settings: Settings | None = None,
-    tell: Callable[[str], None],
+    on_progress: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Medians over rounds. Each applies another delta of the same size to tables compacted before."""
+    """Medians over rounds. Each round applies another delta of the same size to compacted tables."""
     with project(directory, workflow(), settings) as mill:
         bench = _Bench(mill, directory, Web(mill.engine.spark, pages, delta), variant)
-        tell(f"preparing {pages} pages and {bench.web.clicks} clicks")
+        on_progress(f"preparing {pages} pages and {bench.web.clicks} clicks")
         bench.prepare()
-        tell(f"warming up with {warm_up} refreshes")
+        on_progress(f"warming up with {warm_up} refreshes")
         bench.warm_up(warm_up)
-        done = [_told(tell, number - LEAD, rounds, bench.round, number) for number in range(1, LEAD + rounds + 1)]
-    return _summary(pages, delta, done[LEAD:])
+        results = [
+            _run_round(on_progress, number - UNCOUNTED_ROUNDS, rounds, bench.round, number)
+            for number in range(1, UNCOUNTED_ROUNDS + rounds + 1)
+        ]
+    return _summarize(pages, delta, results[UNCOUNTED_ROUNDS:])
 
 
-def _told(tell: Callable[[str], None], counted: int, rounds: int, work: Callable[[int], Round], number: int) -> Round:
-    done = work(number)
-    name = "warm-up" if counted <= 0 else f"round {counted} of {rounds}"
-    tell(f"{name}: refresh {done.incremental.seconds:.2f} s, recomputing {done.full.seconds:.2f} s")
-    return done
+def _run_round(
+    on_progress: Callable[[str], None], round_number: int, rounds: int, action: Callable[[int], Round], number: int
+) -> Round:
+    result = action(number)
+    name = "warm-up" if round_number <= 0 else f"round {round_number} of {rounds}"
+    on_progress(f"{name}: refresh {result.incremental.seconds:.2f} s, recomputing {result.full.seconds:.2f} s")
+    return result
 
 
-def _summary(pages: int, delta: float, rounds: list[Round]) -> dict[str, Any]:
+def _summarize(pages: int, delta: float, rounds: list[Round]) -> dict[str, Any]:
     full_s = median(r.full.seconds for r in rounds)
     incremental_s = median(r.incremental.seconds for r in rounds)
     return {
@@ -96,7 +101,7 @@ def _summary(pages: int, delta: float, rounds: list[Round]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Bench:
-    """The workflow in its project, and a scratch directory for what plain Spark reads and writes."""
+    """The workflow in its project, and a scratch directory for the files of plain Spark."""
 
     mill: Tidemill
     directory: Path
@@ -114,37 +119,43 @@ class _Bench:
         self._compact()
 
     def warm_up(self, refreshes: int) -> None:
-        few = Web(self.spark, self.web.pages, min(self.web.share, _LITTLE))
-        for number in range(_FAR, _FAR + refreshes):
-            self._insert(few.batch(number))
+        small_web = Web(self.spark, self.web.pages, min(self.web.share, _WARM_UP_SHARE))
+        for number in range(_WARM_UP_START, _WARM_UP_START + refreshes):
+            self._insert(small_web.batch(number))
             self._refresh()
         self._compact()
 
     def round(self, number: int) -> Round:
-        """Ways are measured in one order in odd rounds and in the other in even ones."""
+        """Measure both methods, in one order in odd rounds and in the reverse order in even rounds."""
         self._insert(self.web.batch(number))
-        inputs, output, compacted = self._scratch("inputs"), self._scratch("output"), self._scratch("compacted")
+        inputs, output, compacted = (
+            self._clear_directory("inputs"),
+            self._clear_directory("output"),
+            self._clear_directory("compacted"),
+        )
         for channel in INPUTS:
-            looked_at(self.mill, channel).write.parquet(str(inputs / channel))
+            read_content(self.mill, channel).write.parquet(str(inputs / channel))
         variants: list[str] = []
-        made = _in_turn(
+        costs = _measure_alternately(
             number,
             {
                 "incremental": lambda: variants.extend(self._refresh()),
                 "full": lambda: recompute(self.spark, inputs, output),
             },
         )
-        looked_at(self.mill, "ranked").coalesce(FILES).write.parquet(str(compacted))
-        read = _in_turn(
+        read_content(self.mill, "ranked").coalesce(COMPACTED_FILES).write.parquet(str(compacted))
+        read_costs = _measure_alternately(
             number,
             {
-                "ranked": lambda: _read_whole(self.mill.read("ranked")),
-                "compacted": lambda: _read_whole(self._stored(compacted)),
+                "ranked": lambda: _read_all_values(self.mill.read("ranked")),
+                "compacted": lambda: _read_all_values(self._read_stored(compacted)),
             },
         )
-        equal = same_bag(looked_at(self.mill, "ranked"), self._stored(output))
+        equal = is_same_bag(read_content(self.mill, "ranked"), self._read_stored(output))
         self._compact()
-        return Round(made["incremental"], made["full"], read["ranked"], read["compacted"], tuple(variants), equal)
+        return Round(
+            costs["incremental"], costs["full"], read_costs["ranked"], read_costs["compacted"], tuple(variants), equal
+        )
 
     def _insert(self, batch: Mapping[str, DataFrame]) -> None:
         for channel, rows in batch.items():
@@ -154,24 +165,24 @@ class _Bench:
         return [refresh(self.mill, table, self.variant) for table in TABLES]
 
     def _compact(self) -> None:
-        """So that every round starts from bases, however many rounds there were before."""
-        for known in self.mill.catalog.list_channels():
-            self.mill.compact(known.channel.name)
+        """Compact all channels, so that every round starts from bases."""
+        for state in self.mill.catalog.list_channels():
+            self.mill.compact(state.channel.name)
 
-    def _scratch(self, name: str) -> Path:
+    def _clear_directory(self, name: str) -> Path:
         path = self.directory / "scratch" / name
         shutil.rmtree(path, ignore_errors=True)
         return path
 
-    def _stored(self, path: Path) -> DataFrame:
-        return self.spark.read.schema(looked_at(self.mill, "ranked").schema).parquet(str(path))
+    def _read_stored(self, path: Path) -> DataFrame:
+        return self.spark.read.schema(read_content(self.mill, "ranked").schema).parquet(str(path))
 
 
-def _in_turn(number: int, ways: Mapping[str, Callable[[], object]]) -> dict[str, Cost]:
-    names = list(ways)[:: 1 if number % 2 else -1]
-    return {name: measured(ways[name]) for name in names}
+def _measure_alternately(number: int, actions: Mapping[str, Callable[[], object]]) -> dict[str, Cost]:
+    names = list(actions)[:: 1 if number % 2 else -1]
+    return {name: measure_cost(actions[name]) for name in names}
 
 
-def _read_whole(frame: DataFrame) -> None:
-    """Every value of every column is needed for this, and nothing is kept."""
+def _read_all_values(frame: DataFrame) -> None:
+    """Read every value of every column, without storing a result."""
     frame.agg(F.count("*"), F.bit_xor(F.xxhash64(*frame.columns))).collect()

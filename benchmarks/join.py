@@ -1,4 +1,4 @@
-"""When an incremental join pays: against a full one, from little to as much new data as old (Nova, figure 5)."""
+"""Crossover of an incremental and a full join, from little new data to as much new data as old (Nova, figure 5)."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import tidemill as tm
-from benchmarks.bags import same_bag
-from benchmarks.cost import measured
+from benchmarks.bags import is_same_bag
+from benchmarks.cost import measure_cost
 from benchmarks.refresh import project, refresh
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
 
 SHARES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
-WAYS = ("full", "incremental", "declared")
-"""The two joins of the figure, and the same join as a query, for which Tidemill finds the way."""
+JOINS = ("full", "incremental", "declared")
+"""The two joins of the figure, and the same join as a query, whose refresh mode Tidemill chooses."""
 
 _QUERY = "SELECT l.id, l.name, r.text FROM lefts l JOIN rights r ON l.id = r.id"
 
 
 def full(lefts: tm.All, rights: tm.All) -> tm.Base:
-    return _joined(lefts, rights)
+    return _join(lefts, rights)
 
 
 def incremental(lefts: tm.New, lefts_old: tm.Old, rights: tm.New, rights_old: tm.Old) -> tm.Delta:
-    return _joined(lefts_old, rights).unionAll(_joined(lefts, rights_old)).unionAll(_joined(lefts, rights))
+    return _join(lefts_old, rights).unionAll(_join(lefts, rights_old)).unionAll(_join(lefts, rights))
 
 
-def _joined(left: DataFrame, right: DataFrame) -> DataFrame:
+def _join(left: DataFrame, right: DataFrame) -> DataFrame:
     return left.join(right, "id").select("id", "name", "text")
 
 
@@ -46,31 +46,31 @@ def measure(
     rounds: int,
     shares: Sequence[float] = SHARES,
     settings: Settings | None = None,
-    tell: Callable[[str], None],
+    on_progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """A point for each share of new data, and the share at which the two joins take the same time."""
     with project(directory / "session", workflow(), settings) as mill:
-        # The session belongs to whoever starts it first: this project outlives those of the rounds.
+        # The first project owns the Spark session; it outlives the projects of the rounds.
         mill.engine.start()
-        _round(directory, 0, rows, shares[0], settings)
-        points = [_point(directory, rows, share, rounds, settings, tell) for share in shares]
-    return {"rows": rows, "rounds": rounds, "crossover": crossover(points), "points": points}
+        _run_round(directory, 0, rows, shares[0], settings)
+        points = [_measure_point(directory, rows, share, rounds, settings, on_progress) for share in shares]
+    return {"rows": rows, "rounds": rounds, "crossover": find_crossover(points), "points": points}
 
 
 def workflow() -> tm.Workflow:
-    made = tm.Workflow("join")
-    made.input("lefts", "id bigint, name string")
-    made.input("rights", "id bigint, text string")
-    made.task(full)
-    made.task(channels={"lefts_old": "lefts", "rights_old": "rights"})(incremental)
-    made.sql("declared", _QUERY)
-    return made
+    spec = tm.Workflow("join")
+    spec.input("lefts", "id bigint, name string")
+    spec.input("rights", "id bigint, text string")
+    spec.task(full)
+    spec.task(channels={"lefts_old": "lefts", "rights_old": "rights"})(incremental)
+    spec.sql("declared", _QUERY)
+    return spec
 
 
-def crossover(points: Sequence[Mapping[str, Any]]) -> float | None:
-    """The share of new data from which the full join is the faster one; None if it is so nowhere, or everywhere.
+def find_crossover(points: Sequence[Mapping[str, Any]]) -> float | None:
+    """The share of new data above which the full join is faster; None if the times do not cross.
 
-    Between two points the logarithm of the ratio is taken to follow that of the share in a straight line.
+    Between two points, the logarithm of the ratio is interpolated linearly over the logarithm of the share.
 
     >>> crossover([{"delta": 0.01, "ratio": 0.5}, {"delta": 1.0, "ratio": 2.0}])
     0.1
@@ -84,47 +84,47 @@ def crossover(points: Sequence[Mapping[str, Any]]) -> float | None:
     return None
 
 
-def _point(
-    directory: Path, rows: int, share: float, rounds: int, settings: Settings | None, tell: Callable[[str], None]
+def _measure_point(
+    directory: Path, rows: int, share: float, rounds: int, settings: Settings | None, on_progress: Callable[[str], None]
 ) -> dict[str, Any]:
-    tell(f"{share:.1%} new data beside {rows} rows")
-    done = [_round(directory, number, rows, share, settings) for number in range(rounds)]
-    seconds = {f"{way}_s": median(r[f"{way}_s"] for r in done) for way in WAYS}
+    on_progress(f"{share:.1%} new data beside {rows} rows")
+    results = [_run_round(directory, number, rows, share, settings) for number in range(rounds)]
+    seconds = {f"{join}_s": median(r[f"{join}_s"] for r in results) for join in JOINS}
     return {
         "delta": share,
         **{name: round(value, 3) for name, value in seconds.items()},
         "ratio": round(seconds["incremental_s"] / seconds["full_s"], 3),
-        "variant": done[-1]["variant"],
-        "equal": all(r["equal"] for r in done),
+        "variant": results[-1]["variant"],
+        "equal": all(r["equal"] for r in results),
     }
 
 
-def _round(directory: Path, number: int, rows: int, share: float, settings: Settings | None) -> dict[str, Any]:
-    """In a project of its own, so that every round joins the same old rows with the same new ones."""
-    home = directory / "round"
-    with project(home, workflow(), settings) as mill:
+def _run_round(directory: Path, number: int, rows: int, share: float, settings: Settings | None) -> dict[str, Any]:
+    """Run one round in a new project, so that every round joins the same old rows with the same new ones."""
+    project_directory = directory / "round"
+    with project(project_directory, workflow(), settings) as mill:
         _insert(mill, 0, rows, rows)
-        for way in WAYS:
-            refresh(mill, way)
+        for join in JOINS:
+            refresh(mill, join)
         _insert(mill, rows, max(1, round(rows * share)), rows)
-        timed = {way: _timed(mill, way) for way in _turned(WAYS, number)}
-        contents = {way: mill.read(way) for way in WAYS}
-        equal = all(same_bag(contents["full"], contents[way]) for way in WAYS[1:])
-    shutil.rmtree(home)
-    seconds = {f"{way}_s": took for way, (took, _) in timed.items()}
-    return {**seconds, "variant": timed["declared"][1], "equal": equal}
+        timings = {join: _time_refresh(mill, join) for join in _rotate(JOINS, number)}
+        contents = {join: mill.read(join) for join in JOINS}
+        equal = all(is_same_bag(contents["full"], contents[join]) for join in JOINS[1:])
+    shutil.rmtree(project_directory)
+    seconds = {f"{join}_s": duration for join, (duration, _) in timings.items()}
+    return {**seconds, "variant": timings["declared"][1], "equal": equal}
 
 
-def _timed(mill: Tidemill, way: str) -> tuple[float, str]:
+def _time_refresh(mill: Tidemill, table: str) -> tuple[float, str]:
     """The seconds of a refresh, and the variant that ran."""
-    ran: list[str] = []
-    return measured(lambda: ran.append(refresh(mill, way))).seconds, ran[0]
+    variants: list[str] = []
+    return measure_cost(lambda: variants.append(refresh(mill, table))).seconds, variants[0]
 
 
-def _turned(ways: tuple[str, ...], number: int) -> tuple[str, ...]:
-    """Each way goes first in its turn."""
-    first = number % len(ways)
-    return ways[first:] + ways[:first]
+def _rotate(joins: tuple[str, ...], number: int) -> tuple[str, ...]:
+    """The joins in rotated order, so that each is measured first in its turn."""
+    first = number % len(joins)
+    return joins[first:] + joins[:first]
 
 
 def _insert(mill: Tidemill, first: int, count: int, keys: int) -> None:
@@ -134,7 +134,7 @@ def _insert(mill: Tidemill, first: int, count: int, keys: int) -> None:
 
 
 def _rows(spark: SparkSession, first: int, count: int, keys: int, prime: int) -> DataFrame:
-    """Keys are spread over the same range in old and new rows: each row finds about one partner among the old."""
+    """Rows whose keys have the same range in old and new data: each row matches about one old row."""
     number = F.col("id")
     return spark.range(first, first + count).select(
         F.pmod(F.xxhash64(number * prime), F.lit(keys)).alias("id"), F.sha2(number.cast("string"), 256).alias("hash")

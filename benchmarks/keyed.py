@@ -1,4 +1,4 @@
-"""Where a batch of a keyed task had better run: in the driver, or in Spark's Python workers."""
+"""Cost of a batch of a keyed task: on the driver, and in Spark's Python workers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.linear_road.conditions import Conditions
 from benchmarks.linear_road.rows import FEET, REPORT, SEGMENTS
-from benchmarks.linear_road.vehicles import LAYOUT, Driven
+from benchmarks.linear_road.vehicles import LAYOUT, VehicleFunction
 from tidemill.spark import keyed
 from tidemill.stream.keyed import Function
 
@@ -23,37 +23,39 @@ PARTITIONS = 2
 
 
 def measure(directory: Path, spark: SparkSession, *, sizes: Sequence[int], rounds: int) -> list[dict[str, Any]]:
-    """Milliseconds of a batch of vehicles' reports by its rows, in either place; medians, the state being warm."""
-    function = Driven(Conditions.none(ROADS))
-    return [_point(directory, spark, function, size, rounds) for size in sizes]
+    """Milliseconds of a batch of vehicles' reports by its rows, in both places; medians with warm state."""
+    function = VehicleFunction(Conditions.none(ROADS))
+    return [_measure_point(directory, spark, function, size, rounds) for size in sizes]
 
 
-def _point(directory: Path, spark: SparkSession, function: Function, size: int, rounds: int) -> dict[str, Any]:
+def _measure_point(directory: Path, spark: SparkSession, function: Function, size: int, rounds: int) -> dict[str, Any]:
     def driver(state: keyed.KeyedStateLocation, events: pa.Table) -> object:
         return keyed.run_in_driver(state, function, events, list)
 
     def workers(state: keyed.KeyedStateLocation, events: pa.Table) -> object:
         return keyed.run_in_workers(spark, state, function, events, (), PARTITIONS)
 
-    ways = {"driver": driver, "workers": workers}
-    return {"rows": size} | {f"{n}_ms": _timed(directory / f"{n}-{size}", way, size, rounds) for n, way in ways.items()}
+    places = {"driver": driver, "workers": workers}
+    return {"rows": size} | {
+        f"{n}_ms": _time_batches(directory / f"{n}-{size}", run, size, rounds) for n, run in places.items()
+    }
 
 
-def _timed(
-    directory: Path, way: Callable[[keyed.KeyedStateLocation, pa.Table], object], size: int, rounds: int
+def _time_batches(
+    directory: Path, run_batch: Callable[[keyed.KeyedStateLocation, pa.Table], object], size: int, rounds: int
 ) -> float:
-    taken = []
-    for version in range(rounds + 2):  # the first ones make the state, and wake the workers
-        events = _reports(size, version)
+    seconds = []
+    for version in range(rounds + 2):  # the first ones create the state and start the workers
+        events = _generate_reports(size, version)
         state = keyed.KeyedStateLocation(LAYOUT, "vehicles", version, version + 1, str(directory))
         began = time.perf_counter()
-        way(state, events)
-        taken.append(time.perf_counter() - began)
-    return round(median(taken[2:]) * 1000, 1)
+        run_batch(state, events)
+        seconds.append(time.perf_counter() - began)
+    return round(median(seconds[2:]) * 1000, 1)
 
 
-def _reports(size: int, version: int) -> pa.Table:
-    """One report of each of so many vehicles, on some road."""
+def _generate_reports(size: int, version: int) -> pa.Table:
+    """One report of each vehicle, on a random road."""
     chance = np.random.default_rng(version)
     seg = chance.integers(0, SEGMENTS, size)
     road = chance.integers(0, ROADS, size)

@@ -1,4 +1,4 @@
-"""What merging costs: a task that loads and stores, over one compacted block and over many (Nova, figures 3, 4)."""
+"""Cost of merging: a task that reads and writes one compacted block or many blocks (Nova, figures 3, 4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from benchmarks.timing import alternately
+from benchmarks.timing import time_alternately
 from tidemill.model.block import Block, BlockKind, DataFile
 from tidemill.model.change import DELETED, Upsert
 from tidemill.model.schema import Schema
@@ -26,51 +26,55 @@ SIZES = {"large": 100_000, "small": 1_000}
 
 
 def measure(
-    directory: Path, *, rounds: int, sizes: dict[str, int], tell: Callable[[str], None]
+    directory: Path, *, rounds: int, sizes: dict[str, int], on_progress: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """A point for each size and number of blocks: seconds on compacted data, and merged in the two ways.
+    """A point for each size and number of blocks: seconds on compacted data, and merged by both methods.
 
-    Keys are disjoint, so that every way reads and writes the same rows. "touched" leaves the rows whose keys no
-    delta touches where they are; "shuffle" groups everything by key.
+    Keys are disjoint, so that all methods read and write the same rows. "touched" does not move the rows whose keys no
+    delta touches; "shuffle" groups all rows by key.
     """
     spark = start_session()
     points = []
     for size, rows in sizes.items():
-        blocks = [_block(spark, directory / size, number, rows) for number in range(max(COUNTS))]
+        blocks = [_create_block(spark, directory / size, number, rows) for number in range(max(COUNTS))]
         for count in COUNTS:
-            tell(f"{size} blocks of {rows} rows: {count}")
-            points.append(_point(spark, directory, size, rows, blocks[:count], rounds))
+            on_progress(f"{size} blocks of {rows} rows: {count}")
+            points.append(_measure_point(spark, directory, size, rows, blocks[:count], rounds))
     base = max(sizes.values()) * 10
     for share in SHARES:
-        tell(f"one change of {share:.0%} to a block of {base} rows")
-        points.append(_change_point(spark, directory, base, share, rounds))
+        on_progress(f"one change of {share:.0%} to a block of {base} rows")
+        points.append(_measure_change(spark, directory, base, share, rounds))
     return points
 
 
-def _change_point(spark: SparkSession, directory: Path, rows: int, share: float, rounds: int) -> dict[str, Any]:
-    """A base and one delta that updates every n-th of its keys."""
-    base = _written(_rows(spark, 0, rows), directory / f"base-{share}", 0, BlockKind.BASE, rows)
+def _measure_change(spark: SparkSession, directory: Path, rows: int, share: float, rounds: int) -> dict[str, Any]:
+    """Measure a base and one delta that updates every n-th of its keys."""
+    base = _write_block(_generate_rows(spark, 0, rows), directory / f"base-{share}", 0, BlockKind.BASE, rows)
     touched = (
-        _rows(spark, 0, rows).where(f"key % {round(1 / share)} = 0").withColumn(DELETED, F.lit(None).cast("boolean"))
+        _generate_rows(spark, 0, rows)
+        .where(f"key % {round(1 / share)} = 0")
+        .withColumn(DELETED, F.lit(None).cast("boolean"))
     )
-    delta = _written(touched, directory / f"change-{share}", 1, BlockKind.DELTA, int(rows * share))
-    return _point(spark, directory, f"change {share:.0%}", rows, [base, delta], rounds, whole=rows)
+    delta = _write_block(touched, directory / f"change-{share}", 1, BlockKind.DELTA, int(rows * share))
+    return _measure_point(spark, directory, f"change {share:.0%}", rows, [base, delta], rounds, total_rows=rows)
 
 
-def _point(
+def _measure_point(
     spark: SparkSession,
     directory: Path,
     size: str,
     rows: int,
     blocks: list[Block],
     rounds: int,
-    whole: int | None = None,
+    total_rows: int | None = None,
 ) -> dict[str, Any]:
-    compacted = _compacted(spark, directory / "compacted", blocks, whole or sum(b.rows for b in blocks))
+    compacted = _write_compacted_block(
+        spark, directory / "compacted", blocks, total_rows or sum(b.rows for b in blocks)
+    )
     merged = Snapshot("c", SCHEMA, blocks[-1].seq, blocks[0], tuple(blocks[1:]))
     output = directory / "output"
 
-    def storing(reader: ViewReader, view: Snapshot) -> Callable[[], None]:
+    def create_action(reader: ViewReader, view: Snapshot) -> Callable[[], None]:
         def store() -> None:
             shutil.rmtree(output, ignore_errors=True)
             reader.read_frame(view).write.parquet(str(output))
@@ -78,11 +82,11 @@ def _point(
         return store
 
     touched, shuffle = ViewReader(spark, str, lambda *_: True), ViewReader(spark, str, lambda *_: False)
-    times = alternately(
+    times = time_alternately(
         {
-            "compacted": storing(touched, Snapshot("c", SCHEMA, blocks[-1].seq, compacted)),
-            "touched": storing(touched, merged),
-            "shuffle": storing(shuffle, merged),
+            "compacted": create_action(touched, Snapshot("c", SCHEMA, blocks[-1].seq, compacted)),
+            "touched": create_action(touched, merged),
+            "shuffle": create_action(shuffle, merged),
         },
         rounds,
     )
@@ -90,35 +94,35 @@ def _point(
         "size": size,
         "rows_per_block": rows,
         "blocks": len(blocks),
-        **{f"{way}_s": round(seconds, 4) for way, seconds in times.items()},
+        **{f"{method}_s": round(seconds, 4) for method, seconds in times.items()},
         "touched_ratio": round(times["touched"] / times["compacted"], 2),
         "shuffle_ratio": round(times["shuffle"] / times["compacted"], 2),
     }
 
 
-def _rows(spark: SparkSession, first: int, count: int) -> DataFrame:
+def _generate_rows(spark: SparkSession, first: int, count: int) -> DataFrame:
     text = F.concat_ws(" ", *(F.sha2((F.col("id") * n).cast("string"), 256) for n in (3, 5, 7)))
     return spark.range(first, first + count, 1, 2).select(
         F.col("id").alias("key"), F.concat(F.lit("name"), "id").alias("name"), text.alias("text")
     )
 
 
-def _block(spark: SparkSession, directory: Path, number: int, rows: int) -> Block:
-    frame = _rows(spark, number * rows, rows)
+def _create_block(spark: SparkSession, directory: Path, number: int, rows: int) -> Block:
+    frame = _generate_rows(spark, number * rows, rows)
     kind = BlockKind.DELTA if number else BlockKind.BASE
-    return _written(_as_delta(frame) if number else frame, directory / str(number), number, kind, rows)
+    return _write_block(_to_delta(frame) if number else frame, directory / str(number), number, kind, rows)
 
 
-def _as_delta(frame: DataFrame) -> DataFrame:
+def _to_delta(frame: DataFrame) -> DataFrame:
     return frame.withColumn(DELETED, F.lit(None).cast("boolean"))
 
 
-def _compacted(spark: SparkSession, directory: Path, blocks: list[Block], rows: int) -> Block:
+def _write_compacted_block(spark: SparkSession, directory: Path, blocks: list[Block], rows: int) -> Block:
     shutil.rmtree(directory, ignore_errors=True)
-    return _written(_rows(spark, 0, rows), directory, blocks[-1].seq, BlockKind.BASE, rows)
+    return _write_block(_generate_rows(spark, 0, rows), directory, blocks[-1].seq, BlockKind.BASE, rows)
 
 
-def _written(frame: DataFrame, directory: Path, number: int, kind: BlockKind, rows: int) -> Block:
+def _write_block(frame: DataFrame, directory: Path, number: int, kind: BlockKind, rows: int) -> Block:
     frame.coalesce(1).write.parquet(str(directory))
     paths = sorted(directory.glob("*.parquet"))
     files = tuple(DataFile(str(p), rows // len(paths), p.stat().st_size) for p in paths)

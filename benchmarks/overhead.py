@@ -1,4 +1,4 @@
-"""What a Tidemill run costs over the same PySpark code by hand, and what of it the catalog takes."""
+"""Cost of a Tidemill run compared with the same code in plain PySpark, and the catalog's part of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import tidemill as tm
-from benchmarks.timing import Timed, alternately
+from benchmarks.timing import TimedProxy, time_alternately
 from tidemill.app.project import Project
 from tidemill.app.settings import CatalogSettings, Settings
 from tidemill.app.wiring import Tidemill
@@ -23,7 +23,7 @@ SCHEMA = "user bigint, site string, url string, at bigint"
 
 
 def visits(clicks: tm.All) -> tm.Base:
-    """What both ways compute: every click with its day and a hash of its page."""
+    """The computation of both variants: every click with its day and a hash of its page."""
     return clicks.select(
         "user",
         "site",
@@ -33,17 +33,23 @@ def visits(clicks: tm.All) -> tm.Base:
 
 
 def measure(
-    directory: Path, *, rows: int, blocks: int, rounds: int, catalog_url: str | None = None, tell: Callable[[str], None]
+    directory: Path,
+    *,
+    rows: int,
+    blocks: int,
+    rounds: int,
+    catalog_url: str | None = None,
+    on_progress: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Run the same code by hand and as a Tidemill run, in turns, on a catalog that holds so many blocks."""
+    """Alternate plain PySpark and Tidemill runs of the same code, on a catalog with a number of other blocks."""
     mill = Tidemill(directory, _settings(catalog_url), Project((_workflow().declared(),)))
     try:
         mill.apply()
-        tell(f"laying a history of {blocks} blocks into the catalog")
+        on_progress(f"adding a history of {blocks} blocks to the catalog")
         append_history(mill.catalog, "history", blocks)
-        tell(f"inserting {rows} rows")
-        mill.insert("clicks", _clicks(mill, rows))
-        return _compare(mill, directory, rows, blocks, rounds, tell)
+        on_progress(f"inserting {rows} rows")
+        mill.insert("clicks", _generate_clicks(mill, rows))
+        return _compare(mill, directory, rows, blocks, rounds, on_progress)
     finally:
         mill.close()
 
@@ -60,7 +66,7 @@ def _workflow() -> tm.Workflow:
     return workflow
 
 
-def _clicks(mill: Tidemill, rows: int) -> DataFrame:
+def _generate_clicks(mill: Tidemill, rows: int) -> DataFrame:
     return mill.engine.spark.range(0, rows, 1, 2).select(
         (F.col("id") * 7919 % 100_003).alias("user"),
         F.concat(F.lit("site"), F.col("id") % 1000).alias("site"),
@@ -70,34 +76,36 @@ def _clicks(mill: Tidemill, rows: int) -> DataFrame:
 
 
 def _compare(
-    mill: Tidemill, directory: Path, rows: int, blocks: int, rounds: int, tell: Callable[[str], None]
+    mill: Tidemill, directory: Path, rows: int, blocks: int, rounds: int, on_progress: Callable[[str], None]
 ) -> dict[str, Any]:
     spark = mill.engine.spark
     paths = [mill.store.locate_file(f.path) for b in mill.catalog.list_blocks("clicks") for f in b.files]
-    output = directory / "by-hand"
-    catalog = Timed(mill.catalog)
+    output = directory / "pyspark"
+    catalog = TimedProxy(mill.catalog)
     mill.executor = replace(mill.executor, catalog=catalog)  # type: ignore[arg-type]
     catalog_ms: list[float] = []
 
-    def by_hand() -> None:
+    def run_pyspark() -> None:
         shutil.rmtree(output, ignore_errors=True)
         visits(spark.read.schema(SCHEMA).parquet(*paths)).write.parquet(str(output))
 
-    def by_tidemill() -> None:
+    def run_tidemill() -> None:
         before = catalog.seconds
         mill.run("visits")
         catalog_ms.append((catalog.seconds - before) * 1000)
 
-    def empty_job() -> None:
+    def run_empty_job() -> None:
         spark.range(1).collect()
 
-    tell(f"timing {rounds} rounds of each way")
-    times = alternately({"hand": by_hand, "tidemill": by_tidemill, "floor": empty_job}, rounds, warm_up=3)
+    on_progress(f"timing {rounds} rounds of each variant")
+    times = time_alternately(
+        {"pyspark": run_pyspark, "tidemill": run_tidemill, "floor": run_empty_job}, rounds, warm_up=3
+    )
     return {
         "rows": rows,
-        "hand_s": round(times["hand"], 4),
+        "hand_s": round(times["pyspark"], 4),
         "tidemill_s": round(times["tidemill"], 4),
-        "ratio": round(times["tidemill"] / times["hand"], 3),
+        "ratio": round(times["tidemill"] / times["pyspark"], 3),
         "catalog_ms": round(median(catalog_ms), 2),
         "blocks": blocks,
         "empty_job_s": round(times["floor"], 4),

@@ -1,11 +1,11 @@
-"""What planning itself costs: a single call as workflows and histories grow.
+"""Cost of planning: a single call as workflows and histories grow.
 
-Two ways for a workflow to grow: a *line*, in which every channel is made of the one before, and a *tree* of joins, in
-which half of the channels are inputs and the output has as many pathways. In both, something has arrived on one input.
+Workflows grow in two shapes: a *line*, in which every channel is derived from the one before, and a *tree* of joins, in
+which half of the channels are inputs and the output has as many pathways. In both, data have arrived on one input.
 
-A call is timed twice: as it comes in a server, after something else, and *warm*, right after the same call. What a
-small call looks at fits into the processor's caches, so that the warm figures of small and large ones cannot be
-compared: of the large ones, most comes from memory either way.
+A call is timed twice: with cold caches, as in a server, and *warm*, right after the same call. The data of a small call
+fit into the processor's caches, so that the warm figures of small and large calls cannot be compared: large calls read
+most data from memory in both cases.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tidemill.planner.vector import Vector
 CHANNELS = (10, 30, 100, 300, 1000)
 BLOCKS = (1, 10, 100, 1000)
 CACHES = 48 * 1024 * 1024
-"""Bytes to write so that nothing is left in the processor's caches of what was there."""
+"""Bytes to write to replace the content of the processor's caches."""
 ACCEPTED = frozenset([BlockShape.BASE, BlockShape.STRONG])
 
 BASE, DELTA = PortRequirement(BlockShape.BASE), PortRequirement(BlockShape.STRONG)
@@ -52,28 +52,30 @@ JOIN = (
 )
 
 
-def measure(*, rounds: int, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Blocks that a call weighs and its milliseconds of CPU; microseconds to take in an arrival. Medians of rounds."""
+def measure(*, rounds: int, on_progress: Callable[[str], None]) -> dict[str, Any]:
+    """Blocks that a call considers and its CPU milliseconds; microseconds to add an arrival. Medians of rounds."""
     by_channels, by_blocks = [], []
-    tell("calls on lines and trees of channels")
+    on_progress("calls on lines and trees of channels")
     for n in CHANNELS:
-        shapes = {"line": line(n), "tree": tree(n)}
-        called = {f"{shape}_{k}": v for shape, stock in shapes.items() for k, v in _call(stock, rounds).items()}
-        by_channels.append({"channels": n, **called})
-    tell("calls after many arrivals")
+        shapes = {"line": build_line(n), "tree": build_tree(n)}
+        figures = {
+            f"{shape}_{k}": v for shape, inventory in shapes.items() for k, v in _time_call(inventory, rounds).items()
+        }
+        by_channels.append({"channels": n, **figures})
+    on_progress("calls after many arrivals")
     for n in BLOCKS:
-        by_blocks.append({"arrivals": n, **_call(line(10, n), rounds), "add_us": _added(n, rounds)})
+        by_blocks.append({"arrivals": n, **_time_call(build_line(10, n), rounds), "add_us": _time_additions(n, rounds)})
     return {"by_channels": by_channels, "by_blocks": by_blocks}
 
 
-def line(channels: int, arrivals: int = 1) -> BlockInventory:
-    """A line in which all content is at 1, and deltas have arrived since."""
+def build_line(channels: int, arrivals: int = 1) -> BlockInventory:
+    """A line in which all content is at version 1, and deltas have arrived since."""
     names = [f"c{i}" for i in range(channels)]
     tasks = tuple(TaskNode(f"to {b}", (a,), (b,), MAP) for a, b in pairwise(names))
-    return _after(names, tasks, arrivals)
+    return _build_inventory(names, tasks, arrivals)
 
 
-def tree(channels: int) -> BlockInventory:
+def build_tree(channels: int) -> BlockInventory:
     """A tree of joins; half of the channels are inputs."""
     leaves = [f"i{i}" for i in range((channels + 1) // 2)]
     names, level = list(leaves), leaves
@@ -85,27 +87,27 @@ def tree(channels: int) -> BlockInventory:
         ]
         names += joined
         level = joined + level[len(level) - len(level) % 2 :]
-    return _after(names, tuple(tasks), 1)
+    return _build_inventory(names, tuple(tasks), 1)
 
 
-def _after(names: list[str], tasks: tuple[TaskNode, ...], arrivals: int) -> BlockInventory:
-    """Everything has been processed at 1, and the first channel got so many deltas since."""
+def _build_inventory(names: list[str], tasks: tuple[TaskNode, ...], arrivals: int) -> BlockInventory:
+    """An inventory in which version 1 is processed, and the first channel has a number of later deltas."""
     first, output = names[0], names[-1]
     pathways = GraphIndex(PlanningGraph(tuple(map(ChannelNode, names)), tasks)).pathways
     fresh = ChannelBounds(dict.fromkeys(pathways[output], 0))
     channels = [ChannelNode(name, conversions=(APPLY,)) for name in names[:-1]]
-    layout = GraphIndex(PlanningGraph((*channels, ChannelNode(output, fresh, ACCEPTED)), tasks))
-    stock = BlockInventory(layout)
+    index = GraphIndex(PlanningGraph((*channels, ChannelNode(output, fresh, ACCEPTED)), tasks))
+    inventory = BlockInventory(index)
     for name in names:
-        stock.add_block(BlockNode(name, BlockShape.BASE, None, ((1,),) * len(pathways[name]), DataSize(1e6, 1e8)))
-    stock.deliver_block(BlockNode(output, BlockShape.BASE, None, ((1,),) * len(pathways[output])))
-    for block in _deltas(first, arrivals):
-        stock.add_block(block)
-    return stock
+        inventory.add_block(BlockNode(name, BlockShape.BASE, None, ((1,),) * len(pathways[name]), DataSize(1e6, 1e8)))
+    inventory.deliver_block(BlockNode(output, BlockShape.BASE, None, ((1,),) * len(pathways[output])))
+    for block in _create_deltas(first, arrivals):
+        inventory.add_block(block)
+    return inventory
 
 
-def _deltas(channel: str, count: int) -> list[BlockNode]:
-    """One change in so many blocks: as large in all, so that what is worth weighing is the same."""
+def _create_deltas(channel: str, count: int) -> list[BlockNode]:
+    """One change split into blocks; the total size is constant, so that the planner considers the same plans."""
 
     def at(version: int) -> Vector:
         return ((version,),)
@@ -116,50 +118,50 @@ def _deltas(channel: str, count: int) -> list[BlockNode]:
     ]
 
 
-def _costs(_task: str, _variant: str, reads: Sequence[BlockNode]) -> CostEstimate:
-    read = sum(b.size.bytes for b in reads)
-    return CostEstimate(1.0 + read, (DataSize(read / 100, read),))
+def _estimate_cost(_task: str, _variant: str, reads: Sequence[BlockNode]) -> CostEstimate:
+    bytes_read = sum(b.size.bytes for b in reads)
+    return CostEstimate(1.0 + bytes_read, (DataSize(bytes_read / 100, bytes_read),))
 
 
-def _call(stock: BlockInventory, rounds: int) -> dict[str, float]:
-    """Blocks weighed, and milliseconds to plan for the last channel.
+def _time_call(inventory: BlockInventory, rounds: int) -> dict[str, float]:
+    """The number of blocks considered, and milliseconds to plan for the last channel.
 
-    The first call, which also looks at the workflow, does not count.
+    The first call, which also reads the workflow, does not count.
     """
-    output = stock.index.graph.outputs[0]
-    newest = max(b.target[0][0] for c in stock.index.channels for b in stock.list_blocks(c))
-    inputs = {p[0] for p in stock.index.pathways[output]}
-    arrived = next(iter(stock.index.channels))
+    output = inventory.index.graph.outputs[0]
+    newest = max(b.target[0][0] for c in inventory.index.channels for b in inventory.list_blocks(c))
+    inputs = {p[0] for p in inventory.index.pathways[output]}
+    arrived = next(iter(inventory.index.channels))
     versions = {name: list(range(1, newest + 1)) if name == arrived else [1] for name in inputs}
-    planner = DynamicProgrammingPlanner(stock.index, _costs)
+    planner = DynamicProgrammingPlanner(inventory.index, _estimate_cost)
 
     def plan() -> PlanResult:
-        return planner.find_plan(stock, output, Timeline(versions, newest + 1))
+        return planner.find_plan(inventory, output, Timeline(versions, newest + 1))
 
-    answer = plan()
-    if answer.plan is None:
-        raise AssertionError("there is a plan, and it was not found")
-    warm = median(_seconds(plan) for _ in range(rounds))
-    called = median(_seconds(plan, after_something_else=True) for _ in range(rounds))
-    return {"blocks": answer.generated, "ms": round(1000 * called, 2), "warm_ms": round(1000 * warm, 2)}
+    result = plan()
+    if result.plan is None:
+        raise AssertionError("expected a plan, found none")
+    warm = median(_time_action(plan) for _ in range(rounds))
+    cold = median(_time_action(plan, with_cold_caches=True) for _ in range(rounds))
+    return {"blocks": result.generated, "ms": round(1000 * cold, 2), "warm_ms": round(1000 * warm, 2)}
 
 
-def _added(blocks: int, rounds: int) -> float:
-    """Microseconds to take in a delta that arrives."""
+def _time_additions(blocks: int, rounds: int) -> float:
+    """Microseconds to add an arriving delta."""
 
     def add() -> None:
         for block in deltas:
-            stock.add_block(block)
+            inventory.add_block(block)
 
-    taken = []
+    seconds = []
     for _ in range(rounds):
-        stock, deltas = line(10, 0), _deltas("c0", blocks)
-        taken.append(_seconds(add))
-    return round(1e6 * median(taken) / blocks, 1)
+        inventory, deltas = build_line(10, 0), _create_deltas("c0", blocks)
+        seconds.append(_time_action(add))
+    return round(1e6 * median(seconds) / blocks, 1)
 
 
-def _seconds(action: Callable[[], object], *, after_something_else: bool = False) -> float:
-    if after_something_else:
+def _time_action(action: Callable[[], object], *, with_cold_caches: bool = False) -> float:
+    if with_cold_caches:
         b"x" * CACHES
     began = time.process_time()
     action()

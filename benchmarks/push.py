@@ -1,4 +1,4 @@
-"""Whether pushing holds: many producers, a steady rate, and processes that are killed meanwhile."""
+"""Push load: many producers at a steady rate, optionally with killed processes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from tidemill.runtime.inspect.change_feed import find_next_block
 from tidemill.wire.client_sockets import format_address
 
 CHANNEL = "events"
-_LEASE = 3  # seconds after which a killed server's slots are given up
-_PATIENCE = 120.0  # seconds for processes to come up, and for the end after the last event was due
-_STARTING = 3.0  # seconds that producers have to connect before the first event is due
-_LOOK = 0.05
+_LEASE = 3  # seconds after which reservations of a killed server expire
+_PATIENCE = 120.0  # seconds for processes to start, and to end after the due time of the last event
+_START_DELAY = 3.0  # seconds in which producers connect before the first event is due
+_POLL_INTERVAL = 0.05
 
 _WORKFLOW = f"""import tidemill as tm
 
@@ -37,21 +37,21 @@ wf.input("{CHANNEL}", "producer int, n bigint, word string")
 
 
 @dataclass(slots=True)
-class Stage:
-    """The processes, each of which can be killed and started again."""
+class ProcessGroup:
+    """The server and the producers, each of which can be killed and restarted."""
 
     directory: Path
     producers: int
     rate: float
     seconds: float
     start: float = 0.0
-    port: int = field(default_factory=lambda: _free_port())
+    port: int = field(default_factory=lambda: _find_free_port())
     running: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)  # producers, by number
     server: subprocess.Popen[bytes] | None = None
 
     @property
     def events(self) -> int:
-        """Of each producer."""
+        """Events of each producer."""
         return round(self.rate * self.seconds / self.producers)
 
     def prepare(self) -> None:
@@ -65,22 +65,22 @@ class Stage:
     def wait_for_server(self) -> None:
         assert self.server is not None
         deadline = time.monotonic() + _PATIENCE
-        while not _answers(self.port):
+        while not _is_listening(self.port):
             if self.server.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the server did not come up: {(self.directory / 'server.log').read_text()[-2000:]}")
-            time.sleep(_LOOK)
+                raise RuntimeError(f"the server did not start: {(self.directory / 'server.log').read_text()[-2000:]}")
+            time.sleep(_POLL_INTERVAL)
 
     def produce(self, number: int) -> None:
         name = f"p{number}"
         url = format_address(f"http://127.0.0.1:{self.port}", "channels", CHANNEL, "push", producer=name)
-        wanted = [
+        arguments = [
             str(number),
             str(self.rate / self.producers),
             str(self.events),
             repr(self.start),
             str(self.journal(number)),
         ]
-        self.running[number] = self._process(["-P", push_producer.__file__, url, *wanted], f"{name}.log")
+        self.running[number] = self._process(["-P", push_producer.__file__, url, *arguments], f"{name}.log")
 
     def journal(self, number: int) -> Path:
         return self.directory / f"p{number}.acknowledged"
@@ -97,19 +97,19 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Strike:
-    """A process is killed: a producer by its number, or the server."""
+class PlannedKill:
+    """A planned SIGKILL of a producer, by its number, or of the server (None)."""
 
     at: float  # seconds after the first event is due
     producer: int | None
 
 
-def strikes(producers: int, seconds: float, seed: int) -> list[Strike]:
-    """In every tenth of the time a producer, and in three of them the server."""
+def plan_kills(producers: int, seconds: float, seed: int) -> list[PlannedKill]:
+    """Kill one producer in every tenth of the time, and the server in three of them."""
     chance = random.Random(seed)
     tenth = seconds / 10
-    those = [Strike((n + chance.random()) * tenth, chance.randrange(producers)) for n in range(10)]
-    return sorted((*those, *(Strike((n + 0.5) * tenth, None) for n in (2, 5, 8))), key=lambda s: s.at)
+    producer_kills = [PlannedKill((n + chance.random()) * tenth, chance.randrange(producers)) for n in range(10)]
+    return sorted((*producer_kills, *(PlannedKill((n + 0.5) * tenth, None) for n in (2, 5, 8))), key=lambda s: s.at)
 
 
 def measure(
@@ -119,129 +119,129 @@ def measure(
     rate: float,
     seconds: float,
     kill: bool,
-    tell: Callable[[str], None],
+    on_progress: Callable[[str], None],
     seed: int = 1,
 ) -> dict[str, Any]:
-    """Push at this rate for so long; every acknowledged event must be in the channel, and every event once."""
-    stage = Stage(directory, producers, rate, seconds)
-    planned = strikes(producers, seconds, seed) if kill else []
+    """Push at this rate; every acknowledged event must be in the channel, and every event once."""
+    stage = ProcessGroup(directory, producers, rate, seconds)
+    kills = plan_kills(producers, seconds, seed) if kill else []
     stage.prepare()
     try:
         stage.serve()
         stage.wait_for_server()
-        tell(f"{producers} producers, {rate:g} events a second for {seconds:g} s" + (", under fire" if kill else ""))
-        stage.start = time.time() + _STARTING
+        on_progress(
+            f"{producers} producers, {rate:g} events a second for {seconds:g} s" + (", with kills" if kill else "")
+        )
+        stage.start = time.time() + _START_DELAY
         for number in range(producers):
             stage.produce(number)
-        killed = _run(stage, planned)
-        took = time.time() - stage.start
+        done_kills = _run_until_end(stage, kills)
+        elapsed = time.time() - stage.start
     finally:
         stage.end()
-    return _judged(stage, killed, took)
+    return _summarize(stage, done_kills, elapsed)
 
 
-def _run(stage: Stage, planned: Sequence[Strike]) -> list[Strike]:
-    """Until every producer has ended by itself; returns the strikes that hit something alive."""
-    waiting, hits = list(planned), list[Strike]()
+def _run_until_end(stage: ProcessGroup, kills: Sequence[PlannedKill]) -> list[PlannedKill]:
+    """Run until every producer has ended by itself; returns the kills that hit a running process."""
+    pending, done_kills = list(kills), list[PlannedKill]()
     deadline = stage.start + stage.seconds + _PATIENCE
     while any(process.poll() is None for process in stage.running.values()):
-        if waiting and time.time() >= stage.start + waiting[0].at:
-            strike = waiting.pop(0)
-            hits += [strike] if _killed(stage, strike) else []
+        if pending and time.time() >= stage.start + pending[0].at:
+            kill = pending.pop(0)
+            done_kills += [kill] if _kill_process(stage, kill) else []
         if time.time() > deadline:
-            raise RuntimeError(f"producers did not come to their end; see the logs in {stage.directory}")
-        time.sleep(_LOOK)
-    return hits
+            raise RuntimeError(f"producers did not end in time; see the logs in {stage.directory}")
+        time.sleep(_POLL_INTERVAL)
+    return done_kills
 
 
-def _killed(stage: Stage, strike: Strike) -> bool:
-    victim = stage.server if strike.producer is None else stage.running[strike.producer]
-    assert victim is not None
-    if victim.poll() is not None:
+def _kill_process(stage: ProcessGroup, kill: PlannedKill) -> bool:
+    process = stage.server if kill.producer is None else stage.running[kill.producer]
+    assert process is not None
+    if process.poll() is not None:
         return False
-    victim.kill()
-    victim.wait()
-    if strike.producer is None:
+    process.kill()
+    process.wait()
+    if kill.producer is None:
         stage.serve()
     else:
-        stage.produce(strike.producer)
+        stage.produce(kill.producer)
     return True
 
 
-def _judged(stage: Stage, killed: Sequence[Strike], took: float) -> dict[str, Any]:
-    stored, blocks = _stored(stage.directory)
-    acknowledged = [_acknowledged(stage.journal(number)) for number in range(stage.producers)]
+def _summarize(stage: ProcessGroup, kills: Sequence[PlannedKill], elapsed: float) -> dict[str, Any]:
+    stored, blocks = _read_stored_events(stage.directory)
+    acknowledged = [_read_journal(stage.journal(number)) for number in range(stage.producers)]
     due, sent = (np.sort(np.concatenate([a[kind] for a in acknowledged])) for kind in ("due", "sent"))
     total = sum(a["last"] for a in acknowledged)
-    lost = sum(len(_missing(stored, number, a["last"])) for number, a in enumerate(acknowledged))
+    lost = sum(len(_find_missing(stored, number, a["last"])) for number, a in enumerate(acknowledged))
     return {
         "producers": stage.producers,
         "rate": stage.rate,
         "seconds": stage.seconds,
         "acknowledged": total,
-        "a_second": round(total / took, 1),
-        "p50_ms": _percentile(due, 0.5),
-        "p99_ms": _percentile(due, 0.99),
-        "sent_p50_ms": _percentile(sent, 0.5),
-        "sent_p99_ms": _percentile(sent, 0.99),
+        "a_second": round(total / elapsed, 1),
+        "p50_ms": _get_percentile(due, 0.5),
+        "p99_ms": _get_percentile(due, 0.99),
+        "sent_p50_ms": _get_percentile(sent, 0.5),
+        "sent_p99_ms": _get_percentile(sent, 0.99),
         "lost": lost,
-        "twice": stored.num_rows - len(_distinct(stored)),
+        "twice": stored.num_rows - len(_list_distinct(stored)),
         "blocks": blocks,
-        "producers_killed": sum(s.producer is not None for s in killed),
-        "servers_killed": sum(s.producer is None for s in killed),
+        "producers_killed": sum(s.producer is not None for s in kills),
+        "servers_killed": sum(s.producer is None for s in kills),
     }
 
 
-def _stored(directory: Path) -> tuple[pa.Table, int]:
-    """Every event that is visible in the end, and in how many blocks."""
+def _read_stored_events(directory: Path) -> tuple[pa.Table, int]:
+    """All visible events at the end, and their number of blocks."""
     with Tidemill.open(directory) as mill:
         deadline = time.monotonic() + _PATIENCE
-        while (
-            mill.catalog.read_channel(CHANNEL).reserved and time.monotonic() < deadline
-        ):  # by servers that were killed
+        while mill.catalog.read_channel(CHANNEL).reserved and time.monotonic() < deadline:  # by killed servers
             mill.catalog.reclaim_expired_runs()
-            time.sleep(_LOOK)
-        at, head, found, blocks = 0, mill.catalog.read_channel(CHANNEL).head.seq, list[pa.Table](), 0
-        while at < head:
-            block = find_next_block(mill.catalog, CHANNEL, at, head)
+            time.sleep(_POLL_INTERVAL)
+        seq, head, tables, blocks = 0, mill.catalog.read_channel(CHANNEL).head.seq, list[pa.Table](), 0
+        while seq < head:
+            block = find_next_block(mill.catalog, CHANNEL, seq, head)
             for file in block.files:
                 with mill.store.open_file(file.path) as source:
-                    found.append(pq.read_table(source, columns=["producer", "n"]))
-            at, blocks = block.seq, blocks + 1
-    return pa.concat_tables(found), blocks
+                    tables.append(pq.read_table(source, columns=["producer", "n"]))
+            seq, blocks = block.seq, blocks + 1
+    return pa.concat_tables(tables), blocks
 
 
-def _distinct(stored: pa.Table) -> set[tuple[int, int]]:
+def _list_distinct(stored: pa.Table) -> set[tuple[int, int]]:
     return set(zip(stored["producer"].to_pylist(), stored["n"].to_pylist(), strict=True))
 
 
-def _missing(stored: pa.Table, producer: int, last: int) -> set[int]:
-    theirs = stored.filter(pa.compute.equal(stored["producer"], producer))["n"].to_pylist()
-    return set(range(1, last + 1)) - set(theirs)
+def _find_missing(stored: pa.Table, producer: int, last: int) -> set[int]:
+    numbers = stored.filter(pa.compute.equal(stored["producer"], producer))["n"].to_pylist()
+    return set(range(1, last + 1)) - set(numbers)
 
 
-def _acknowledged(journal: Path) -> dict[str, Any]:
-    """The last number, and how long acknowledgements took; of a line that a kill cut off, nothing."""
+def _read_journal(journal: Path) -> dict[str, Any]:
+    """The last acknowledged number, and the times to acknowledgement; incomplete lines are ignored."""
     last, times = 0, list[str]()
     for line in journal.read_text().splitlines(keepends=True):
-        number, *taken = line.split()
+        number, *timings = line.split()
         if line.endswith("\n"):
             last = max(last, int(number))
-            times += taken
+            times += timings
     pairs = np.array([[float(part) for part in t.split(":")] for t in times]).reshape(-1, 2)
     return {"last": last, "due": pairs[:, 0], "sent": pairs[:, 1]}
 
 
-def _percentile(ascending: np.ndarray[Any, Any], share: float) -> float:
+def _get_percentile(ascending: np.ndarray[Any, Any], share: float) -> float:
     return float(ascending[min(int(len(ascending) * share), len(ascending) - 1)])
 
 
-def _answers(port: int) -> bool:
+def _is_listening(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _free_port() -> int:
+def _find_free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""The server of `bench push`: what `tidemill up` is for those who push, without Spark, which they do not need."""
+"""The server of `benchmarks push`: the push interface of `tidemill up`, without Spark."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The 22 queries of TPC-H, kept fresh through its refreshes, against computing each from scratch.
+"""The 22 queries of TPC-H: incremental refresh under TPC-H's refresh functions, against recomputation.
 
-What it measures is not a TPC-H result, and cannot be compared with one.
+The figures are not TPC-H results and cannot be compared with them.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from benchmarks import tpch
-from benchmarks.bags import same_bag
-from benchmarks.cost import measured
-from benchmarks.refresh import looked_at, project, refresh
+from benchmarks.bags import is_same_bag
+from benchmarks.cost import measure_cost
+from benchmarks.refresh import project, read_content, refresh
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
 from tidemill.spark.session import start_session
 
-REFRESHED = 0.001
-"""The share of orders that a refresh inserts or deletes, as the specification has it."""
+REFRESHED_SHARE = 0.001
+"""The share of orders that a refresh inserts or deletes, by the specification."""
 
 _CHANGING = ("orders", "lineitem")
 _FORCED = "_forced"
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """One refresh of a query's table in one way; `refused` says why it could not be done in that way."""
+class RefreshTiming:
+    """One refresh of a query's table; `unsupported_reason` is set if the requested variant could not run."""
 
     variant: str
     seconds: float
     equal: bool
-    refused: str | None = None
+    unsupported_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Refreshed:
-    """One query after one refresh: as it was kept fresh, and what computing it from scratch took."""
+class QueryTiming:
+    """One query after one change: its refreshes, and the seconds of recomputation."""
 
     query: int
-    automatic: Way
-    forced: Way | None  # where the incremental variant was asked for
+    automatic: RefreshTiming
+    forced: RefreshTiming | None  # with the incremental variant, if requested
     recompute_seconds: float
 
 
@@ -55,125 +55,131 @@ def measure(
     *,
     scale: float,
     only: Sequence[int] = tpch.NUMBERS,
-    share: float = REFRESHED,
+    share: float = REFRESHED_SHARE,
     rounds: int = 1,
     warm_up: int = 1,
     forced: bool = False,
     settings: Settings | None = None,
-    tell: Callable[[str], None],
+    on_progress: Callable[[str], None],
 ) -> dict[str, Any]:
-    """A point for each query: medians over rounds, each of which inserts orders, then deletes others."""
-    chosen = settings or Settings()
-    spark = start_session(chosen.spark.master, chosen.spark.settings)
-    tell(f"making the tables at scale {scale:g}")
-    tables = tpch.stored(spark, tpch.generate(directory / "tables", scale))
+    """A point for each query: medians over rounds; each round inserts orders, then deletes others."""
+    project_settings = settings or Settings()
+    spark = start_session(project_settings.spark.master, project_settings.spark.settings)
+    on_progress(f"generating the tables at scale {scale:g}")
+    tables = tpch.read_tables(spark, tpch.generate(directory / "tables", scale))
     queries = tpch.names(only) | (tpch.names(only, _FORCED) if forced else {})
     with project(directory, tpch.workflow(tables, queries), settings) as mill:
-        bench = _Bench(mill, directory / "scratch", tables, share, forced, tell)
+        bench = _Bench(mill, directory / "scratch", tables, share, forced, on_progress)
         bench.prepare(queries)
-        done = [
+        timings = [
             result for number in range(warm_up + rounds) for result in bench.round(only, number) if number >= warm_up
         ]
         variants = {number: bench.variants(name) for name, number in tpch.names(only).items()}
-    points = [_point(variants[number], [r for r in done if r.query == number]) for number in only]
+    points = [_summarize_query(variants[number], [r for r in timings if r.query == number]) for number in only]
     return {"scale": scale, "share": share, "rounds": rounds, "points": points}
 
 
 @dataclass(frozen=True, slots=True)
 class _Bench:
-    """The queries in their project; `scratch` is for what plain Spark reads and writes."""
+    """The queries in their project; `scratch` contains the files of plain Spark."""
 
     mill: Tidemill
     scratch: Path
     tables: Mapping[str, DataFrame]
     share: float
     forced: bool
-    tell: Callable[[str], None]
+    on_progress: Callable[[str], None]
 
     def prepare(self, queries: Mapping[str, int]) -> None:
         tpch.load(self.mill, self.tables)
         for name in queries:
-            self.tell(f"first run of {name}")
+            self.on_progress(f"first run of {name}")
             refresh(self.mill, name)
 
     def variants(self, table: str) -> str:
-        """The ways in which its table can be refreshed; those for one input alone are not told apart."""
+        """The refresh modes of a table; the modes for single inputs are listed once."""
         (writer,) = self.mill.explain(table).writers
         return ", ".join(dict.fromkeys(v.name.partition(":")[0] for v in writer.variants))
 
-    def round(self, queries: Sequence[int], turn: int) -> Iterator[Refreshed]:
+    def round(self, queries: Sequence[int], turn: int) -> Iterator[QueryTiming]:
         for change in tpch.REFRESHES:
             tpch.apply(self.mill, change, self.share, turn)
-            now = {**self.tables, **self._exported()}
+            tables = {**self.tables, **self._export_changed_tables()}
             for number in queries:
-                done = self._refreshed(number, now)
-                self.tell(f"{change}, query {number}: {_told(done)}")
-                yield done
-            for channel in _CHANGING:  # so that later refreshes do not merge ever more deltas
+                timing = self._refresh_query(number, tables)
+                self.on_progress(f"{change}, query {number}: {_format_timing(timing)}")
+                yield timing
+            for channel in _CHANGING:  # so that the number of deltas to merge stays constant
                 self.mill.compact(channel)
 
-    def _exported(self) -> dict[str, DataFrame]:
-        """The changed tables as plain files of their whole content, so that computing from scratch merges nothing."""
-        return {channel: self._written(looked_at(self.mill, channel), channel) for channel in _CHANGING}
+    def _export_changed_tables(self) -> dict[str, DataFrame]:
+        """Write the full content of the changed tables to plain files, so that recomputation merges nothing."""
+        return {channel: self._write_and_read(read_content(self.mill, channel), channel) for channel in _CHANGING}
 
-    def _refreshed(self, number: int, now: Mapping[str, DataFrame]) -> Refreshed:
-        made = measured(lambda: self._written(tpch.from_scratch(now, number), "result"))
+    def _refresh_query(self, number: int, tables: Mapping[str, DataFrame]) -> QueryTiming:
+        recompute_cost = measure_cost(lambda: self._write_and_read(tpch.compute_query(tables, number), "result"))
         expected = self.mill.engine.spark.read.parquet(str(self.scratch / "result"))
         (name,), (forced,) = tpch.names([number]), tpch.names([number], _FORCED)
-        automatic = self._way(name, None, expected)
-        return Refreshed(
-            number, automatic, self._way(forced, "incremental", expected) if self.forced else None, made.seconds
+        automatic = self._time_refresh(name, None, expected)
+        return QueryTiming(
+            number,
+            automatic,
+            self._time_refresh(forced, "incremental", expected) if self.forced else None,
+            recompute_cost.seconds,
         )
 
-    def _way(self, name: str, variant: str | None, expected: DataFrame) -> Way:
-        ran: list[str] = []
+    def _time_refresh(self, name: str, variant: str | None, expected: DataFrame) -> RefreshTiming:
+        variants: list[str] = []
         try:
-            cost = measured(lambda: ran.append(refresh(self.mill, name, variant)))
+            cost = measure_cost(lambda: variants.append(refresh(self.mill, name, variant)))
         except TidemillError as error:
             if variant is None:
                 raise
-            return Way("none", 0.0, equal=True, refused=str(error))
-        return Way(ran[0], cost.seconds, same_bag(looked_at(self.mill, name), expected))
+            return RefreshTiming("none", 0.0, equal=True, unsupported_reason=str(error))
+        return RefreshTiming(variants[0], cost.seconds, is_same_bag(read_content(self.mill, name), expected))
 
-    def _written(self, rows: DataFrame, name: str) -> DataFrame:
+    def _write_and_read(self, rows: DataFrame, name: str) -> DataFrame:
         path = self.scratch / name
         shutil.rmtree(path, ignore_errors=True)
         rows.write.parquet(str(path))
         return rows.sparkSession.read.schema(rows.schema).parquet(str(path))
 
 
-def _told(done: Refreshed) -> str:
-    way = done.automatic
-    equal = "equal" if way.equal else "DIFFERENT"
-    return f"{way.variant} in {way.seconds:.2f} s, from scratch {done.recompute_seconds:.2f} s, {equal}"
+def _format_timing(timing: QueryTiming) -> str:
+    refresh_timing = timing.automatic
+    equal = "equal" if refresh_timing.equal else "DIFFERENT"
+    return f"{refresh_timing.variant} in {refresh_timing.seconds:.2f} s, from scratch {timing.recompute_seconds:.2f} s, {equal}"
 
 
-def _point(variants: str, done: Sequence[Refreshed]) -> dict[str, Any]:
-    """A query's variants and what they took; the fields of the forced way are there only if it was asked for."""
-    recompute_s = median(r.recompute_seconds for r in done)
-    automatic = [r.automatic for r in done]
-    forced = [r.forced for r in done if r.forced is not None]
+def _summarize_query(variants: str, timings: Sequence[QueryTiming]) -> dict[str, Any]:
+    """A query's variants and times; the fields of the forced variant exist only if it was requested."""
+    recompute_s = median(r.recompute_seconds for r in timings)
+    automatic = [r.automatic for r in timings]
+    forced = [r.forced for r in timings if r.forced is not None]
     return {
-        "query": done[0].query,
+        "query": timings[0].query,
         "variants": variants,
         "recompute_s": round(recompute_s, 3),
-        **_summary(automatic, recompute_s),
-        **{f"forced_{name}": value for name, value in (_forced_summary(forced, recompute_s) if forced else {}).items()},
-        "equal": all(way.equal for way in automatic + forced),
+        **_summarize(automatic, recompute_s),
+        **{
+            f"forced_{name}": value
+            for name, value in (_summarize_forced(forced, recompute_s) if forced else {}).items()
+        },
+        "equal": all(refresh_timing.equal for refresh_timing in automatic + forced),
     }
 
 
-def _summary(ways: Sequence[Way], recompute_s: float) -> dict[str, Any]:
-    refresh_s = median(w.seconds for w in ways)
+def _summarize(timings: Sequence[RefreshTiming], recompute_s: float) -> dict[str, Any]:
+    refresh_s = median(t.seconds for t in timings)
     return {
-        "variant": " + ".join(dict.fromkeys(w.variant for w in ways)),
+        "variant": " + ".join(dict.fromkeys(t.variant for t in timings)),
         "refresh_s": round(refresh_s, 3),
         "speedup": round(recompute_s / refresh_s, 2),
     }
 
 
-def _forced_summary(ways: Sequence[Way], recompute_s: float) -> dict[str, Any]:
-    refused = next((w.refused for w in ways if w.refused), None)
-    if refused is not None:
-        return {"variant": None, "refresh_s": None, "speedup": None, "refused": refused}
-    return {**_summary(ways, recompute_s), "refused": None}
+def _summarize_forced(timings: Sequence[RefreshTiming], recompute_s: float) -> dict[str, Any]:
+    unsupported_reason = next((t.unsupported_reason for t in timings if t.unsupported_reason), None)
+    if unsupported_reason is not None:
+        return {"variant": None, "refresh_s": None, "speedup": None, "refused": unsupported_reason}
+    return {**_summarize(timings, recompute_s), "refused": None}

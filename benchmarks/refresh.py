@@ -17,7 +17,7 @@ from tidemill.app.wiring import Tidemill
 
 @contextmanager
 def project(directory: Path, workflow: tm.Workflow, settings: Settings | None = None) -> Iterator[Tidemill]:
-    """A fresh project in which the workflow is applied."""
+    """A new project in which the workflow is applied."""
     directory.mkdir(parents=True, exist_ok=True)
     with Tidemill(directory, settings or Settings(), Project((workflow.declared(),))) as mill:
         mill.apply()
@@ -25,20 +25,20 @@ def project(directory: Path, workflow: tm.Workflow, settings: Settings | None = 
 
 
 def refresh(mill: Tidemill, table: str, variant: str | None = None) -> str:
-    """Run the task that writes a table; returns the variant that ran. Without a wish the planner chooses."""
+    """Run the task that writes a table; returns the variant that ran. The planner chooses if no variant is given."""
     run, _ = mill.run(table, variant=variant)
     return str(run.stats["tasks"][table].get("variant", "batch"))
 
 
-def looked_at(mill: Tidemill, channel: str) -> DataFrame:
-    """What a channel holds, for the benchmark's own ends: Tidemill is not to think that anybody reads it."""
+def read_content(mill: Tidemill, channel: str) -> DataFrame:
+    """The content of a channel, read without recording the read in Tidemill's statistics."""
     frame: DataFrame = mill.engine.read_frame(mill.content(channel))
     return frame
 
 
 @contextmanager
-def served(mill: Tidemill, tracks: int | None = None) -> Iterator[None]:
-    """A server in this process; in the end what is under way is waited for."""
+def run_server(mill: Tidemill, tracks: int | None = None) -> Iterator[None]:
+    """Run a server in this process; at the end, wait for its active runs."""
     loop = mill.loop("work", tracks)
     thread = threading.Thread(target=loop.run)
     thread.start()

@@ -1,4 +1,4 @@
-"""A directory for measurements that goes when they are done."""
+"""A temporary directory for a measurement."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The search preprocessing workflow and its data: crawled pages ranked by how many users click on their site.
+"""The search preprocessing workflow and its data: crawled pages ranked by the number of users that click on their site.
 
-Sites are drawn by Zipf's law, so that few of them have most of the pages and clicks. Every row follows from its number
-alone: the same sizes give the same data on any machine, however Spark splits the work.
+Sites are drawn by Zipf's law, so that few of them have most of the pages and clicks. Every row is a function of its
+number: the same sizes give the same data on any machine and with any partitioning.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _EPOCH = 1_700_000_000
 
 
 def workflow() -> tm.Workflow:
-    made = tm.Workflow("search")
-    made.input("pages", PAGES, key="url")
-    made.input("clicks", CLICKS)
-    made.sql("scores", SCORES)
-    made.sql("ranked", RANKED)
-    return made
+    spec = tm.Workflow("search")
+    spec.input("pages", PAGES, key="url")
+    spec.input("clicks", CLICKS)
+    spec.sql("scores", SCORES)
+    spec.sql("ranked", RANKED)
+    return spec
 
 
 def recompute(spark: SparkSession, inputs: Path, output: Path) -> None:
-    """The same ranking by plain PySpark in one plan, from Parquet files to Parquet files."""
+    """The same ranking in plain PySpark, as one plan from Parquet files to Parquet files."""
     pages = spark.read.schema(PAGES).parquet(str(inputs / "pages"))
     clicks = spark.read.schema(CLICKS).parquet(str(inputs / "clicks"))
     scores = clicks.groupBy("site").agg(F.ln(1 + F.count_distinct("user")).alias("score"))
@@ -46,14 +46,14 @@ def recompute(spark: SparkSession, inputs: Path, output: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Web:
-    """So many pages and what goes with them. Batch 0 is the first crawl; each later one changes a share of it."""
+    """Generated pages and clicks. Batch 0 is the first crawl; each later batch changes a share of it."""
 
     spark: SparkSession
     pages: int
-    share: float  # of the pages and clicks that each later batch brings
+    share: float  # of the pages and clicks in each later batch
 
     def batch(self, number: int) -> dict[str, DataFrame]:
-        """What a batch inserts into each input."""
+        """The rows of a batch for each input."""
         if number == 0:
             return {"pages": self._pages(self.spark.range(self.pages), 0), "clicks": self._clicks(0, self.clicks)}
         return {"pages": self._crawl(number), "clicks": self._further_clicks(number)}
@@ -71,7 +71,7 @@ class Web:
         return max(10, self.pages // 10)
 
     def _crawl(self, number: int) -> DataFrame:
-        """Half of it new pages, half old ones whose text has changed, spread evenly over the first crawl."""
+        """Half new pages, half old pages with changed text, spread evenly over the first crawl."""
         changed = max(2, round(self.pages * self.share))
         old, new = changed // 2, changed - changed // 2
         step = max(1, self.pages // old)
@@ -98,12 +98,12 @@ class Web:
             F.timestamp_seconds(F.col("id") + _EPOCH).alias("at"),
         )
 
-    def _site(self, what: str) -> Column:
-        """Site k with a probability that falls as 1/k: the inverse of the logarithm that sums 1/k up."""
-        rank = F.floor(F.pow(F.lit(float(self.sites + 1)), _uniform(what)))
+    def _site(self, salt: str) -> Column:
+        """Site k with a probability proportional to 1/k, by the inverse of its cumulative distribution."""
+        rank = F.floor(F.pow(F.lit(float(self.sites + 1)), _uniform(salt)))
         return F.concat(F.lit("site"), rank)
 
 
 def _uniform(salt: str) -> Column:
-    """A number in [0, 1) that follows from the row's `id`; independent of that of another salt."""
+    """A number in [0, 1) computed from the row's `id`; numbers of different salts are independent."""
     return F.xxhash64("id", F.lit(salt)).bitwiseAND(F.lit(2**_BITS - 1)) / F.lit(float(2**_BITS))

@@ -1,4 +1,4 @@
-"""What it costs a server to find that nothing is due, however many tables there are; and its dispatcher to learn."""
+"""Cost of a server's poll when nothing is due, by the number of tables; and of a dispatcher's update of its statistics."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from tidemill.runtime.runs.dispatch import DispatchConfig, RunDispatcher
 from tidemill.runtime.runs.server import ServerIntervals, ServerLoop
 
 TICKS = 50
-LOOKS = 20  # in a round, each after the run of another flow
-ROUNDS = 2  # until all is learnt, and as many afterwards
-A_RUN = 5.0  # seconds
-A_WORKFLOW = 500  # tables; that many are registered in one transaction
+RUNS_PER_ROUND = 20  # each of another flow
+ROUNDS = 2  # until durations are estimated, and as many afterwards
+RUN_SECONDS = 5.0  # seconds
+TABLES_PER_WORKFLOW = 500  # tables that are registered in one transaction
 _DAY = 86400.0
 _SCHEMA = Schema.from_ddl("a int")
 
 
 class _Clock:
-    """Goes on when it is told to, so that runs take as long as they should."""
+    """A clock that advances only by assignment, so that runs have a fixed duration."""
 
     def __init__(self) -> None:
         self.now = time.time()
@@ -43,75 +43,80 @@ class _Clock:
 
 
 def measure(
-    directory: Path, *, tables: int, ticks: int = TICKS, catalog_url: str | None = None, tell: Callable[[str], None]
+    directory: Path,
+    *,
+    tables: int,
+    ticks: int = TICKS,
+    catalog_url: str | None = None,
+    on_progress: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Register so many idle tables, each with a trigger, and let a server tick."""
+    """Register idle tables, each with a trigger, and time the polls of a server."""
     clock = _Clock()
     catalog = open_catalog(catalog_url or f"sqlite:///{directory / 'catalog.db'}", clock)
     try:
-        tell(f"registering {tables} tables")
-        _register(catalog, tables)
-        return _ticked(catalog, tables, ticks) | _looked(catalog, clock, tables)
+        on_progress(f"registering {tables} tables")
+        _register_tables(catalog, tables)
+        return _time_ticks(catalog, tables, ticks) | _time_dispatcher(catalog, clock, tables)
     finally:
         catalog.close()
 
 
-def _ticked(catalog: SqlCatalog, tables: int, ticks: int) -> dict[str, Any]:
-    """Every tick is a leader's, with the word that it is there."""
-    loop = ServerLoop(catalog, Server("bench", "work", 2), _nothing, [], ServerIntervals(leader_lease=1e-9))
+def _time_ticks(catalog: SqlCatalog, tables: int, ticks: int) -> dict[str, Any]:
+    """Time polls of a leader, each with its heartbeat."""
+    loop = ServerLoop(catalog, Server("bench", "work", 2), _fail_on_run, [], ServerIntervals(leader_lease=1e-9))
     loop.tick()
-    taken, asked = [], set()
+    seconds, query_counts = [], set()
     for _ in range(ticks):
         began = time.perf_counter()
         with count_statements(catalog) as statements:
             loop.tick()
-        taken.append(time.perf_counter() - began)
-        asked.add(statements.count)
+        seconds.append(time.perf_counter() - began)
+        query_counts.add(statements.count)
     loop.drain()
     loop.run()
     return {
         "tables": tables,
-        "tick_ms": round(median(taken) * 1000, 2),
-        "slowest_ms": round(max(taken) * 1000, 2),
-        "queries": max(asked),
+        "tick_ms": round(median(seconds) * 1000, 2),
+        "slowest_ms": round(max(seconds) * 1000, 2),
+        "queries": max(query_counts),
     }
 
 
-def _looked(catalog: SqlCatalog, clock: _Clock, tables: int) -> dict[str, Any]:
-    """A dispatcher that looks at all flows anew for each run, after one of them has run.
+def _time_dispatcher(catalog: SqlCatalog, clock: _Clock, tables: int) -> dict[str, Any]:
+    """Time a dispatcher that updates its view of all flows after each run.
 
-    In the first rounds it learns how long each of them takes and how often it is due, and has to place all flows anew.
+    In the first rounds it estimates duration and period of each flow, and has to place all flows again.
     """
     dispatch = RunDispatcher(catalog, DispatchConfig(), interval=0.0)
-    taken = []
-    for number in range(2 * ROUNDS * LOOKS):
-        run = catalog.request_run(RunKind.FLOW, f"t{number % min(LOOKS, tables)}")
+    milliseconds = []
+    for number in range(2 * ROUNDS * RUNS_PER_ROUND):
+        run = catalog.request_run(RunKind.FLOW, f"t{number % min(RUNS_PER_ROUND, tables)}")
         began = time.perf_counter()
         (started,) = dispatch.start_runs([run], clock())
-        taken.append(1000 * (time.perf_counter() - began))
+        milliseconds.append(1000 * (time.perf_counter() - began))
         claim = catalog.claim_run(run.id, ClaimRequest(), owner="bench", lease=60.0)
-        clock.now += A_RUN
+        clock.now += RUN_SECONDS
         catalog.commit_run(claim, RunOutcome((), stats={"tasks": {run.subject: {}}}))
         dispatch.finish_run(started, clock())
-    middle = ROUNDS * LOOKS
+    middle = ROUNDS * RUNS_PER_ROUND
     return {
-        "first_look_ms": round(taken[0], 2),
-        "placing_look_ms": round(median(taken[1:middle]), 2),
-        "look_ms": round(median(taken[middle:]), 2),
+        "first_look_ms": round(milliseconds[0], 2),
+        "placing_look_ms": round(median(milliseconds[1:middle]), 2),
+        "look_ms": round(median(milliseconds[middle:]), 2),
     }
 
 
-def _register(catalog: SqlCatalog, tables: int) -> None:
-    for first in range(0, tables, A_WORKFLOW):
-        numbers = range(first, min(first + A_WORKFLOW, tables))
+def _register_tables(catalog: SqlCatalog, tables: int) -> None:
+    for first in range(0, tables, TABLES_PER_WORKFLOW):
+        numbers = range(first, min(first + TABLES_PER_WORKFLOW, tables))
         source = f"in{first}"
         inputs = Channel(source, ChannelRole.INPUT, _SCHEMA)
         outputs = tuple(Channel(f"t{n}", ChannelRole.DERIVED, _SCHEMA) for n in numbers)
-        bindings = tuple(_binding(n, source) for n in numbers)
+        bindings = tuple(_create_binding(n, source) for n in numbers)
         catalog.apply_workflow(WorkflowSpec(f"w{first}", (inputs, *outputs), bindings))
 
 
-def _binding(number: int, source: str) -> BoundFlow:
+def _create_binding(number: int, source: str) -> BoundFlow:
     name = f"t{number}"
     variant = Variant(
         "only",
@@ -123,5 +128,5 @@ def _binding(number: int, source: str) -> BoundFlow:
     return BoundFlow(name, (Task(name, (variant,)),), triggers=(kinds[number % len(kinds)],))
 
 
-def _nothing(_run: Run, _portion: CatchUpLimit | None) -> None:
+def _fail_on_run(_run: Run, _limit: CatchUpLimit | None) -> None:
     raise AssertionError("nothing is due")

@@ -1,4 +1,4 @@
-"""Timing on noisy machines: alternate what is compared, and compare medians."""
+"""Timing on noisy machines: alternate the compared actions, and compare medians."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Callable, Mapping
 from statistics import median
 
 
-def alternately(ways: Mapping[str, Callable[[], object]], rounds: int, warm_up: int = 1) -> dict[str, float]:
-    """Median seconds of each way, measured in turns so that a slow minute hits them all alike."""
-    taken: dict[str, list[float]] = {name: [] for name in ways}
+def time_alternately(actions: Mapping[str, Callable[[], object]], rounds: int, warm_up: int = 1) -> dict[str, float]:
+    """Median seconds of each action, measured in turns so that a slow minute affects all of them equally."""
+    seconds: dict[str, list[float]] = {name: [] for name in actions}
     for number in range(warm_up + rounds):
-        for name, way in ways.items():
+        for name, action in actions.items():
             began = time.perf_counter()
-            way()
+            action()
             if number >= warm_up:
-                taken[name].append(time.perf_counter() - began)
-    return {name: median(times) for name, times in taken.items()}
+                seconds[name].append(time.perf_counter() - began)
+    return {name: median(times) for name, times in seconds.items()}
 
 
-class Timed:
-    """Stands in for an object and counts the seconds and calls that its methods take."""
+class TimedProxy:
+    """A proxy of an object that counts the calls of its methods and their seconds."""
 
     def __init__(self, inner: object) -> None:
         self._inner = inner
@@ -28,16 +28,16 @@ class Timed:
         self.calls = 0
 
     def __getattr__(self, name: str) -> object:
-        found = getattr(self._inner, name)
-        if not callable(found):
-            return found
+        value = getattr(self._inner, name)
+        if not callable(value):
+            return value
 
-        def timed(*args: object, **kwargs: object) -> object:
+        def call(*args: object, **kwargs: object) -> object:
             began = time.perf_counter()
             try:
-                return found(*args, **kwargs)
+                return value(*args, **kwargs)
             finally:
                 self.seconds += time.perf_counter() - began
                 self.calls += 1
 
-        return timed
+        return call

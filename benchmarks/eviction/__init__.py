@@ -1,1 +1,1 @@
-"""Histories of submitted workflows, lived through under a budget for storage."""
+"""Replays of histories of submitted workflows with a storage budget."""

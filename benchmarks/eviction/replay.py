@@ -1,8 +1,8 @@
-"""A history lived through under a budget: what has to be computed, and computed again.
+"""Replay of a history with a storage budget: the seconds of computing datasets, again after an eviction.
 
-Submissions come one after the other. What each needs and does not find is computed, as `retention/preparation.py`
-says. Then, if intermediate datasets hold more than the budget, an algorithm chooses which go. Leaves do not count and
-never go.
+Submissions arrive in sequence. Missing datasets of each are computed, as `retention/preparation.py` decides. Then, if
+intermediate datasets exceed the budget, an algorithm chooses datasets to evict. Leaves do not count and are never
+evicted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STORED = Dataset(DatasetState.STORED)
 
 @dataclass(slots=True)
 class Replay:
-    """What came of it: seconds of computing, and datasets deleted."""
+    """A replay and its result: seconds of computing, and the number of evicted datasets."""
 
     algorithm: EvictionAlgorithm
     budget: float
@@ -33,13 +33,13 @@ class Replay:
     history: SubmissionHistory = field(default_factory=SubmissionHistory)
     _present: dict[Identity, Dataset] = field(default_factory=dict)
     _leaves: set[Identity] = field(default_factory=set)
-    _held: float = 0.0
+    _intermediate_bytes: float = 0.0
 
-    def live(self, submissions: Sequence[Submission]) -> Replay:
+    def run(self, submissions: Sequence[Submission]) -> Replay:
         for submission in submissions:
             self._submit(submission)
-            if self._held > self.budget:
-                self._evict(self._held - self.budget)
+            if self._intermediate_bytes > self.budget:
+                self._evict(self._intermediate_bytes - self.budget)
         return self
 
     @property
@@ -48,64 +48,64 @@ class Replay:
 
     def _submit(self, submission: Submission) -> None:
         self.history.record_submission(submission.series, submission.graph)
-        self._keep(submission.sinks())
-        graph = {m.identity: m for m in submission.graph}
-        plan = prepare_submission([RequestedAction(m.identity, m.parents) for m in submission.graph], self._present)
-        for running in plan.run:
-            made = graph[running.identity]
-            self.seconds += made.seconds
-            self._present[made.identity] = STORED
-            self._held += 0 if made.identity in self._leaves else made.bytes
-            for touched in (made.identity, *made.parents):
+        self._mark_leaves(submission.find_sinks())
+        graph = {d.identity: d for d in submission.graph}
+        plan = prepare_submission([RequestedAction(d.identity, d.parents) for d in submission.graph], self._present)
+        for action in plan.run:
+            dataset = graph[action.identity]
+            self.seconds += dataset.seconds
+            self._present[dataset.identity] = STORED
+            self._intermediate_bytes += 0 if dataset.identity in self._leaves else dataset.bytes
+            for touched in (dataset.identity, *dataset.parents):
                 self.history.record_use(self.history.numbers[touched])
 
-    def _keep(self, sinks: frozenset[Identity]) -> None:
-        """What is a leaf of any workflow stays for good, and no longer counts."""
-        for identity in sinks - self._leaves:
+    def _mark_leaves(self, find_sinks: frozenset[Identity]) -> None:
+        """Exclude leaves of any workflow from eviction and from the counted bytes."""
+        for identity in find_sinks - self._leaves:
             self._leaves.add(identity)
             if identity in self._present:
-                self._held -= self.history.bytes[self.history.numbers[identity]]
+                self._intermediate_bytes -= self.history.bytes[self.history.numbers[identity]]
 
     def _evict(self, amount: float) -> None:
         numbers = self.history.numbers
-        movable = [numbers[i] for i in self._present if i not in self._leaves]
-        stored = np.zeros(len(self.history), dtype=np.bool_)
-        stored[[numbers[i] for i in self._present]] = True
+        evictable = [numbers[i] for i in self._present if i not in self._leaves]
+        is_stored = np.zeros(len(self.history), dtype=np.bool_)
+        is_stored[[numbers[i] for i in self._present]] = True
         store = DatasetStore(
-            stored, np.array(movable), to_figures(self.history.seconds), to_figures(self.history.bytes)
+            is_stored, np.array(evictable), to_figures(self.history.seconds), to_figures(self.history.bytes)
         )
         for number in self.algorithm.choose_datasets(self.history, store, amount):
             del self._present[self.history.identities[number]]
-            self._held -= self.history.bytes[number]
+            self._intermediate_bytes -= self.history.bytes[number]
             self.evicted += 1
 
 
-class Hoarder:
-    """Never asked, since it has all the space there is."""
+class NoEviction:
+    """The algorithm of unlimited storage, which is never called."""
 
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
         raise AssertionError("unlimited storage never overflows")
 
 
-def unlimited(submissions: Sequence[Submission]) -> float:
-    """Seconds of computing if nothing is ever deleted."""
-    return Replay(Hoarder(), float("inf")).live(submissions).seconds
+def compute_unlimited_seconds(submissions: Sequence[Submission]) -> float:
+    """Seconds of computing with unlimited storage."""
+    return Replay(NoEviction(), float("inf")).run(submissions).seconds
 
 
-def intermediate_bytes(submissions: Sequence[Submission]) -> int:
-    """What all datasets hold together that are no leaves: budgets are shares of it."""
-    leaves = {i for s in submissions for i in s.sinks()}
-    sizes = {m.identity: m.bytes for s in submissions for m in s.graph}
+def sum_intermediate_bytes(submissions: Sequence[Submission]) -> int:
+    """Total size of all datasets that are not leaves; budgets are shares of it."""
+    leaves = {i for s in submissions for i in s.find_sinks()}
+    sizes = {d.identity: d.bytes for s in submissions for d in s.graph}
     return sum(size for identity, size in sizes.items() if identity not in leaves)
 
 
-def demands(submissions: Sequence[Submission]) -> dict[Identity, list[int]]:
-    """For each dataset the submissions, from 1 on, that demand it: what the clairvoyant knows."""
-    found: dict[Identity, list[int]] = {}
-    known: set[Identity] = set()
+def find_demands(submissions: Sequence[Submission]) -> dict[Identity, list[int]]:
+    """For each dataset the submissions, from 1 on, that demand it: the input of the clairvoyant algorithm."""
+    demands_by_dataset: dict[Identity, list[int]] = {}
+    existing: set[Identity] = set()
     for number, submission in enumerate(submissions, start=1):
-        fresh = [m for m in submission.graph if m.identity not in known]
-        for parent in {p for m in fresh for p in m.parents if p in known}:
-            found.setdefault(parent, []).append(number)
-        known.update(m.identity for m in fresh)
-    return found
+        new_datasets = [d for d in submission.graph if d.identity not in existing]
+        for parent in {p for d in new_datasets for p in d.parents if p in existing}:
+            demands_by_dataset.setdefault(parent, []).append(number)
+        existing.update(d.identity for d in new_datasets)
+    return demands_by_dataset

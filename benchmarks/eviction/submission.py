@@ -1,4 +1,4 @@
-"""A submitted workflow of a synthetic history, and how its datasets get their times and sizes."""
+"""Submitted workflows of synthetic histories, with times and sizes of their datasets."""
 
 from __future__ import annotations
 
@@ -16,56 +16,58 @@ MEGABYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A graph, parents before children, and the series in which it follows earlier ones."""
+    """A graph, parents before children, and the series of submissions that it belongs to."""
 
     series: str
     graph: tuple[ProducedDataset, ...]
 
-    def sinks(self) -> frozenset[Identity]:
-        inner = {p for made in self.graph for p in made.parents}
-        return frozenset(m.identity for m in self.graph) - inner
+    def find_sinks(self) -> frozenset[Identity]:
+        inner = {p for dataset in self.graph for p in dataset.parents}
+        return frozenset(d.identity for d in self.graph) - inner
 
 
 @dataclass(slots=True)
-class Workshop:
-    """Makes datasets: what is asked for twice is the same. Times and sizes vary around what is usual for the kind."""
+class DatasetFactory:
+    """Creates datasets, each identity once. Times and sizes vary around the typical ones of the kind."""
 
     random: Random
-    usual: dict[str, tuple[float, float]]  # by kind: seconds, megabytes
+    typical: dict[str, tuple[float, float]]  # by kind: seconds, megabytes
     spread: float = 0.7  # of their logarithms
-    _made: dict[Identity, ProducedDataset] = field(default_factory=dict)
+    _datasets: dict[Identity, ProducedDataset] = field(default_factory=dict)
 
-    def make(self, kind: str, name: object, parents: Sequence[ProducedDataset] = ()) -> ProducedDataset:
-        identity = _short(f"{kind} {name}", [p.identity for p in parents])
-        if identity not in self._made:
-            seconds, size = (self._around(usual) for usual in self.usual[kind])
-            whence = tuple(p.identity for p in parents)
-            self._made[identity] = ProducedDataset(identity, whence, kind, seconds, max(1, int(size * MEGABYTE)))
-        return self._made[identity]
+    def create_dataset(self, kind: str, name: object, parents: Sequence[ProducedDataset] = ()) -> ProducedDataset:
+        identity = _format_identity(f"{kind} {name}", [p.identity for p in parents])
+        if identity not in self._datasets:
+            seconds, size = (self._draw_near(typical) for typical in self.typical[kind])
+            parent_ids = tuple(p.identity for p in parents)
+            self._datasets[identity] = ProducedDataset(
+                identity, parent_ids, kind, seconds, max(1, int(size * MEGABYTE))
+            )
+        return self._datasets[identity]
 
-    def _around(self, usual: float) -> float:
-        return exp(self.random.gauss(log(usual), self.spread))
+    def _draw_near(self, typical: float) -> float:
+        return exp(self.random.gauss(log(typical), self.spread))
 
-    def submission(self, series: str, ends: Iterable[ProducedDataset]) -> Submission:
-        """A graph of all that leads to some datasets."""
+    def create_submission(self, series: str, ends: Iterable[ProducedDataset]) -> Submission:
+        """A submission of some datasets and all their ancestors."""
         members: dict[Identity, ProducedDataset] = {}
         for end in ends:
             self._collect(end, members)
         return Submission(series, tuple(members.values()))
 
-    def _collect(self, made: ProducedDataset, members: dict[Identity, ProducedDataset]) -> None:
-        """Iteratively, since chains can be longer than Python's stack is deep."""
-        ahead = [made]
-        while ahead:
-            at = ahead[-1]
-            missing = [p for p in at.parents if p not in members]
-            if at.identity in members or not missing:
-                members.setdefault(at.identity, ahead.pop())
+    def _collect(self, dataset: ProducedDataset, members: dict[Identity, ProducedDataset]) -> None:
+        """Collect a dataset and its ancestors, iteratively, since chains can be deeper than Python's stack."""
+        stack = [dataset]
+        while stack:
+            current = stack[-1]
+            missing = [p for p in current.parents if p not in members]
+            if current.identity in members or not missing:
+                members.setdefault(current.identity, stack.pop())
             else:
-                ahead += [self._made[p] for p in missing]
+                stack += [self._datasets[p] for p in missing]
 
 
-def _short(name: str, parents: Sequence[str]) -> str:
+def _format_identity(name: str, parents: Sequence[str]) -> str:
     text = f"{name}({', '.join(parents)})"
     return text if len(text) < 80 else f"{name} #{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 from benchmarks.claims import report_changes
 from benchmarks.figures import FIGURES
-from benchmarks.figures.experiment import EVENTS, SEEDS, Curves, Experiment, Result, measured
+from benchmarks.figures.experiment import EVENTS, SEEDS, Curves, Experiment, Result, measure_experiment
 from tidemill.cli.options import AsJson
 from tidemill.cli.output import build_table, print_message, show_answer
 from tidemill.sim.chart import render_line_chart
@@ -29,7 +29,7 @@ def figures(
     with what the paper claims, the rule that decides and the set-up. A claim that does not hold is no failure if that
     is known and explained; the exit code is 1 if a verdict is another one than declared.
     """
-    _show_figure(measured(FIGURES[figure], events, range(1, seeds + 1)), plot, as_json)
+    _show_figure(measure_experiment(FIGURES[figure], events, range(1, seeds + 1)), plot, as_json)
 
 
 def _show_figure(result: Result, plot: Path | None, as_json: bool) -> None:
@@ -41,21 +41,21 @@ def _show_figure(result: Result, plot: Path | None, as_json: bool) -> None:
         for name, curve in sample.mean.items()
     }
     if plot is not None:
-        _draw(plot, title, experiment.axis, {name: list(curve.items()) for name, curve in lines.items()})
-    tables = [_curves(f"{title} ({setup})", experiment, sample.mean) for setup, sample in result.samples.items()]
+        _draw_chart(plot, title, experiment.axis, {name: list(curve.items()) for name, curve in lines.items()})
+    tables = [_build_table(f"{title} ({setup})", experiment, sample.mean) for setup, sample in result.samples.items()]
     show_answer(as_json, result.to_json(), *tables, *result.judgement.to_text())
     report_changes(result.judgement, as_declared=result.as_declared)
 
 
-def _curves(title: str, experiment: Experiment, curves: Curves) -> RenderableType:
-    rows = [[f"{x:g}", *(_figure(curve.get(x)) for curve in curves.values())] for x in experiment.values]
+def _build_table(title: str, experiment: Experiment, curves: Curves) -> RenderableType:
+    rows = [[f"{x:g}", *(_format_figure(curve.get(x)) for curve in curves.values())] for x in experiment.values]
     return build_table(title, [f">{experiment.axis}", *(f">{name}" for name in curves)], rows)
 
 
-def _draw(path: Path, title: str, axis: str, lines: dict[str, list[tuple[float, float]]]) -> None:
+def _draw_chart(path: Path, title: str, axis: str, lines: dict[str, list[tuple[float, float]]]) -> None:
     path.write_text(render_line_chart(title, axis, "lateness", lines), encoding="utf-8")
     print_message(f"drawn: {path}")
 
 
-def _figure(value: float | None) -> str:
+def _format_figure(value: float | None) -> str:
     return "–" if value is None else f"{value:.4g}"

@@ -26,7 +26,7 @@ class Series:
     """What one curve shows."""
 
     workload: Callable[[float], Workload]
-    way: SimulationConfig
+    config: SimulationConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         points = [
-            {"setup": setup, "series": name, "x": x, "lateness": lateness, "by_seed": _by_seed(sample, name, x)}
+            {"setup": setup, "series": name, "x": x, "lateness": lateness, "by_seed": _list_by_seed(sample, name, x)}
             for setup, sample in self.samples.items()
             for name, curve in sample.mean.items()
             for x, lateness in curve.items()
@@ -81,28 +81,36 @@ class Result:
         }  # fmt: skip
 
 
-def _by_seed(sample: Sample, name: str, x: float) -> list[float]:
+def _list_by_seed(sample: Sample, name: str, x: float) -> list[float]:
     return [curves[name][x] for curves in sample.seeds]
 
 
-def measured(experiment: Experiment, events: int = EVENTS, seeds: Sequence[int] = range(1, SEEDS + 1)) -> Result:
+def measure_experiment(
+    experiment: Experiment, events: int = EVENTS, seeds: Sequence[int] = range(1, SEEDS + 1)
+) -> Result:
     """Every point of every curve in every set-up."""
     lateness = Lateness(events)
-    samples = {name: _sample(experiment.values, series, seeds, lateness) for name, series in experiment.setups.items()}
+    samples = {
+        name: _measure_sample(experiment.values, series, seeds, lateness) for name, series in experiment.setups.items()
+    }
     return Result(experiment, samples, events, len(seeds))
 
 
-def _sample(values: Iterable[float], series: Mapping[str, Series], seeds: Sequence[int], lateness: Lateness) -> Sample:
-    each = [
-        {name: dict(_points(values, one, seed, lateness)) for name, one in series.items()} for seed in seeds
+def _measure_sample(
+    values: Iterable[float], series: Mapping[str, Series], seeds: Sequence[int], lateness: Lateness
+) -> Sample:
+    by_seed = [
+        {name: dict(_measure_points(values, curve, seed, lateness)) for name, curve in series.items()} for seed in seeds
     ]  # fmt: skip
-    return average(each)
+    return average_curves(by_seed)
 
 
-def average(each: Sequence[Curves]) -> Sample:
+def average_curves(by_seed: Sequence[Curves]) -> Sample:
     """Curves of several seeds, and their mean."""
-    mean = {name: {x: fmean(curves[name][x] for curves in each) for x in curve} for name, curve in each[0].items()}
-    return Sample(mean, tuple(each))
+    mean = {
+        name: {x: fmean(curves[name][x] for curves in by_seed) for x in curve} for name, curve in by_seed[0].items()
+    }
+    return Sample(mean, tuple(by_seed))
 
 
 class Lateness:
@@ -112,16 +120,18 @@ class Lateness:
         self._events = events
         self._best: dict[tuple[Workload, int], float] = {}
 
-    def __call__(self, workload: Workload, way: SimulationConfig, seed: int) -> float:
+    def __call__(self, workload: Workload, config: SimulationConfig, seed: int) -> float:
         key = workload, seed
         if key not in self._best:
             self._best[key] = simulate_uncontended(workload, self._events, seed).staleness
-        return simulate_workload(workload, way, self._events, seed).staleness / self._best[key]
+        return simulate_workload(workload, config, self._events, seed).staleness / self._best[key]
 
 
-def _points(values: Iterable[float], series: Series, seed: int, lateness: Lateness) -> Iterable[tuple[float, float]]:
+def _measure_points(
+    values: Iterable[float], series: Series, seed: int, lateness: Lateness
+) -> Iterable[tuple[float, float]]:
     for value in values:
         try:
-            yield value, lateness(series.workload(value), series.way, seed)
+            yield value, lateness(series.workload(value), series.config, seed)
         except InfeasibleSchedule:
             continue

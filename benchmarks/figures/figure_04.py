@@ -7,13 +7,13 @@ from itertools import pairwise
 from benchmarks.claims import Claim, Declaration
 from benchmarks.figures.experiment import Experiment, Sample, Series
 from benchmarks.figures.judging import CLEARLY, is_better
-from benchmarks.figures.table_2 import JOBS, LENGTHS, PARAMETERS, at_loads, many
+from benchmarks.figures.table_2 import JOBS, LENGTHS, PARAMETERS, create_tables, scale_tables
 from tidemill.sim.staleness.workload import SimulationConfig, Slowdown
 
 FACTORS = (2, 3, 5, 9)
 
 
-def _word(factor: int) -> str:
+def _format_factor(factor: int) -> str:
     return f"S = {factor}"
 
 
@@ -23,11 +23,13 @@ def _slowdown(factor: int, normal: float) -> Slowdown:
 
 
 def _matters(sample: Sample) -> bool:
-    return is_better(sample.mean[_word(FACTORS[0])], sample.mean[_word(FACTORS[-1])], by=CLEARLY)
+    return is_better(sample.mean[_format_factor(FACTORS[0])], sample.mean[_format_factor(FACTORS[-1])], by=CLEARLY)
 
 
 def _never_less(sample: Sample) -> bool:
-    return not any(is_better(sample.mean[_word(b)], sample.mean[_word(a)]) for a, b in pairwise(FACTORS))
+    return not any(
+        is_better(sample.mean[_format_factor(b)], sample.mean[_format_factor(a)]) for a, b in pairwise(FACTORS)
+    )
 
 
 FIGURE_4 = Experiment(
@@ -36,7 +38,10 @@ FIGURE_4 = Experiment(
     "load",
     (0.5, 0.6, 0.7, 0.8, 0.9),
     {
-        name: {_word(s): Series(at_loads(many(JOBS, "t"), _slowdown(s, length)), SimulationConfig()) for s in FACTORS}
+        name: {
+            _format_factor(s): Series(scale_tables(create_tables(JOBS, "t"), _slowdown(s, length)), SimulationConfig())
+            for s in FACTORS
+        }
         for name, length in LENGTHS.items()
     },
     Declaration(

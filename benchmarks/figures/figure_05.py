@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from benchmarks.claims import Claim, Declaration
 from benchmarks.figures.experiment import Experiment, Sample
-from benchmarks.figures.judging import compare, shared
-from benchmarks.figures.table_2 import JOBS, LENGTHS, PARAMETERS, for_each_length, many
+from benchmarks.figures.judging import compare, find_shared_points
+from benchmarks.figures.table_2 import JOBS, LENGTHS, PARAMETERS, create_setups, create_tables
 from tidemill.sim.staleness.workload import SimulationConfig
 
 BENEFIT, DEADLINE = "Max Benefit", "prioritised EDF"
@@ -13,7 +13,7 @@ BENEFIT, DEADLINE = "Max Benefit", "prioritised EDF"
 
 def _onset(sample: Sample) -> bool:
     benefit, deadline = sample.mean[BENEFIT], sample.mean[DEADLINE]
-    differing = [sign for x in shared(benefit, deadline) if (sign := compare(deadline, benefit, x))]
+    differing = [sign for x in find_shared_points(benefit, deadline) if (sign := compare(deadline, benefit, x))]
     return bool(differing) and differing[0] < 0
 
 
@@ -26,8 +26,8 @@ FIGURE_5 = Experiment(
     "Max Benefit or prioritised EDF",
     "load",
     (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 1.0, 1.1),
-    for_each_length(
-        [*many(JOBS // 2, "slow"), *many(JOBS // 2, "quick", rate=0.01)],
+    create_setups(
+        [*create_tables(JOBS // 2, "slow"), *create_tables(JOBS // 2, "quick", rate=0.01)],
         {BENEFIT: SimulationConfig("max-benefit"), DEADLINE: SimulationConfig("edf-priority")},
     ),
     Declaration(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from benchmarks.claims import Claim, Declaration
 from benchmarks.figures.experiment import Experiment, Sample, Series
 from benchmarks.figures.judging import is_alike, is_better
-from benchmarks.figures.table_2 import JOBS, PARAMETERS, at_loads, many
+from benchmarks.figures.table_2 import JOBS, PARAMETERS, create_tables, scale_tables
 from tidemill.sim.staleness.workload import SimulationConfig
 
 SINGLE, RANDOM, PARTITIONED, PROPORTIONAL = "Max Benefit", "random", "partitioned", "proportional"
 OTHERS = (SINGLE, RANDOM, PROPORTIONAL)
-TABLES = at_loads(many(JOBS, "t"), None, tracks=5)
+TABLES = scale_tables(create_tables(JOBS, "t"), None, tracks=5)
 LATE = 1.1
 STEADY = "no slow times"
 

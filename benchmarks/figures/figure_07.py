@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.claims import Claim, Declaration
 from benchmarks.figures.experiment import Experiment, Sample
 from benchmarks.figures.judging import CLEARLY, is_better
-from benchmarks.figures.table_2 import JOBS, LOADS, PARAMETERS, for_each_length, many
+from benchmarks.figures.table_2 import JOBS, LOADS, PARAMETERS, create_setups, create_tables
 from tidemill.sim.staleness.workload import SimulationConfig
 
 BENEFIT, EDF, RANDOM = "Max Benefit", "EDF", "random"
@@ -21,8 +21,8 @@ FIGURE_7 = Experiment(
     "Two classes of priority",
     "load",
     LOADS,
-    for_each_length(
-        [*many(JOBS // 2, "low", 1.0), *many(JOBS // 2, "high", 10.0)],
+    create_setups(
+        [*create_tables(JOBS // 2, "low", 1.0), *create_tables(JOBS // 2, "high", 10.0)],
         {BENEFIT: SimulationConfig("max-benefit"), EDF: SimulationConfig("edf"), RANDOM: SimulationConfig("random")},
     ),
     Declaration(

@@ -7,7 +7,7 @@ from statistics import fmean
 from benchmarks.claims import Claim, Declaration
 from benchmarks.figures.experiment import Curves, Experiment, Sample
 from benchmarks.figures.judging import CLEARLY, is_alike, is_better
-from benchmarks.figures.table_2 import LENGTHS, PARAMETERS, for_each_length, table
+from benchmarks.figures.table_2 import LENGTHS, PARAMETERS, create_setups, create_table
 from tidemill.scheduler.hierarchy import PriorityInheritance
 from tidemill.scheduler.job import JobProfile
 from tidemill.sim.staleness.workload import SimulationConfig
@@ -17,48 +17,54 @@ CHAINS = 9
 
 LAST = (1.0, 10.0, 100.0)
 NONE, SUM, MAX, MAX_PLUS = (
-    how.value
-    for how in (
+    inheritance.value
+    for inheritance in (
         PriorityInheritance.NONE,
         PriorityInheritance.SUM,
         PriorityInheritance.MAX,
         PriorityInheritance.MAX_PLUS,
     )
 )
-HEIRS = (SUM, MAX, MAX_PLUS)
+INHERITING = (SUM, MAX, MAX_PLUS)
 
 
-def _chains() -> list[JobProfile]:
-    return [t for i in range(CHAINS) for t in _chain(f"{i:02}", LAST[i % len(LAST)])]
+def _create_chains() -> list[JobProfile]:
+    return [t for i in range(CHAINS) for t in _create_chain(f"{i:02}", LAST[i % len(LAST)])]
 
 
-def _chain(name: str, last: float) -> list[JobProfile]:
+def _create_chain(name: str, last: float) -> list[JobProfile]:
     return [
-        table(f"base{name}", 0.001),
-        table(f"next{name}", 1.0, f"base{name}"),
-        table(f"last{name}", last, f"next{name}"),
+        create_table(f"base{name}", 0.001),
+        create_table(f"next{name}", 1.0, f"base{name}"),
+        create_table(f"last{name}", last, f"next{name}"),
     ]
 
 
 def _needed(sample: Sample) -> bool:
-    return all(is_better(sample.mean[how], sample.mean[NONE], by=CLEARLY) for how in HEIRS)
+    return all(is_better(sample.mean[inheritance], sample.mean[NONE], by=CLEARLY) for inheritance in INHERITING)
 
 
 def _similar(sample: Sample) -> bool:
-    return all(is_alike(sample.mean[one], sample.mean[other], by=CLEARLY) for one in HEIRS for other in HEIRS)
+    return all(is_alike(sample.mean[one], sample.mean[other], by=CLEARLY) for one in INHERITING for other in INHERITING)
 
 
 def _max_is_best(sample: Sample) -> bool:
-    return all(_added(c, MAX) < min(_added(c, SUM), _added(c, MAX_PLUS)) for c in (sample.mean, *sample.seeds))
+    return all(
+        _compute_added(c, MAX) < min(_compute_added(c, SUM), _compute_added(c, MAX_PLUS))
+        for c in (sample.mean, *sample.seeds)
+    )
 
 
 def _sum_is_worst(sample: Sample) -> bool:
-    return all(_added(c, SUM) > max(_added(c, MAX), _added(c, MAX_PLUS)) for c in (sample.mean, *sample.seeds))
+    return all(
+        _compute_added(c, SUM) > max(_compute_added(c, MAX), _compute_added(c, MAX_PLUS))
+        for c in (sample.mean, *sample.seeds)
+    )
 
 
-def _added(curves: Curves, how: str) -> float:
+def _compute_added(curves: Curves, inheritance: str) -> float:
     """To be compared within one seed, in which arrivals and slow times are the same for all ways to inherit."""
-    return fmean(lateness - 1 for lateness in curves[how].values())
+    return fmean(lateness - 1 for lateness in curves[inheritance].values())
 
 
 FIGURE_8 = Experiment(
@@ -66,7 +72,7 @@ FIGURE_8 = Experiment(
     "Chains of three tables",
     "load",
     (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95),
-    for_each_length(_chains(), {how.value: SimulationConfig(inheritance=how) for how in PriorityInheritance}),
+    create_setups(_create_chains(), {i.value: SimulationConfig(inheritance=i) for i in PriorityInheritance}),
     Declaration(
         {
             **PARAMETERS,

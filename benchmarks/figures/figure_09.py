@@ -5,8 +5,8 @@ from __future__ import annotations
 from benchmarks.claims import Claim, Declaration
 from benchmarks.figures.experiment import Experiment, Sample
 from benchmarks.figures.heterogeneous import HETEROGENEOUS, LOADS, TABLES
-from benchmarks.figures.judging import CLEARLY, crossing, is_better, shared
-from benchmarks.figures.table_2 import LENGTHS, for_each_length
+from benchmarks.figures.judging import CLEARLY, find_crossing, find_shared_points, is_better
+from benchmarks.figures.table_2 import LENGTHS, create_setups
 from tidemill.sim.staleness.workload import SimulationConfig
 
 SINGLE, PARTITIONED, PROPORTIONAL = "Max Benefit", "partitioned", "proportional"
@@ -17,15 +17,17 @@ def _large(sample: Sample) -> bool:
 
 
 def _crosses(sample: Sample) -> bool:
-    return crossing(sample.mean[PARTITIONED], sample.mean[SINGLE]) is not None
+    return find_crossing(sample.mean[PARTITIONED], sample.mean[SINGLE]) is not None
 
 
 def _clearly_below(sample: Sample) -> bool:
     partitioned, single = sample.mean[PARTITIONED], sample.mean[SINGLE]
-    from_there = crossing(partitioned, single)
+    from_there = find_crossing(partitioned, single)
     if from_there is None:
         return False
-    return is_better(partitioned, single, [x for x in shared(partitioned, single) if x < from_there], by=CLEARLY)
+    return is_better(
+        partitioned, single, [x for x in find_shared_points(partitioned, single) if x < from_there], by=CLEARLY
+    )
 
 
 def _best(sample: Sample) -> bool:
@@ -37,7 +39,7 @@ FIGURE_9 = Experiment(
     "Short and long updates",
     "load",
     LOADS,
-    for_each_length(
+    create_setups(
         TABLES,
         {
             SINGLE: SimulationConfig(),

@@ -6,7 +6,7 @@ from benchmarks.claims import Claim, Declaration
 from benchmarks.figures.experiment import Experiment, Sample
 from benchmarks.figures.heterogeneous import HETEROGENEOUS, LOADS, LOW, TABLES
 from benchmarks.figures.judging import CLEARLY, is_better, is_nowhere_later
-from benchmarks.figures.table_2 import for_each_length
+from benchmarks.figures.table_2 import create_setups
 from tidemill.sim.staleness.workload import SimulationConfig
 
 BASIC, ALL, AGGRESSIVE = "basic", "all tracks", "all tracks, aggressive"
@@ -29,7 +29,7 @@ FIGURE_10 = Experiment(
     "Kinds of proportional tracks",
     "load",
     LOADS,
-    for_each_length(
+    create_setups(
         TABLES,
         {
             BASIC: SimulationConfig(placement="proportional-basic"),

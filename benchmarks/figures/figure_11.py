@@ -5,41 +5,41 @@ from __future__ import annotations
 from benchmarks.claims import Claim, Declaration
 from benchmarks.figures.experiment import Experiment, Sample, Series
 from benchmarks.figures.judging import is_better, is_nowhere_later
-from benchmarks.figures.table_2 import JOBS, LENGTHS, PARAMETERS, for_each_length, table
+from benchmarks.figures.table_2 import JOBS, LENGTHS, PARAMETERS, create_setups, create_table
 from tidemill.scheduler.hierarchy import PriorityInheritance
 from tidemill.scheduler.job import JobProfile
 from tidemill.sim.staleness.workload import SimulationConfig
 
-WHOLE, CHOPPED = "whole", "chopped"
+UNLIMITED, LIMITED = "whole", "chopped"
 PERIODS = 3.0
 INHERITANCES = (PriorityInheritance.NONE, PriorityInheritance.MAX)
-NONE, MAX = (how.value for how in INHERITANCES)
+NONE, MAX = (inheritance.value for inheritance in INHERITANCES)
 
 
-def _pairs() -> list[JobProfile]:
-    return [t for i in range(JOBS // 2) for t in (table(f"a{i:02}"), table(f"b{i:02}", 10.0, f"a{i:02}"))]
+def _create_pairs() -> list[JobProfile]:
+    return [t for i in range(JOBS // 2) for t in (create_table(f"a{i:02}"), create_table(f"b{i:02}", 10.0, f"a{i:02}"))]
 
 
-def _setups() -> dict[str, dict[str, Series]]:
+def _create_inheritance_setups() -> dict[str, dict[str, Series]]:
     return {
-        f"{length}, inheritance {how.value}": series
-        for how in INHERITANCES
-        for length, series in for_each_length(
-            _pairs(),
+        f"{length}, inheritance {inheritance.value}": series
+        for inheritance in INHERITANCES
+        for length, series in create_setups(
+            _create_pairs(),
             {
-                WHOLE: SimulationConfig(inheritance=how),
-                CHOPPED: SimulationConfig(inheritance=how, catch_up_periods=PERIODS),
+                UNLIMITED: SimulationConfig(inheritance=inheritance),
+                LIMITED: SimulationConfig(inheritance=inheritance, catch_up_periods=PERIODS),
             },
         ).items()
     }
 
 
 def _helps(sample: Sample) -> bool:
-    return is_better(sample.mean[CHOPPED], sample.mean[WHOLE])
+    return is_better(sample.mean[LIMITED], sample.mean[UNLIMITED])
 
 
 def _never_hurts(sample: Sample) -> bool:
-    return is_nowhere_later(sample.mean[CHOPPED], sample.mean[WHOLE])
+    return is_nowhere_later(sample.mean[LIMITED], sample.mean[UNLIMITED])
 
 
 FIGURE_11 = Experiment(
@@ -47,7 +47,7 @@ FIGURE_11 = Experiment(
     "Chopped updates",
     "load",
     (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0),
-    _setups(),
+    _create_inheritance_setups(),
     Declaration(
         {
             **PARAMETERS,

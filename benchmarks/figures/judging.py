@@ -20,33 +20,33 @@ CLEARLY = 0.20
 VISIBLE = 0.01
 """At one load, ways whose lateness differs by no more are the same, whatever the share."""
 
-LEAST = 1e-3
+MIN_ADDED = 1e-3
 """The least added lateness, on average, that is told from none."""
 
 
-def shared(*curves: Curve) -> list[float]:
+def find_shared_points(*curves: Curve) -> list[float]:
     """Where all have a point."""
     return sorted(set.intersection(*(set(curve) for curve in curves)))
 
 
-def ratio(one: Curve, other: Curve, at: Iterable[float] | None = None) -> float:
+def compute_ratio(one: Curve, other: Curve, at: Iterable[float] | None = None) -> float:
     """Lateness that one adds on average over loads, in multiples of what the other adds."""
-    where = shared(one, other) if at is None else list(at)
-    return _added(one, where) / _added(other, where)
+    loads = find_shared_points(one, other) if at is None else list(at)
+    return _compute_added(one, loads) / _compute_added(other, loads)
 
 
-def _added(curve: Curve, at: Iterable[float]) -> float:
-    return max(LEAST, fmean(curve[x] - 1 for x in at))
+def _compute_added(curve: Curve, loads: Iterable[float]) -> float:
+    return max(MIN_ADDED, fmean(curve[x] - 1 for x in loads))
 
 
 def is_better(one: Curve, other: Curve, at: Iterable[float] | None = None, by: float = NOISE) -> bool:
     """Does one add less on average, by more than this share?"""
-    return ratio(one, other, at) < 1 - by
+    return compute_ratio(one, other, at) < 1 - by
 
 
 def is_alike(one: Curve, other: Curve, at: Iterable[float] | None = None, by: float = NOISE) -> bool:
-    where = None if at is None else list(at)
-    return not is_better(one, other, where, by) and not is_better(other, one, where, by)
+    loads = None if at is None else list(at)
+    return not is_better(one, other, loads, by) and not is_better(other, one, loads, by)
 
 
 def compare(one: Curve, other: Curve, x: float) -> int:
@@ -59,12 +59,12 @@ def compare(one: Curve, other: Curve, x: float) -> int:
 
 
 def is_nowhere_later(one: Curve, other: Curve) -> bool:
-    return all(compare(one, other, x) <= 0 for x in shared(one, other))
+    return all(compare(one, other, x) <= 0 for x in find_shared_points(one, other))
 
 
-def crossing(one: Curve, other: Curve) -> float | None:
+def find_crossing(one: Curve, other: Curve) -> float | None:
     """The load from which on one is later, if it is less late below it and nowhere the other way round; else None."""
-    signs = [(x, sign) for x in shared(one, other) if (sign := compare(one, other, x))]
+    signs = [(x, sign) for x in find_shared_points(one, other) if (sign := compare(one, other, x))]
     later = [x for x, sign in signs if sign > 0]
     ordered = [sign for _, sign in signs] == sorted(sign for _, sign in signs)
     return later[0] if later and ordered and signs[0][1] < 0 else None

@@ -34,27 +34,33 @@ PARAMETERS: Mapping[str, str] = {
 """As for every figure that does not say otherwise."""
 
 
-def table(name: str, priority: float = 1.0, *parents: str, period: float = PERIOD, rate: float = RATE) -> JobProfile:
+def create_table(
+    name: str, priority: float = 1.0, *parents: str, period: float = PERIOD, rate: float = RATE
+) -> JobProfile:
     return JobProfile(name, period, UpdateCost(START, rate), priority, parents)
 
 
-def many(
-    count: int, word: str, priority: float = 1.0, *, period: float = PERIOD, rate: float = RATE
+def create_tables(
+    count: int, prefix: str, priority: float = 1.0, *, period: float = PERIOD, rate: float = RATE
 ) -> list[JobProfile]:
-    return [table(f"{word}{i:02}", priority, period=period, rate=rate) for i in range(count)]
+    return [create_table(f"{prefix}{i:02}", priority, period=period, rate=rate) for i in range(count)]
 
 
-def at_loads(
+def scale_tables(
     tables: Iterable[JobProfile], slowdown: Slowdown | None, tracks: int = TRACKS
 ) -> Callable[[float], Workload]:
     """The same tables at any load."""
     return Workload(tuple(tables), tracks, slowdown, NOISE).scale_to_load
 
 
-def for_each_length(tables: Iterable[JobProfile], ways: Mapping[str, SimulationConfig]) -> dict[str, dict[str, Series]]:
+def create_setups(
+    tables: Iterable[JobProfile], configs: Mapping[str, SimulationConfig]
+) -> dict[str, dict[str, Series]]:
     """A set-up for each length of slow times."""
     profiles = list(tables)
     return {
-        name: {way: Series(at_loads(profiles, Slowdown(SLOWER, length)), how) for way, how in ways.items()}
+        name: {
+            curve: Series(scale_tables(profiles, Slowdown(SLOWER, length)), config) for curve, config in configs.items()
+        }
         for name, length in LENGTHS.items()
     }

@@ -43,11 +43,11 @@ def linear_road(
         plan = Plan(expressways=expressways, seconds=seconds, start=start, seed=seed)
         files = rating.Files(input=input, history=history, output=output, plot=plot)
         if rate:
-            document = rating.rate(directory, plan=plan, tell=print_message)
+            document = rating.rate(directory, plan=plan, on_progress=print_message)
         elif policy:
-            document = rating.compare(directory, policies=policy, plan=plan, files=files, tell=print_message)
+            document = rating.compare(directory, policies=policy, plan=plan, files=files, on_progress=print_message)
         else:
-            document = rating.measure(directory, plan=plan, files=files, check=check, tell=print_message)
+            document = rating.measure(directory, plan=plan, files=files, check=check, on_progress=print_message)
     if as_json:
         write_output(json.dumps(document) + "\n")
     elif rate:
@@ -57,7 +57,7 @@ def linear_road(
     elif policy:
         _show_policies(document)
     else:
-        _show(document)
+        _show_summary(document)
 
 
 def linear_road_kernel(
@@ -76,7 +76,9 @@ def linear_road_kernel(
     plan = Plan(seconds=seconds, start=start, seed=seed)
     with scratch() as directory:
         sizes = tuple(expressways or (1.0, 4.0))
-        document = kernel.measure(directory, plan=plan, batch=batch, sizes=sizes, check=check, tell=print_message)
+        document = kernel.measure(
+            directory, plan=plan, batch=batch, sizes=sizes, check=check, on_progress=print_message
+        )
     write_output(json.dumps(document, indent=None if as_json else 2) + "\n")
 
 
@@ -91,10 +93,10 @@ def _show_policies(document: Mapping[str, Any]) -> None:
     show_answer(False, dict(document), build_table("Response times in seconds, by policy", heads, rows))
 
 
-def _show(document: Mapping[str, Any]) -> None:
+def _show_summary(document: Mapping[str, Any]) -> None:
     names = ("count", "p50", "p90", "p99", "p100")
-    rows = [[kind, *(found.get(n, "–") for n in names)] for kind, found in document["response_s"].items()]
-    costs = [[part, *(found.get(n, "–") for n in names)] for part, found in document["batch_ms"].items()]
+    rows = [[kind, *(figures.get(n, "–") for n in names)] for kind, figures in document["response_s"].items()]
+    costs = [[part, *(figures.get(n, "–") for n in names)] for part, figures in document["batch_ms"].items()]
     heads = tuple(f">{n}" for n in names)
     show_answer(
         False,

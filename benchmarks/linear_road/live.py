@@ -19,17 +19,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.linear_road.rows import ANSWERS, HISTORY, INPUT, LIMITS, Columns, cut, stacked
+from benchmarks.linear_road.rows import ANSWERS, HISTORY, INPUT, LIMITS, Columns, concat_batches, split_batches
 from benchmarks.linear_road.tolling import TOLLING, workflow
-from benchmarks.linear_road.validator import Verdict, expected, judged
+from benchmarks.linear_road.validator import Verdict, compare_answers, compute_expected
 from tidemill.app.project import Project
 from tidemill.app.settings import MaintenanceSettings, Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.model.block import Block
 
 PERCENTILES = (50, 90, 99, 100)
-Tell = Callable[[str], None]
-Moments = npt.NDArray[np.float64]
+ProgressReporter = Callable[[str], None]
+Times = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +58,29 @@ class Live:
 
     laps: Sequence[Lap]
     answers: Mapping[str, Columns]
-    emitted: Mapping[str, Moments] = field(repr=False)
+    emitted: Mapping[str, Times] = field(repr=False)
 
-    def responses(self, kind: str) -> Moments:
+    def responses(self, kind: str) -> Times:
         """Seconds from each event to its answer."""
         return self.emitted[kind] - self.answers[kind]["time"]
 
 
-def play(directory: Path, rows: Columns, history: Columns, clock: Clock, tell: Tell) -> Live:
+def play(directory: Path, rows: Columns, history: Columns, clock: Clock, on_progress: ProgressReporter) -> Live:
     """Answer all rows; the state of the workflow, and everything else, is under the directory."""
     directory.mkdir(parents=True, exist_ok=True)
     roads = ceil(int(rows["xway"].max(initial=0)) + 1)
     settings = Settings(maintenance=MaintenanceSettings(automatic=False))
     with Tidemill(directory, settings, Project((workflow(roads).declared(),))) as mill:
         mill.apply()
-        mill.insert("history", written(directory, history, HISTORY))
+        mill.insert("history", write_rows(directory, history, HISTORY))
         mill.run(TOLLING)  # whatever is only done once, and reading the history, comes before the clock starts
-        laps = list(_laps(mill, directory, list(cut(rows, 1)), clock, tell))
-        return collected(mill, laps)
+        laps = list(_run_laps(mill, directory, list(split_batches(rows, 1)), clock, on_progress))
+        return collect_answers(mill, laps)
 
 
-def _laps(mill: Tidemill, directory: Path, seconds: Sequence[Columns], clock: Clock, tell: Tell) -> Iterator[Lap]:
+def _run_laps(
+    mill: Tidemill, directory: Path, seconds: Sequence[Columns], clock: Clock, on_progress: ProgressReporter
+) -> Iterator[Lap]:
     start = int(seconds[0]["time"][0])
     began, done = clock.now(), 0
 
@@ -89,85 +91,89 @@ def _laps(mill: Tidemill, directory: Path, seconds: Sequence[Columns], clock: Cl
         over = int(seconds[done]["time"][0]) + 1
         clock.sleep(max(0.0, over - shown()))
         upto = max(done + 1, sum(int(s["time"][0]) + 1 <= shown() for s in seconds[done:]) + done)
-        lap = _lap(mill, directory, seconds[done:upto], clock, shown)
+        lap = _run_lap(mill, directory, seconds[done:upto], clock, shown)
         if (lap.second - start) % 60 == 0:
-            tell(f"second {lap.second}: {lap.rows} rows, answered {lap.emitted - lap.second:.2f} s after it began")
+            on_progress(
+                f"second {lap.second}: {lap.rows} rows, answered {lap.emitted - lap.second:.2f} s after it began"
+            )
         yield lap
         done = upto
-        if too_late(lap.emitted, lap.second):
-            tell(f"given up at second {lap.second}: too far behind")
+        if is_too_late(lap.emitted, lap.second):
+            on_progress(f"given up at second {lap.second}: too far behind")
             return
 
 
-def _lap(
+def _run_lap(
     mill: Tidemill, directory: Path, batch: Sequence[Columns], clock: Clock, shown: Callable[[], float]
 ) -> Lap:  # fmt: skip
-    rows = stacked(batch)
+    rows = concat_batches(batch)
     began = clock.now()
-    mill.insert("reports", written(directory, rows, INPUT))
+    mill.insert("reports", write_rows(directory, rows, INPUT))
     inserted = clock.now()
     _, blocks = mill.run(TOLLING)
     emitted = shown()
-    told = tuple(b for b in blocks if b.channel in ANSWERS)
-    return Lap(len(rows["time"]), int(rows["time"][-1]), inserted - began, clock.now() - inserted, emitted, told)
+    answers = tuple(b for b in blocks if b.channel in ANSWERS)
+    return Lap(len(rows["time"]), int(rows["time"][-1]), inserted - began, clock.now() - inserted, emitted, answers)
 
 
-def written(directory: Path, rows: Columns, names: Sequence[str]) -> Path:
+def write_rows(directory: Path, rows: Columns, names: Sequence[str]) -> Path:
     path = directory / "rows.parquet"
     pq.write_table(pa.table({name: rows[name] for name in names}), path, compression="none")
     return path
 
 
-def collected(mill: Tidemill, laps: Sequence[Lap]) -> Live:
+def collect_answers(mill: Tidemill, laps: Sequence[Lap]) -> Live:
     """The answers as anybody reads them: from the files of the committed blocks."""
     answers, emitted = {}, {}
     for kind, (_, names) in ANSWERS.items():
-        parts = [(lap.emitted, _rows(mill, b)) for lap in laps for b in lap.blocks if b.channel == kind and b.files]
+        parts = [
+            (lap.emitted, _read_block(mill, b)) for lap in laps for b in lap.blocks if b.channel == kind and b.files
+        ]
         columns = [n for n in names if n != "emit"]
-        answers[kind] = {n: _joined([rows[n].to_numpy() for _, rows in parts]) for n in columns}
+        answers[kind] = {n: _concat_columns([rows[n].to_numpy() for _, rows in parts]) for n in columns}
         emitted[kind] = np.repeat([at for at, _ in parts], [rows.num_rows for _, rows in parts]).astype(np.float64)
     return Live(laps, answers, emitted)
 
 
-def _rows(mill: Tidemill, block: Block) -> pa.Table:
+def _read_block(mill: Tidemill, block: Block) -> pa.Table:
     return pa.concat_tables([pq.read_table(mill.store.locate_file(f.path)) for f in block.files])
 
 
-def _joined(columns: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+def _concat_columns(columns: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     return np.concatenate([np.empty(0, np.int64), *columns])
 
 
 def verdict(live: Live, rows: Columns, history: Columns) -> Verdict:
-    given = {kind: {**columns, "emit": live.emitted[kind]} for kind, columns in live.answers.items()}
-    return judged(expected(rows, history), given)
+    answers = {kind: {**columns, "emit": live.emitted[kind]} for kind, columns in live.answers.items()}
+    return compare_answers(compute_expected(rows, history), answers)
 
 
-def too_late(emitted: float, second: int) -> bool:
+def is_too_late(emitted: float, second: int) -> bool:
     """Is it so late that even who may wait longest has no answer in time?"""
     return emitted - second > max(LIMITS.values())
 
 
-def in_time(live: Live) -> bool:
+def is_in_time(live: Live) -> bool:
     return all((live.responses(kind) <= limit).all() for kind, limit in LIMITS.items())
 
 
 def summary(live: Live) -> dict[str, Any]:
     """Response times by kind of answer, and what a batch costs."""
-    kinds = {kind: _spread(live.responses(kind)) for kind in ANSWERS}
+    kinds = {kind: _compute_percentiles(live.responses(kind)) for kind in ANSWERS}
     laps = live.laps
-    per = {"insert": [lap.insert for lap in laps], "run": [lap.run for lap in laps]}
+    seconds_by_part = {"insert": [lap.insert for lap in laps], "run": [lap.run for lap in laps]}
     return {
         "batches": len(laps),
         "rows": sum(lap.rows for lap in laps),
         "response_s": kinds,
-        "batch_ms": {name: _spread(np.array(taken) * 1000) for name, taken in per.items()},
+        "batch_ms": {name: _compute_percentiles(np.array(seconds) * 1000) for name, seconds in seconds_by_part.items()},
         "under_2_s": round(float(np.mean(np.concatenate([live.responses(k) for k in ANSWERS]) < 2.0)), 5),
-        "in_time": in_time(live),
+        "in_time": is_in_time(live),
     }
 
 
-def _spread(values: Moments) -> dict[str, float]:
+def _compute_percentiles(values: Times) -> dict[str, float]:
     if not len(values):
         return {"count": 0}
-    found = np.percentile(values, PERCENTILES)
-    return {"count": len(values)} | {f"p{p}": round(float(v), 3) for p, v in zip(PERCENTILES, found, strict=True)}
+    percentiles = np.percentile(values, PERCENTILES)
+    return {"count": len(values)} | {f"p{p}": round(float(v), 3) for p, v in zip(PERCENTILES, percentiles, strict=True)}

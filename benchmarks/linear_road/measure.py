@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from benchmarks.linear_road.rows import Columns, cut
-from benchmarks.linear_road.traffic import Plan, made
-from benchmarks.linear_road.validator import expected, judged
+from benchmarks.linear_road.rows import Columns, split_batches
+from benchmarks.linear_road.traffic import Plan, generate_traffic
+from benchmarks.linear_road.validator import compare_answers, compute_expected
 from benchmarks.linear_road.vehicles import LAYOUT
 from benchmarks.linear_road.workflow import LinearRoad
 from tidemill.stream.cache import StateCache
@@ -27,7 +27,7 @@ from tidemill.stream.table import StateTable
 WARM_UP = 30  # seconds in which every vehicle on the road is new
 
 
-class _Laps:
+class _StageTimes:
     """Processor seconds of this process, part by part: others on the machine count less than by the wall clock."""
 
     def __init__(self) -> None:
@@ -46,30 +46,30 @@ def measure(
     batch: int = 1,
     sizes: tuple[float, ...] = (1.0, 4.0),
     check: bool = True,
-    tell: Callable[[str], None],
+    on_progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """Run a plan with several numbers of expressways; what a batch costs is split into a fixed part and one by rows."""
-    points = [_point(directory / str(n), replace(plan, expressways=n), batch, check, tell) for n in sizes]
-    return {"points": points, **_split([p["rows_a_batch"] for p in points], [p["kernel_ms"] for p in points])}
+    points = [_point(directory / str(n), replace(plan, expressways=n), batch, check, on_progress) for n in sizes]
+    return {"points": points, **_fit_cost([p["rows_a_batch"] for p in points], [p["kernel_ms"] for p in points])}
 
 
-def _split(rows: Sequence[float], milliseconds: Sequence[float]) -> dict[str, float]:
+def _fit_cost(rows: Sequence[float], milliseconds: Sequence[float]) -> dict[str, float]:
     """What a batch costs however small it is, and what each thousand rows add; one point cannot tell."""
     if len(rows) < 2:
         return {}
-    fixed, each = np.polynomial.Polynomial.fit(rows, milliseconds, 1).convert().coef
-    return {"fixed_ms": round(float(fixed), 2), "ms_per_1000_rows": round(float(each) * 1000, 3)}
+    fixed, per_row = np.polynomial.Polynomial.fit(rows, milliseconds, 1).convert().coef
+    return {"fixed_ms": round(float(fixed), 2), "ms_per_1000_rows": round(float(per_row) * 1000, 3)}
 
 
-def _point(directory: Path, plan: Plan, batch: int, check: bool, tell: Callable[[str], None]) -> dict[str, Any]:
-    tell(f"making traffic on {plan.expressways:g} expressways")
-    rows, history = made(plan)
+def _point(directory: Path, plan: Plan, batch: int, check: bool, on_progress: Callable[[str], None]) -> dict[str, Any]:
+    on_progress(f"making traffic on {plan.expressways:g} expressways")
+    rows, history = generate_traffic(plan)
     road = LinearRoad(ceil(plan.expressways), history)
-    tell(f"running {len(rows['time'])} rows in batches of {batch} s")
+    on_progress(f"running {len(rows['time'])} rows in batches of {batch} s")
     runner = _Runner(road, directory)
-    answers = merge_outputs([runner.run(part) for part in cut(rows, batch)])
+    answers = merge_outputs([runner.run(part) for part in split_batches(rows, batch)])
     warm = [b for b in runner.batches if b["time"] >= plan.start + WARM_UP]
-    verdict = judged(expected(rows, history), answers) if check else None
+    verdict = compare_answers(compute_expected(rows, history), answers) if check else None
     return {
         "expressways": plan.expressways,
         "batches": len(warm),
@@ -93,17 +93,17 @@ class _Runner:
         self._road = road
         self._directory = directory
         self._cache = StateCache(directory / "cache")
-        self._written: list[Path] = []
+        self._paths: list[Path] = []
         self.batches: list[Mapping[str, float]] = []
 
     def run(self, rows: Columns) -> Mapping[str, Columns]:
-        laps, number = _Laps(), len(self.batches)
-        with self._cache.acquire_state("vehicles", LAYOUT, f"batch {number}", self._rebuild) as held:
-            self._road.partitions[0].vehicles = held.table
+        laps, number = _StageTimes(), len(self.batches)
+        with self._cache.acquire_state("vehicles", LAYOUT, f"batch {number}", self._rebuild) as state:
+            self._road.partitions[0].vehicles = state.table
             laps.end("hold")
             answers, deltas = self._road.run(rows)
             laps.end("kernel")
-            held.save_version(f"batch {number + 1}")
+            state.save_version(f"batch {number + 1}")
         laps.end("leave")
         self._write(pa.concat_tables(deltas["0 vehicles"]))
         laps.end("write")
@@ -116,7 +116,7 @@ class _Runner:
             parquet.write_table(table, file, compression="zstd")
             file.flush()
             os.fsync(file.fileno())
-        self._written.append(path)
+        self._paths.append(path)
 
     def _rebuild(self) -> StateTable:
-        return rebuild_table(LAYOUT, (parquet.read_table(path) for path in self._written))
+        return rebuild_table(LAYOUT, (parquet.read_table(path) for path in self._paths))

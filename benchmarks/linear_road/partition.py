@@ -11,7 +11,7 @@ import pyarrow as pa
 from benchmarks.linear_road.conditions import Conditions
 from benchmarks.linear_road.distinct import DistinctKeys
 from benchmarks.linear_road.rows import SEGMENTS, Column, Columns
-from benchmarks.linear_road.vehicles import LAYOUT, Driven
+from benchmarks.linear_road.vehicles import LAYOUT, VehicleFunction
 from tidemill.model.window import MICROSECONDS, Window
 from tidemill.stream.keyed import run_batch
 from tidemill.stream.panes import END, EVENTS, PaneAggregator, PaneResult
@@ -21,7 +21,7 @@ from tidemill.stream.table import StateTable
 SPEEDS = Window.from_text("5 minutes", "1 minute", by=["segment"], timeout=1, time="time")
 CARS = Window.from_text("1 minute", "1 minute", by=["segment"], timeout=1, time="time")
 ALL_SEGMENTS = 2**20
-NOTHING = np.empty(0, np.int64)
+NO_VALUES = np.empty(0, np.int64)
 
 Blocks = Mapping[str, Iterable[pa.Table]]
 """For each part of a state, its base and the deltas after it."""
@@ -46,7 +46,7 @@ class Minute:
 
 
 @dataclass(frozen=True, slots=True)
-class Driving:
+class BatchEffect:
     """What came of a batch, and how the state changed: a delta for each of its parts."""
 
     outputs: Mapping[str, Columns]
@@ -62,9 +62,9 @@ class Partition:
         self._cars = PaneAggregator(CARS, ["segment"], [])
         self._seen = DistinctKeys(["vehicle_and_segment"])
 
-    def drive(self, batch: Columns, conditions: Conditions) -> Driving:
+    def drive(self, batch: Columns, conditions: Conditions) -> BatchEffect:
         """Run rows of one minute, in which these conditions hold."""
-        outcome = run_batch(self.vehicles, batch, Driven(conditions))
+        outcome = run_batch(self.vehicles, batch, VehicleFunction(conditions))
         seen, last = outcome.outputs["seen"], int(batch["time"][-1])
         speeds = _feed(self._speeds, seen, seen["time"], last)
         new = self._seen.add_keys((seen["vid"] * ALL_SEGMENTS + seen["segment"],))["vehicle_and_segment"]
@@ -72,28 +72,28 @@ class Partition:
         deltas = {
             "vehicles": to_arrow_table(outcome.changed, LAYOUT),
             "seen": pa.table({"vehicle_and_segment": new, "time": np.full(len(new), last)}),
-            **_kept("speeds", speeds, self._speeds),
-            **_kept("cars", cars, self._cars),
+            **_pack_panes("speeds", speeds, self._speeds),
+            **_pack_panes("cars", cars, self._cars),
         }
-        return Driving(outcome.outputs, deltas)
+        return BatchEffect(outcome.outputs, deltas)
 
     def close(self, begins: int, into: Minute) -> None:
         """Add what the windows came to that end where a minute begins (in seconds)."""
-        speeds = _feed(self._speeds, {"segment": NOTHING, "spd": NOTHING}, NOTHING, begins)
-        cars = _feed(self._cars, {"segment": NOTHING}, NOTHING, begins)
+        speeds = _feed(self._speeds, {"segment": NO_VALUES, "spd": NO_VALUES}, NO_VALUES, begins)
+        cars = _feed(self._cars, {"segment": NO_VALUES}, NO_VALUES, begins)
         self._seen.clear_keys()
-        into.add(_ended(speeds.windows, begins), _ended(cars.windows, begins))
+        into.add(_select_last_windows(speeds.windows, begins), _select_last_windows(cars.windows, begins))
 
     def restore(self, blocks: Blocks, begins: int) -> None:
         """Go on from a state in the minute that begins at this second."""
         self.vehicles = rebuild_table(LAYOUT, blocks["vehicles"])
         for name, panes in (("speeds", self._speeds), ("cars", self._cars)):
             groups = rebuild_table(panes.groups.layout, blocks[f"{name} groups"])
-            kept = rebuild_table(panes.panes.layout, blocks[f"{name} panes"])
-            panes.restore(groups.read_all(), kept.read_all(), begins * MICROSECONDS)
+            panes_table = rebuild_table(panes.panes.layout, blocks[f"{name} panes"])
+            panes.restore(groups.read_all(), panes_table.read_all(), begins * MICROSECONDS)
         for block in blocks["seen"]:
-            now = block.filter(pa.array(block["time"].to_numpy() >= begins))
-            self._seen.add_keys((now["vehicle_and_segment"].to_numpy(),))
+            current = block.filter(pa.array(block["time"].to_numpy() >= begins))
+            self._seen.add_keys((current["vehicle_and_segment"].to_numpy(),))
 
 
 def _feed(panes: PaneAggregator, events: Columns, seconds: Column, now: int) -> PaneResult:
@@ -101,14 +101,14 @@ def _feed(panes: PaneAggregator, events: Columns, seconds: Column, now: int) -> 
     return panes.run(events, times, times, now * MICROSECONDS)
 
 
-def _kept(name: str, formed: PaneResult, panes: PaneAggregator) -> dict[str, pa.Table]:
+def _pack_panes(name: str, result: PaneResult, panes: PaneAggregator) -> dict[str, pa.Table]:
     return {
-        f"{name} groups": to_arrow_table(formed.groups, panes.groups.layout),
-        f"{name} panes": to_arrow_table(formed.panes, panes.panes.layout),
+        f"{name} groups": to_arrow_table(result.groups, panes.groups.layout),
+        f"{name} panes": to_arrow_table(result.panes, panes.panes.layout),
     }
 
 
-def _ended(windows: Columns, second: int) -> Columns:
+def _select_last_windows(windows: Columns, second: int) -> Columns:
     """Of windows of several minutes, if nothing came for long, those of the last."""
     last = windows[END] == second * MICROSECONDS
     return {name: column[last] for name, column in windows.items()}

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.linear_road.rows import FEET, HISTORY, SEGMENTS, Column, Columns
-from benchmarks.linear_road.vehicles import road_and_position
+from benchmarks.linear_road.vehicles import split_place
 from tidemill.stream.keyed import KeyedResult, run_batch
 from tidemill.stream.layout import RowLayout, Rows
 from tidemill.stream.state_blocks import rebuild_table, to_arrow_table
@@ -28,19 +28,19 @@ class Accidents:
 
     def update(self, stops: Columns) -> pa.Table:
         """Returns the delta of the state."""
-        return to_arrow_table(run_batch(self._places, stops, _standing).changed, self.LAYOUT)
+        return to_arrow_table(run_batch(self._places, stops, _count_stopped).changed, self.LAYOUT)
 
     def segments(self, roads: int) -> Column:
         """How many accidents there are now, segment by segment."""
         rows = self._places.read_all()
-        road, position = road_and_position(rows["place"][rows["stopped"] >= ACCIDENT])
+        road, position = split_place(rows["place"][rows["stopped"] >= ACCIDENT])
         return np.bincount(road * SEGMENTS + position // FEET, minlength=roads * SEGMENTS)
 
     def restore(self, blocks: Iterable[pa.Table]) -> None:
         self._places = rebuild_table(self.LAYOUT, blocks)
 
 
-def _standing(state: Rows, stops: Columns) -> KeyedResult:
+def _count_stopped(state: Rows, stops: Columns) -> KeyedResult:
     state["stopped"] += stops["more"].astype(np.int32)
     return KeyedResult(state)
 

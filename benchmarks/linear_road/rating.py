@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.linear_road import dispatched
-from benchmarks.linear_road.live import Clock, Live, Tell, play, summary, verdict
+from benchmarks.linear_road.live import Clock, Live, ProgressReporter, play, summary, verdict
 from benchmarks.linear_road.rows import ANSWERS, Columns, answer_columns, read_history, read_input
 from benchmarks.linear_road.tolling import NO_HISTORY
-from benchmarks.linear_road.traffic import Plan, made
+from benchmarks.linear_road.traffic import Plan, generate_traffic
 from tidemill.runtime.runs.dispatch import DispatchConfig
 from tidemill.sim.chart import render_line_chart
 
 Curves = dict[str, list[tuple[float, float]]]
 
-CLOSE = 1.1
+SEARCH_PRECISION = 1.1
 """The search ends when what passes and what does not are so close."""
 
 
@@ -35,60 +35,77 @@ class Files:
 
 
 def measure(
-    directory: Path, *, plan: Plan, files: Files, check: bool = True, tell: Tell, clock: Clock | None = None
+    directory: Path,
+    *,
+    plan: Plan,
+    files: Files,
+    check: bool = True,
+    on_progress: ProgressReporter,
+    clock: Clock | None = None,
 ) -> dict[str, Any]:
     """One run: response times by kind of answer, what a batch costs, and the verdict."""
-    rows, history = _rows(plan, files, tell)
-    tell(f"playing {len(rows['time'])} rows, a second in a second")
-    live = play(directory, rows, history, clock or Clock(), tell)
+    rows, history = _load_rows(plan, files, on_progress)
+    on_progress(f"playing {len(rows['time'])} rows, a second in a second")
+    live = play(directory, rows, history, clock or Clock(), on_progress)
     if files.output is not None:
-        _write(files.output, live)
+        _write_answers(files.output, live)
     if files.plot is not None:
-        _draw(files.plot, "Response time", _curves(live))
-    return summary(live) | (_judged(live, rows, history, tell) if check else {"verdict": "not checked"})
+        _draw_chart(files.plot, "Response time", _build_curves(live))
+    return summary(live) | (_judge(live, rows, history, on_progress) if check else {"verdict": "not checked"})
 
 
 def compare(
-    directory: Path, *, policies: Sequence[str], plan: Plan, files: Files, tell: Tell, clock: Clock | None = None
+    directory: Path,
+    *,
+    policies: Sequence[str],
+    plan: Plan,
+    files: Files,
+    on_progress: ProgressReporter,
+    clock: Clock | None = None,
 ) -> dict[str, Any]:
     """The same rows under several policies of the dispatcher, the benchmark being two flows on one track."""
     for policy in policies:
         DispatchConfig(policy).validate_values()
-    rows, history = _rows(plan, files, tell)
-    found: list[dict[str, Any]] = []
+    rows, history = _load_rows(plan, files, on_progress)
+    results: list[dict[str, Any]] = []
     curves: Curves = {}
     for policy in policies:
-        tell(f"playing {len(rows['time'])} rows under {policy}")
-        live = dispatched.play(directory / policy, rows, history, policy, clock or Clock(), tell)
-        curves |= {f"{policy}, {kind}": curve for kind, curve in _curves(live).items() if kind in COMPARED}
-        found.append({"policy": policy, **summary(live), **_judged(live, rows, history, tell)})
+        on_progress(f"playing {len(rows['time'])} rows under {policy}")
+        live = dispatched.play(directory / policy, rows, history, policy, clock or Clock(), on_progress)
+        curves |= {f"{policy}, {kind}": curve for kind, curve in _build_curves(live).items() if kind in COMPARED}
+        results.append({"policy": policy, **summary(live), **_judge(live, rows, history, on_progress)})
         shutil.rmtree(directory / policy)
     if files.plot is not None:
-        _draw(files.plot, "Response time by policy", curves)
-    return {"policies": found}
+        _draw_chart(files.plot, "Response time by policy", curves)
+    return {"policies": results}
 
 
 COMPARED = ("tolls", "expenditures")
 """Of each flow a kind of answer."""
 
 
-def rate(directory: Path, *, plan: Plan, tell: Tell, clock: Clock | None = None) -> dict[str, Any]:
+def rate(directory: Path, *, plan: Plan, on_progress: ProgressReporter, clock: Clock | None = None) -> dict[str, Any]:
     """The most expressways for which the whole run passes, and every try."""
     tries: list[dict[str, Any]] = []
 
     def passes(expressways: float) -> bool:
-        place = directory / f"{expressways:g}"
-        wanted = replace(plan, expressways=expressways)
-        found = measure(place, plan=wanted, files=Files(), tell=tell, clock=clock)
-        shutil.rmtree(place)  # the answers of many expressways take much room
-        tries.append({"expressways": expressways, **found})
-        tell(f"{expressways:g} expressways: {found['verdict']}")
-        return bool(found["verdict"] == "passed")
+        run_directory = directory / f"{expressways:g}"
+        try_plan = replace(plan, expressways=expressways)
+        result = measure(run_directory, plan=try_plan, files=Files(), on_progress=on_progress, clock=clock)
+        shutil.rmtree(run_directory)  # the answers of many expressways take much room
+        tries.append({"expressways": expressways, **result})
+        on_progress(f"{expressways:g} expressways: {result['verdict']}")
+        return bool(result["verdict"] == "passed")
 
-    return {"rating": highest(passes, plan.expressways), "seconds": plan.seconds, "start": plan.start, "tries": tries}
+    return {
+        "rating": find_highest(passes, plan.expressways),
+        "seconds": plan.seconds,
+        "start": plan.start,
+        "tries": tries,
+    }
 
 
-def highest(passes: Callable[[float], bool], first: float) -> float:
+def find_highest(passes: Callable[[float], bool], first: float) -> float:
     """About the largest number that passes: doubled until one does not, then halved in between.
 
     >>> highest(lambda n: n <= 23, 4), highest(lambda n: False, 4)
@@ -99,33 +116,33 @@ def highest(passes: Callable[[float], bool], first: float) -> float:
     good, bad = first, first * 2
     while passes(bad):
         good, bad = bad, bad * 2
-    while bad / good > CLOSE and bad - good > 1:
+    while bad / good > SEARCH_PRECISION and bad - good > 1:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if passes(middle) else (good, middle)
     return good
 
 
-def _rows(plan: Plan, files: Files, tell: Tell) -> tuple[Columns, Columns]:
+def _load_rows(plan: Plan, files: Files, on_progress: ProgressReporter) -> tuple[Columns, Columns]:
     if files.input is not None:
         return read_input(files.input), NO_HISTORY if files.history is None else read_history(files.history)
-    tell(f"making traffic on {plan.expressways:g} expressways")
-    rows, history = made(plan)
+    on_progress(f"making traffic on {plan.expressways:g} expressways")
+    rows, history = generate_traffic(plan)
     return rows, history if files.history is None else read_history(files.history)
 
 
-def _judged(live: Live, rows: Columns, history: Columns, tell: Tell) -> dict[str, Any]:
-    tell("comparing the answers with the validator's")
-    found = verdict(live, rows, history)
+def _judge(live: Live, rows: Columns, history: Columns, on_progress: ProgressReporter) -> dict[str, Any]:
+    on_progress("comparing the answers with the validator's")
+    result = verdict(live, rows, history)
     return {
-        "right": found.right,
-        "missing": {kind: len(answers) for kind, answers in found.missing.items()},
-        "extra": {kind: len(answers) for kind, answers in found.extra.items()},
-        "slow": found.slow,
-        "verdict": "passed" if found.passed else "failed",
+        "right": result.right,
+        "missing": {kind: len(answers) for kind, answers in result.missing.items()},
+        "extra": {kind: len(answers) for kind, answers in result.extra.items()},
+        "slow": result.slow,
+        "verdict": "passed" if result.passed else "failed",
     }
 
 
-def _write(path: Path, live: Live) -> None:
+def _write_answers(path: Path, live: Live) -> None:
     """All answers, kind by kind; the moment of each is rounded down to seconds."""
     with path.open("w", encoding="ascii") as file:
         for kind in ANSWERS:
@@ -134,17 +151,17 @@ def _write(path: Path, live: Live) -> None:
             np.savetxt(file, np.stack(columns, axis=1), fmt="%d", delimiter=",")
 
 
-def _draw(path: Path, title: str, curves: Curves) -> None:
+def _draw_chart(path: Path, title: str, curves: Curves) -> None:
     path.write_text(render_line_chart(title, "second", "seconds", curves), encoding="utf-8")
 
 
-def _curves(live: Live) -> Curves:
+def _build_curves(live: Live) -> Curves:
     """Of each kind, the slowest answer of every batch."""
     curves = {}
     for kind in ANSWERS:
-        batches, place = np.unique(live.emitted[kind], return_inverse=True)
+        batches, batch_numbers = np.unique(live.emitted[kind], return_inverse=True)
         slowest = np.zeros(len(batches))
-        np.maximum.at(slowest, place, live.responses(kind))
+        np.maximum.at(slowest, batch_numbers, live.responses(kind))
         if len(batches):
             curves[kind] = list(zip(batches.tolist(), slowest.tolist(), strict=True))
     return curves

@@ -47,22 +47,22 @@ def minute(time: Column) -> Column:
 
 
 def read_input(path: Path) -> Columns:
-    return _read(path, INPUT)
+    return _read_csv(path, INPUT)
 
 
 def read_history(path: Path) -> Columns:
-    return _read(path, HISTORY)
+    return _read_csv(path, HISTORY)
 
 
 def write_input(path: Path, rows: Columns) -> None:
-    write(path, [rows[name] for name in INPUT])
+    write_csv(path, [rows[name] for name in INPUT])
 
 
 def write_history(path: Path, rows: Columns) -> None:
-    write(path, [rows[name] for name in HISTORY])
+    write_csv(path, [rows[name] for name in HISTORY])
 
 
-def write(path: Path, columns: Iterable[Column]) -> None:
+def write_csv(path: Path, columns: Iterable[Column]) -> None:
     table = pa.table({str(n): column for n, column in enumerate(columns)})
     csv.write_csv(table, path, csv.WriteOptions(include_header=False))
 
@@ -73,7 +73,7 @@ def answer_columns(kind: str, answers: Columns) -> list[Column]:
     return [np.full(len(answers["time"]), number), *(answers[name] for name in names)]
 
 
-def cut(rows: Columns, seconds: int) -> Iterator[Columns]:
+def split_batches(rows: Columns, seconds: int) -> Iterator[Columns]:
     """Rows in batches of so many seconds, those of a second together. Seconds without rows make no batch."""
     times = rows["time"]
     bounds = np.searchsorted(times, np.arange(times[0] // seconds, times[-1] // seconds + 2) * seconds)
@@ -82,12 +82,12 @@ def cut(rows: Columns, seconds: int) -> Iterator[Columns]:
             yield {name: column[begin:end] for name, column in rows.items()}
 
 
-def stacked(batches: Sequence[Columns]) -> Columns:
+def concat_batches(batches: Sequence[Columns]) -> Columns:
     """The rows of several batches as one."""
     return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
 
-def _read(path: Path, names: tuple[str, ...]) -> Columns:
+def _read_csv(path: Path, names: tuple[str, ...]) -> Columns:
     options = csv.ReadOptions(column_names=names)
     try:
         table = csv.read_csv(

@@ -52,31 +52,31 @@ TOLLING, SPENDING = "tolling", "spending"
 
 def workflow(expressways: int) -> tm.Workflow:
     """All answers by one flow: what it writes is one commit a batch."""
-    wf = _fed()
-    _tolling(wf, expressways, _SHAPES)
+    wf = _create_inputs()
+    _add_tolling(wf, expressways, _ANSWER_SCHEMAS)
     return wf
 
 
 def two_flows(expressways: int) -> tm.Workflow:
     """The tolls of days past have a flow of their own, which may take longer: somebody has to say which goes first."""
-    wf = _fed()
-    _tolling(wf, expressways, {kind: ddl for kind, ddl in _SHAPES.items() if kind != EXPENDITURES})
+    wf = _create_inputs()
+    _add_tolling(wf, expressways, {kind: ddl for kind, ddl in _ANSWER_SCHEMAS.items() if kind != EXPENDITURES})
     reads = {"reports": tm.New, "history": tm.All}
-    wf.stateful(SPENDING, Spending, reads=reads, states={}, writes={EXPENDITURES: _SHAPES[EXPENDITURES]})
+    wf.stateful(SPENDING, Spending, reads=reads, states={}, writes={EXPENDITURES: _ANSWER_SCHEMAS[EXPENDITURES]})
     return wf
 
 
-def _fed() -> tm.Workflow:
+def _create_inputs() -> tm.Workflow:
     wf = tm.Workflow("linear_road")
-    wf.input("reports", _bigints(INPUT))
-    wf.input("history", _bigints(HISTORY))
+    wf.input("reports", _to_ddl(INPUT))
+    wf.input("history", _to_ddl(HISTORY))
     return wf
 
 
-def _tolling(wf: tm.Workflow, expressways: int, writes: Mapping[str, str]) -> None:
+def _add_tolling(wf: tm.Workflow, expressways: int, writes: Mapping[str, str]) -> None:
     reads = {"reports": tm.New, "history": tm.All}
-    given = {"expressways": expressways, "answers": list(writes)}
-    wf.stateful(TOLLING, Tolling, reads=reads, states=STATES, writes=writes, parameters=given)
+    parameters = {"expressways": expressways, "answers": list(writes)}
+    wf.stateful(TOLLING, Tolling, reads=reads, states=STATES, writes=writes, parameters=parameters)
 
 
 class Tolling:
@@ -89,26 +89,28 @@ class Tolling:
 
     def restore(self, blocks: Mapping[str, Sequence[pa.Table]]) -> None:
         if blocks["conditions"]:
-            own = {_inside(name): tables for name, tables in blocks.items() if name != "statistics"}
-            self._road.restore({**own, **_unpacked(blocks["statistics"])})
+            state = {_get_kernel_name(name): tables for name, tables in blocks.items() if name != "statistics"}
+            self._road.restore({**state, **_unpack_statistics(blocks["statistics"])})
 
     def run(self, batch: OperatorBatch) -> OperatorResult:
-        self._know(batch.whole["history"])
+        self._update_history(batch.whole["history"])
         rows = batch.concat_rows("reports")
         if EXPENDITURES not in self._answers:
             rows = rows.filter(pc.not_equal(rows["type"], EXPENDITURE))
         if not rows.num_rows:
             return OperatorResult({}, {})
         answers, deltas = self._road.run({name: rows[name].to_numpy() for name in INPUT})
-        told = {kind: pa.table(dict(answers[kind])) for kind in self._answers}
-        parts = {name: deltas.get(_inside(name), []) for name in STATES} | {"statistics": list(_packed(deltas))}
-        changed = {name: _newest(parts[name], kept.key) for name, kept in STATES.items()}
-        return OperatorResult(told, {name: rows for name, rows in changed.items() if rows is not None})
+        outputs = {kind: pa.table(dict(answers[kind])) for kind in self._answers}
+        parts = {name: deltas.get(_get_kernel_name(name), []) for name in STATES} | {
+            "statistics": list(_pack_statistics(deltas))
+        }
+        changed = {name: _select_newest(parts[name], state.key) for name, state in STATES.items()}
+        return OperatorResult(outputs, {name: rows for name, rows in changed.items() if rows is not None})
 
-    def _know(self, history: pa.Table) -> None:
+    def _update_history(self, history: pa.Table) -> None:
         if history is not self._history:
             self._history = history
-            self._road.know({name: history[name].to_numpy() for name in HISTORY})
+            self._road.set_history({name: history[name].to_numpy() for name in HISTORY})
 
 
 class Spending:
@@ -116,7 +118,7 @@ class Spending:
 
     def __init__(self) -> None:
         self._history: pa.Table | None = None
-        self._spent = Expenditures(NO_HISTORY)
+        self._expenditures = Expenditures(NO_HISTORY)
 
     def restore(self, blocks: Mapping[str, Sequence[pa.Table]]) -> None:
         """There is no state."""
@@ -125,54 +127,56 @@ class Spending:
         history = batch.whole["history"]
         if history is not self._history:
             self._history = history
-            self._spent = Expenditures({name: history[name].to_numpy() for name in HISTORY})
+            self._expenditures = Expenditures({name: history[name].to_numpy() for name in HISTORY})
         rows = batch.concat_rows("reports")
-        asked = rows.filter(pc.equal(rows["type"], EXPENDITURE))
-        answers = self._spent.answer({name: asked[name].to_numpy() for name in INPUT})
+        queries = rows.filter(pc.equal(rows["type"], EXPENDITURE))
+        answers = self._expenditures.answer({name: queries[name].to_numpy() for name in INPUT})
         return OperatorResult({EXPENDITURES: pa.table(dict(answers))}, {})
 
 
-def _bigints(names: Iterable[str]) -> str:
+def _to_ddl(names: Iterable[str]) -> str:
     return ", ".join(f"{name} bigint" for name in names)
 
 
-def _inside(name: str) -> str:
+def _get_kernel_name(name: str) -> str:
     """What the kernel calls a kind of state: it numbers partitions, and here is one."""
     return SHARED.get(name) or f"0 {name.replace('_', ' ')}"
 
 
-_SHAPES = {kind: _bigints(n for n in names if n != "emit") for kind, (_, names) in ANSWERS.items()}
+_ANSWER_SCHEMAS = {kind: _to_ddl(n for n in names if n != "emit") for kind, (_, names) in ANSWERS.items()}
 
 
-def _packed(deltas: Mapping[str, Sequence[pa.Table]]) -> Iterator[pa.Table]:
+def _pack_statistics(deltas: Mapping[str, Sequence[pa.Table]]) -> Iterator[pa.Table]:
     """The kinds that share a channel, each with its number, in the columns of all."""
-    want = to_arrow_schema(STATES["statistics"].schema)
-    for what, name in enumerate(STATISTICS):
+    schema = to_arrow_schema(STATES["statistics"].schema)
+    for kind, name in enumerate(STATISTICS):
         for rows in deltas.get(name, ()):
-            have = {n: rows[n] for n in rows.column_names} | {"what": np.full(rows.num_rows, what)}
-            columns = [have[f.name] if f.name in have else np.zeros(rows.num_rows, bool) for f in want]
-            yield pa.table([pa.array(c).cast(f.type) for c, f in zip(columns, want, strict=True)], schema=want)
+            columns_by_name = {n: rows[n] for n in rows.column_names} | {"what": np.full(rows.num_rows, kind)}
+            columns = [
+                columns_by_name[f.name] if f.name in columns_by_name else np.zeros(rows.num_rows, bool) for f in schema
+            ]
+            yield pa.table([pa.array(c).cast(f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 
-def _unpacked(blocks: Sequence[pa.Table]) -> dict[str, list[pa.Table]]:
+def _unpack_statistics(blocks: Sequence[pa.Table]) -> dict[str, list[pa.Table]]:
     return {
-        name: [b.filter(pc.equal(b["what"], what)).select(columns) for b in blocks]
-        for what, (name, columns) in enumerate(STATISTICS.items())
+        name: [b.filter(pc.equal(b["what"], kind)).select(columns) for b in blocks]
+        for kind, (name, columns) in enumerate(STATISTICS.items())
     }
 
 
-def _newest(tables: Sequence[pa.Table], key: tuple[str, ...]) -> pa.Table | None:
+def _select_newest(tables: Sequence[pa.Table], key: tuple[str, ...]) -> pa.Table | None:
     """The last row of each key; only a batch that goes over a minute's end has several tables."""
     changed = [table for table in tables if table.num_rows]
     if len(changed) < 2:
         return changed[0] if changed else None
-    every = pa.concat_tables(changed)
-    backwards = every.take(pa.array(np.arange(every.num_rows)[::-1]))
-    firsts = _firsts([backwards[name].to_numpy() for name in key])
+    rows = pa.concat_tables(changed)
+    backwards = rows.take(pa.array(np.arange(rows.num_rows)[::-1]))
+    firsts = _find_firsts([backwards[name].to_numpy() for name in key])
     return backwards.take(pa.array(firsts))
 
 
-def _firsts(columns: Sequence[Column]) -> Column:
+def _find_firsts(columns: Sequence[Column]) -> Column:
     """Where each key occurs first."""
     order = np.lexsort(columns[::-1])
     new = np.r_[True, np.logical_or.reduce([np.diff(c[order]) != 0 for c in columns])]

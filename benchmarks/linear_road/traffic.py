@@ -71,18 +71,18 @@ class _Vehicles:
     pos: Column
     lane: Column
     phase: Column  # second of the period in which it reports
-    temper: npt.NDArray[np.float64]  # how much faster than others
+    speed_offset: npt.NDArray[np.float64]  # how much faster than others
     exit: Column  # the position at which it leaves
-    held: Column  # until when it stands still
+    stopped_until: Column  # until when it stands still
 
-    def over(self) -> npt.NDArray[np.bool_]:
+    def find_finished(self) -> npt.NDArray[np.bool_]:
         """Who has come to where it leaves."""
         return np.where(self.road % 2 == 0, self.pos >= self.exit, self.pos <= self.exit)
 
-    def take(self, which: npt.NDArray[np.bool_]) -> _Vehicles:
+    def select(self, which: npt.NDArray[np.bool_]) -> _Vehicles:
         return _Vehicles(*(getattr(self, name)[which] for name in self.__slots__))
 
-    def plus(self, other: _Vehicles) -> _Vehicles:
+    def concat(self, other: _Vehicles) -> _Vehicles:
         return _Vehicles(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in self.__slots__))
 
 
@@ -102,14 +102,16 @@ class Traffic:
     def rows(self) -> Iterator[Columns]:
         """Rows in the order of time, a period at a time."""
         plan = self.plan
-        road = self._arriving(round(plan.vehicles(plan.start)) * plan.roads, under_way=True)
+        road = self._create_vehicles(round(plan.vehicles(plan.start)) * plan.roads, under_way=True)
         for began in range(plan.start, plan.start + plan.seconds, PERIOD):
-            road = self._crash(road, began)
-            reports = self._reports(road, began)
-            yield self._with_queries(reports, until=plan.start + plan.seconds)
-            road = self._moved(self._left(road, began), began)
+            road = self._cause_accidents(road, began)
+            reports = self._create_reports(road, began)
+            yield self._add_queries(reports, until=plan.start + plan.seconds)
+            road = self._move_vehicles(self._remove_leaving(road, began), began)
             wanted = round(plan.vehicles(began + PERIOD)) * plan.roads
-            road = road.plus(self._arriving(max(0, wanted - len(road.vid)), under_way=False, now=began + PERIOD))
+            road = road.concat(
+                self._create_vehicles(max(0, wanted - len(road.vid)), under_way=False, now=began + PERIOD)
+            )
 
     def history(self) -> Columns:
         """The tolls of days past, of vehicles that were on the road."""
@@ -119,53 +121,53 @@ class Traffic:
         day = (
             np.repeat(first, self.plan.history_days) + np.tile(np.arange(self.plan.history_days), self.vehicles)
         ) % 69
-        ways = -(-self.plan.roads // 2)
+        expressways = -(-self.plan.roads // 2)
         return {
             "vid": vid,
             "day": day + 1,
-            "xway": self._chance.integers(0, ways, count),
+            "xway": self._chance.integers(0, expressways, count),
             "toll": self._chance.integers(0, 100, count),
         }
 
-    def _arriving(self, count: int, *, under_way: bool, now: int = 0) -> _Vehicles:
+    def _create_vehicles(self, count: int, *, under_way: bool, now: int = 0) -> _Vehicles:
         """Vehicles that come onto the road: some that were there before, the others new."""
-        back = self._returning(now, count)
-        new = np.arange(self.vehicles, self.vehicles + count - len(back))
+        returning = self._take_returning(now, count)
+        new = np.arange(self.vehicles, self.vehicles + count - len(returning))
         self.vehicles += len(new)
         road = self._chance.integers(0, max(1, self.plan.roads), count)
-        pos = self._entries(count)
+        pos = self._draw_entries(count)
         length = self._chance.exponential(self.plan.trip * 45 * FEET_A_SECOND, count).astype(np.int64) + FEET
         lane = self._chance.integers(1, EXIT, count) if under_way else np.full(count, ENTRY)
         return _Vehicles(
-            vid=np.concatenate([back, new]),
+            vid=np.concatenate([returning, new]),
             road=road,
             pos=np.where(road % 2 == 0, pos, SEGMENTS * FEET - 1 - pos),
             lane=lane,
             phase=self._chance.integers(0, PERIOD, count),
-            temper=self._chance.normal(0, 6, count),
+            speed_offset=self._chance.normal(0, 6, count),
             exit=np.where(road % 2 == 0, pos + length, SEGMENTS * FEET - 1 - pos - length),
-            held=np.zeros(count, np.int64),
+            stopped_until=np.zeros(count, np.int64),
         )
 
-    def _entries(self, count: int) -> Column:
+    def _draw_entries(self, count: int) -> Column:
         """Where vehicles come onto the road: one half anywhere, the other around the middle, where it is dense."""
-        somewhere = self._chance.uniform(0, SEGMENTS - 1, count)
+        anywhere = self._chance.uniform(0, SEGMENTS - 1, count)
         middle = np.clip(self._chance.normal(SEGMENTS / 2, 3, count), 0, SEGMENTS - 1)
-        return (np.where(self._chance.random(count) < 0.5, somewhere, middle) * FEET).astype(np.int64)
+        return (np.where(self._chance.random(count) < 0.5, anywhere, middle) * FEET).astype(np.int64)
 
-    def _returning(self, now: int, most: int) -> Column:
+    def _take_returning(self, now: int, limit: int) -> Column:
         ready = [vids for since, vids in self._away if since <= now]
         self._away = [(since, vids) for since, vids in self._away if since > now]
-        everybody = np.concatenate([np.empty(0, np.int64), *ready])
-        if len(everybody) > most:
-            self._away.append((now, everybody[most:]))
-        return everybody[:most]
+        vehicles = np.concatenate([np.empty(0, np.int64), *ready])
+        if len(vehicles) > limit:
+            self._away.append((now, vehicles[limit:]))
+        return vehicles[:limit]
 
-    def _reports(self, road: _Vehicles, began: int) -> Columns:
-        moving = road.held <= began
+    def _create_reports(self, road: _Vehicles, began: int) -> Columns:
+        moving = road.stopped_until <= began
         seg = road.pos // FEET
-        speed = np.where(moving, self._speed(road, seg), 0)
-        lane = np.where(road.over() & moving, EXIT, road.lane)
+        speed = np.where(moving, self._compute_speeds(road, seg), 0)
+        lane = np.where(road.find_finished() & moving, EXIT, road.lane)
         return {
             "type": np.full(len(seg), REPORT),
             "time": began + road.phase,
@@ -178,76 +180,78 @@ class Traffic:
             "pos": road.pos,
         }
 
-    def _speed(self, road: _Vehicles, seg: Column) -> Column:
+    def _compute_speeds(self, road: _Vehicles, seg: Column) -> Column:
         """Slow where it is dense: with 100 vehicles in a segment about 40 miles an hour."""
         place = road.road * SEGMENTS + seg
         density = np.bincount(place, minlength=self.plan.roads * SEGMENTS)[place]
-        speed: Column = np.clip(70 - density * 0.3 + road.temper, 10, 100).astype(np.int64)
+        speed: Column = np.clip(70 - density * 0.3 + road.speed_offset, 10, 100).astype(np.int64)
         return speed
 
-    def _left(self, road: _Vehicles, began: int) -> _Vehicles:
+    def _remove_leaving(self, road: _Vehicles, began: int) -> _Vehicles:
         """Without those that have reported from the exit; some of them come back, a minute later at the earliest."""
-        moving = road.held <= began
-        leaving = moving & road.over()
-        back = road.vid[leaving][self._chance.random(int(leaving.sum())) < self.plan.returning]
-        if len(back):
-            self._away.append((began + PERIOD + 61 + int(self._chance.integers(0, 300)), back))
-        return road.take(~leaving)
+        moving = road.stopped_until <= began
+        leaving = moving & road.find_finished()
+        returning = road.vid[leaving][self._chance.random(int(leaving.sum())) < self.plan.returning]
+        if len(returning):
+            self._away.append((began + PERIOD + 61 + int(self._chance.integers(0, 300)), returning))
+        return road.select(~leaving)
 
-    def _moved(self, road: _Vehicles, began: int) -> _Vehicles:
+    def _move_vehicles(self, road: _Vehicles, began: int) -> _Vehicles:
         """Where everybody is when they report next; nobody drives through a segment without reporting from it."""
-        moving = road.held <= began + PERIOD
-        speed = self._speed(road, road.pos // FEET)
+        moving = road.stopped_until <= began + PERIOD
+        speed = self._compute_speeds(road, road.pos // FEET)
         feet = np.where(moving, (speed * FEET_A_SECOND * PERIOD).astype(np.int64), 0)
         pos = np.where(road.road % 2 == 0, road.pos + feet, road.pos - feet)
         road.pos = np.clip(pos, 0, SEGMENTS * FEET - 1)
-        end = (road.pos == 0) | (road.pos == SEGMENTS * FEET - 1)
-        road.exit = np.where(end, road.pos, road.exit)
-        swapping = moving & ((road.lane == ENTRY) | (self._chance.random(len(feet)) < 0.1))
-        road.lane = np.where(swapping, self._chance.integers(1, EXIT, len(feet)), road.lane)
+        at_end = (road.pos == 0) | (road.pos == SEGMENTS * FEET - 1)
+        road.exit = np.where(at_end, road.pos, road.exit)
+        changes_lane = moving & ((road.lane == ENTRY) | (self._chance.random(len(feet)) < 0.1))
+        road.lane = np.where(changes_lane, self._chance.integers(1, EXIT, len(feet)), road.lane)
         return road
 
-    def _crash(self, road: _Vehicles, now: int) -> _Vehicles:
+    def _cause_accidents(self, road: _Vehicles, now: int) -> _Vehicles:
         """From time to time two vehicles of a segment meet and stand in one place for a while."""
         chance = min(1.0, PERIOD / self.plan.accident_every)
-        for way in range(-(-self.plan.roads // 2)):
+        for expressway in range(-(-self.plan.roads // 2)):
             if self._chance.random() < chance:
-                self._collide(road, way, now)
+                self._stop_vehicles(road, expressway, now)
         return road
 
-    def _collide(self, road: _Vehicles, way: int, now: int) -> None:
-        driving = np.flatnonzero((road.road // 2 == way) & (road.held == 0) & (road.lane > ENTRY))
+    def _stop_vehicles(self, road: _Vehicles, expressway: int, now: int) -> None:
+        driving = np.flatnonzero((road.road // 2 == expressway) & (road.stopped_until == 0) & (road.lane > ENTRY))
         if not driving.size:
             return
-        one = self._chance.choice(driving)
-        near = driving[(road.road[driving] == road.road[one]) & (road.pos[driving] // FEET == road.pos[one] // FEET)]
+        first = self._chance.choice(driving)
+        near = driving[
+            (road.road[driving] == road.road[first]) & (road.pos[driving] // FEET == road.pos[first] // FEET)
+        ]
         detected = now + 4 * PERIOD
-        for vehicle in (one, *near[near != one][:1]):
-            road.pos[vehicle], road.lane[vehicle] = road.pos[one], road.lane[one]
-            road.held[vehicle] = detected + int(self._chance.integers(*self.plan.cleared_after))
+        for vehicle in (first, *near[near != first][:1]):
+            road.pos[vehicle], road.lane[vehicle] = road.pos[first], road.lane[first]
+            road.stopped_until[vehicle] = detected + int(self._chance.integers(*self.plan.cleared_after))
 
-    def _with_queries(self, reports: Columns, until: int) -> Columns:
+    def _add_queries(self, reports: Columns, until: int) -> Columns:
         """Reports and the queries that go with some of them, by time; what comes after the end is left out."""
         parts = [reports]
         for kind, share in ((BALANCE, self.plan.balance_queries), (EXPENDITURE, self.plan.expenditure_queries)):
-            asking = np.flatnonzero(self._chance.random(len(reports["vid"])) < share)
-            parts.append(self._asked(kind, {n: reports[n][asking] for n in ("time", "vid", "xway")}))
+            chosen = np.flatnonzero(self._chance.random(len(reports["vid"])) < share)
+            parts.append(self._create_queries(kind, {n: reports[n][chosen] for n in ("time", "vid", "xway")}))
         rows = {n: np.concatenate([p[n] if n in p else np.full(len(p["time"]), -1) for p in parts]) for n in INPUT}
         order = np.argsort(rows["time"], kind="stable")
         order = order[rows["time"][order] < until]
         return {name: column[order] for name, column in rows.items()}
 
-    def _asked(self, kind: int, who: Columns) -> Columns:
-        count = len(who["vid"])
+    def _create_queries(self, kind: int, vehicles: Columns) -> Columns:
+        count = len(vehicles["vid"])
         numbers = np.arange(self._queries, self._queries + count)
         self._queries += count
-        rows = {"type": np.full(count, kind), "time": who["time"], "vid": who["vid"], "qid": numbers}
+        rows = {"type": np.full(count, kind), "time": vehicles["time"], "vid": vehicles["vid"], "qid": numbers}
         if kind == EXPENDITURE:
-            rows |= {"xway": who["xway"], "day": self._chance.integers(1, 70, count)}
+            rows |= {"xway": vehicles["xway"], "day": self._chance.integers(1, 70, count)}
         return rows
 
 
-def made(plan: Plan) -> tuple[Columns, Columns]:
+def generate_traffic(plan: Plan) -> tuple[Columns, Columns]:
     """All rows of a plan and the history that goes with them."""
     traffic = Traffic(plan)
     parts = list(traffic.rows())

@@ -33,8 +33,8 @@ class _Vehicle:
     time: int
     place: Place
     segment: int
-    alike: int = 1  # consecutive reports from this place
-    left: bool = False  # its last report came from the exit lane
+    same_place: int = 1  # consecutive reports from this place
+    has_left: bool = False  # its last report came from the exit lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,71 +58,71 @@ class _Road:
     in_force: dict[Segment, set[tuple[int, int | None]]] = field(default_factory=lambda: defaultdict(set))
 
 
-def expected(rows: Columns, history: Columns) -> Expected:
+def compute_expected(rows: Columns, history: Columns) -> Expected:
     """The answers of each kind, without the moment at which they are given."""
-    ordered = sorted(zip(*(rows[n].tolist() for n in _USED), strict=True), key=lambda row: row[1])
-    road = _driven([r for r in ordered if r[0] == REPORT])
+    ordered = sorted(zip(*(rows[n].tolist() for n in _COLUMNS), strict=True), key=lambda row: row[1])
+    road = _collect_history([r for r in ordered if r[0] == REPORT])
     answers: Expected = {kind: Counter() for kind in LIMITS}
-    charges = _told(road, answers)
-    _asked(ordered, charges, history, answers)
+    charges = _compute_tolls(road, answers)
+    _answer_queries(ordered, charges, history, answers)
     return answers
 
 
-_USED = ("type", "time", "vid", "spd", "xway", "lane", "dir", "seg", "pos", "qid", "day")
+_COLUMNS = ("type", "time", "vid", "spd", "xway", "lane", "dir", "seg", "pos", "qid", "day")
 
 
-def _driven(reports: Iterable[tuple[int, ...]]) -> _Road:
+def _collect_history(reports: Iterable[tuple[int, ...]]) -> _Road:
     road = _Road()
     vehicles: dict[int, _Vehicle] = {}
     for _, time, vid, spd, xway, lane, direction, seg, pos, *_ in reports:
         before = vehicles.get(vid)
-        if lane == 4 if before is None else before.left and lane != 0:
+        if lane == 4 if before is None else before.has_left and lane != 0:
             continue
         place = (xway, direction, lane, pos)
-        first = before is None or before.left or _anew(before, time, place)
+        first = before is None or before.has_left or _is_new_trip(before, time, place)
         if before is None or first or before.segment != seg:
             road.crossings.append(_Crossing(time, vid, (xway, direction, seg), lane, first))
-        _count(road, vid, spd, (xway, direction, seg), minute(time))
-        now = _Vehicle(time, place, seg, left=lane == 4)
+        _count_report(road, vid, spd, (xway, direction, seg), minute(time))
+        now = _Vehicle(time, place, seg, has_left=lane == 4)
         if before is not None and before.place == place:
-            now.alike = before.alike + 1
-        _stand(road, vid, before, now)
+            now.same_place = before.same_place + 1
+        _update_stops(road, vid, before, now)
         vehicles[vid] = now
     for place, detected in road.since.items():
-        _force(road, place, detected, None)
+        _add_accident(road, place, detected, None)
     return road
 
 
-def _anew(before: _Vehicle, time: int, place: Place) -> bool:
+def _is_new_trip(before: _Vehicle, time: int, place: Place) -> bool:
     """Does a vehicle that has not left begin another trip?"""
     return place[:2] != before.place[:2] or (place[2] == 0 and time - before.time > 60)
 
 
-def _count(road: _Road, vid: int, spd: int, segment: Segment, when: int) -> None:
-    road.cars[segment, when].add(vid)
-    total, reports = road.speeds[segment, when]
-    road.speeds[segment, when] = (total + spd, reports + 1)
+def _count_report(road: _Road, vid: int, spd: int, segment: Segment, minute_number: int) -> None:
+    road.cars[segment, minute_number].add(vid)
+    total, reports = road.speeds[segment, minute_number]
+    road.speeds[segment, minute_number] = (total + spd, reports + 1)
 
 
-def _stand(road: _Road, vid: int, before: _Vehicle | None, now: _Vehicle) -> None:
+def _update_stops(road: _Road, vid: int, before: _Vehicle | None, now: _Vehicle) -> None:
     """Who stands where, and the accidents that begin and end with it."""
-    if before is not None and before.alike >= 4 and before.place != now.place:
+    if before is not None and before.same_place >= 4 and before.place != now.place:
         road.stopped[before.place].discard(vid)
         if len(road.stopped[before.place]) == 1:
-            _force(road, before.place, road.since.pop(before.place), now.time)
-    if now.alike == 4:
+            _add_accident(road, before.place, road.since.pop(before.place), now.time)
+    if now.same_place == 4:
         road.stopped[now.place].add(vid)
         if len(road.stopped[now.place]) == 2:
             road.since[now.place] = now.time
 
 
-def _force(road: _Road, place: Place, detected: int, cleared: int | None) -> None:
+def _add_accident(road: _Road, place: Place, detected: int, cleared: int | None) -> None:
     xway, direction, _, pos = place
     last = None if cleared is None else minute(cleared)
     road.in_force[xway, direction, pos // 5280].add((minute(detected) + 1, last))
 
 
-def _told(road: _Road, answers: Mapping[str, Counter[Answer]]) -> dict[int, list[tuple[int, int]]]:
+def _compute_tolls(road: _Road, answers: Mapping[str, Counter[Answer]]) -> dict[int, list[tuple[int, int]]]:
     """Tell tolls and accidents at each crossing; returns what each vehicle was charged, and when."""
     charges: dict[int, list[tuple[int, int]]] = defaultdict(list)
     quoted: dict[int, int] = {}
@@ -130,9 +130,9 @@ def _told(road: _Road, answers: Mapping[str, Counter[Answer]]) -> dict[int, list
         vid, when = crossing.vehicle, minute(crossing.time)
         if not crossing.first:
             charges[vid].append((crossing.time, quoted[vid]))
-        lav = _lav(road, crossing.segment, when)
-        accident = _ahead(road, crossing.segment, when)
-        quoted[vid] = _toll(len(road.cars.get((crossing.segment, when - 1), ())), lav, accident)
+        lav = _compute_lav(road, crossing.segment, when)
+        accident = _find_accident(road, crossing.segment, when)
+        quoted[vid] = _compute_toll(len(road.cars.get((crossing.segment, when - 1), ())), lav, accident)
         if crossing.lane != 4:
             answers["tolls"][vid, crossing.time, lav, quoted[vid]] += 1
             if accident is not None:
@@ -141,13 +141,13 @@ def _told(road: _Road, answers: Mapping[str, Counter[Answer]]) -> dict[int, list
     return charges
 
 
-def _lav(road: _Road, segment: Segment, when: int) -> int:
+def _compute_lav(road: _Road, segment: Segment, when: int) -> int:
     minutes = [road.speeds[segment, m] for m in range(when - 5, when) if (segment, m) in road.speeds]
     total, reports = sum(t for t, _ in minutes), sum(n for _, n in minutes)
     return (2 * total + reports) // (2 * reports) if reports else 0
 
 
-def _ahead(road: _Road, segment: Segment, when: int) -> int | None:
+def _find_accident(road: _Road, segment: Segment, when: int) -> int | None:
     """The nearest segment with an accident in force, within this one and the next four."""
     xway, direction, seg = segment
     for away in range(5):
@@ -158,11 +158,11 @@ def _ahead(road: _Road, segment: Segment, when: int) -> int | None:
     return None
 
 
-def _toll(cars: int, lav: int, accident: int | None) -> int:
+def _compute_toll(cars: int, lav: int, accident: int | None) -> int:
     return 2 * (cars - 50) ** 2 if cars > 50 and lav < 40 and accident is None else 0
 
 
-def _asked(
+def _answer_queries(
     rows: Iterable[tuple[int, ...]],
     charges: Mapping[int, list[tuple[int, int]]],
     history: Columns,
@@ -193,7 +193,7 @@ class Verdict:
         return not (any(self.missing.values()) or any(self.extra.values()) or self.slow)
 
 
-_TOLD = {
+_COMPARED = {
     "tolls": ("vid", "time", "lav", "toll"),
     "accidents": ("time", "xway", "seg", "dir", "vid"),
     "balances": ("time", "result_time", "qid", "balance"),
@@ -201,13 +201,13 @@ _TOLD = {
 }
 
 
-def judged(wanted: Expected, given: Mapping[str, Mapping[str, npt.NDArray[Any]]]) -> Verdict:
+def compare_answers(expected: Expected, answers: Mapping[str, Mapping[str, npt.NDArray[Any]]]) -> Verdict:
     """Compare answers with what they must be. Where they say when they were given, the limits are checked as well."""
-    found = {k: Counter(zip(*(given[k][n].tolist() for n in names), strict=True)) for k, names in _TOLD.items()}
-    slow = sum(int((given[k]["emit"] - given[k]["time"] > LIMITS[k]).sum()) for k in LIMITS if "emit" in given[k])
+    counts = {k: Counter(zip(*(answers[k][n].tolist() for n in names), strict=True)) for k, names in _COMPARED.items()}
+    slow = sum(int((answers[k]["emit"] - answers[k]["time"] > LIMITS[k]).sum()) for k in LIMITS if "emit" in answers[k])
     return Verdict(
-        right=sum((wanted[k] & found[k]).total() for k in LIMITS),
-        missing={k: list((wanted[k] - found[k]).elements()) for k in LIMITS},
-        extra={k: list((found[k] - wanted[k]).elements()) for k in LIMITS},
+        right=sum((expected[k] & counts[k]).total() for k in LIMITS),
+        missing={k: list((expected[k] - counts[k]).elements()) for k in LIMITS},
+        extra={k: list((counts[k] - expected[k]).elements()) for k in LIMITS},
         slow=slow,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.linear_road.conditions import Conditions, segment
+from benchmarks.linear_road.conditions import Conditions, compute_segment
 from benchmarks.linear_road.rows import ENTRY, EXIT, REPORT, Column
 from tidemill.stream.keyed import Columns, KeyedResult
 from tidemill.stream.layout import RowLayout, Rows
@@ -35,103 +35,103 @@ LAYOUT = RowLayout(
 )
 UNKNOWN, DRIVING, LEFT = 0, 1, 2
 
-BREAK = 60  # seconds without a report after which an entry begins a new trip
+TRIP_GAP = 60  # seconds without a report after which an entry begins a new trip
 STOPPED = 4  # reports in a row from the same place
 
 
 @dataclass(frozen=True, slots=True)
-class Driven:
+class VehicleFunction:
     """The function, for a minute in which these conditions hold."""
 
     conditions: Conditions
 
     def __call__(self, state: Rows, batch: Columns) -> KeyedResult:
         report = batch["type"] == REPORT
-        asked = _balances(state[~report], {name: batch[name][~report] for name in ("time", "qid")})
+        balances = _answer_balances(state[~report], {name: batch[name][~report] for name in ("time", "qid")})
         if not report.all():
             batch = {name: c[report] for name, c in batch.items()}
         before = state[report]
-        after, outputs = self._reported(before, batch)
+        after, outputs = self._process_reports(before, batch)
         changed = report.copy()
-        changed[report] = _accepted(before, batch)
+        changed[report] = _find_accepted(before, batch)
         state[report] = after
-        return KeyedResult(state, outputs | {"balances": asked}, changed)
+        return KeyedResult(state, outputs | {"balances": balances}, changed)
 
-    def _reported(self, before: Rows, batch: Columns) -> tuple[Rows, dict[str, Columns]]:
-        accepted = _accepted(before, batch)
-        starts = _starts(before, batch)
+    def _process_reports(self, before: Rows, batch: Columns) -> tuple[Rows, dict[str, Columns]]:
+        accepted = _find_accepted(before, batch)
+        starts = _find_trip_starts(before, batch)
         crossing = accepted & (starts | (before["seg"] != batch["seg"]))
-        place = segment(batch["xway"], batch["dir"], batch["seg"])
+        place = compute_segment(batch["xway"], batch["dir"], batch["seg"])
         lav, toll, accident = self.conditions.at(place)
-        after = _moved(before, batch, starts, crossing, toll)
-        told = crossing & (batch["lane"] != EXIT)
-        warned = told & (accident >= 0)
+        after = _update_vehicles(before, batch, starts, crossing, toll)
+        notified = crossing & (batch["lane"] != EXIT)
+        warned = notified & (accident >= 0)
         outputs = {
-            "tolls": _picked(told, vid=batch["vid"], time=batch["time"], lav=lav, toll=toll),
-            "accidents": _picked(warned, seg=accident, **{n: batch[n] for n in ("time", "xway", "dir", "vid")}),
-            "seen": _picked(accepted, segment=place, **{n: batch[n] for n in ("time", "vid", "spd")}),
-            "stops": _stops(before, after, accepted),
+            "tolls": _select_rows(notified, vid=batch["vid"], time=batch["time"], lav=lav, toll=toll),
+            "accidents": _select_rows(warned, seg=accident, **{n: batch[n] for n in ("time", "xway", "dir", "vid")}),
+            "seen": _select_rows(accepted, segment=place, **{n: batch[n] for n in ("time", "vid", "spd")}),
+            "stops": _find_stops(before, after, accepted),
         }
         return after, outputs
 
 
-def _accepted(before: Rows, batch: Columns) -> Mask:
+def _find_accepted(before: Rows, batch: Columns) -> Mask:
     """Reports that count: not those after an exit but for an entry, and no exit of a vehicle never seen."""
     status, lane = before["status"], batch["lane"]
     accepted: Mask = np.where(status == UNKNOWN, lane != EXIT, (status == DRIVING) | (lane == ENTRY))
     return accepted
 
 
-def _starts(before: Rows, batch: Columns) -> Mask:
+def _find_trip_starts(before: Rows, batch: Columns) -> Mask:
     """Reports with which a trip begins, of those that count."""
     elsewhere = (before["xway"] != batch["xway"]) | (before["dir"] != batch["dir"])
-    again = (batch["lane"] == ENTRY) & (batch["time"] - before["time"] > BREAK)
+    again = (batch["lane"] == ENTRY) & (batch["time"] - before["time"] > TRIP_GAP)
     starts: Mask = (before["status"] != DRIVING) | elsewhere | again
     return starts
 
 
-def _moved(before: Rows, batch: Columns, starts: Mask, crossing: Mask, toll: Column) -> Rows:
+def _update_vehicles(before: Rows, batch: Columns, starts: Mask, crossing: Mask, toll: Column) -> Rows:
     """The vehicles after their reports. A crossing inside a trip charges what was told at the one before."""
     after = before.copy()
     after["balance"] += np.where(crossing & ~starts, before["quoted"], 0)
     after["quoted"] = np.where(crossing, toll, before["quoted"])
-    after["alike"] = np.where(_same_place(before, batch), before["alike"] + 1, 1)
+    after["alike"] = np.where(_is_same_place(before, batch), before["alike"] + 1, 1)
     after["status"] = np.where(batch["lane"] == EXIT, LEFT, DRIVING)
     for name in ("time", "pos", "xway", "seg", "dir", "lane"):
         after[name] = batch[name]
     return after
 
 
-def _same_place(before: Rows, batch: Columns) -> Mask:
+def _is_same_place(before: Rows, batch: Columns) -> Mask:
     same = [before[name] == batch[name] for name in ("pos", "lane", "dir", "xway")]
     alike: Mask = np.logical_and.reduce(same) & (before["status"] != UNKNOWN)
     return alike
 
 
-def _stops(before: Rows, after: Rows, accepted: Mask) -> Columns:
+def _find_stops(before: Rows, after: Rows, accepted: Mask) -> Columns:
     """Vehicles that have come to stand somewhere, and those that stand there no longer."""
-    stood = accepted & (before["alike"] >= STOPPED) & (after["alike"] == 1)
-    stands = accepted & (after["alike"] == STOPPED)
-    place = np.concatenate([_place(before[stood]), _place(after[stands])])
-    return {"place": place, "more": np.repeat([-1, 1], [stood.sum(), stands.sum()])}
+    departed = accepted & (before["alike"] >= STOPPED) & (after["alike"] == 1)
+    stopped = accepted & (after["alike"] == STOPPED)
+    place = np.concatenate([_compute_place(before[departed]), _compute_place(after[stopped])])
+    return {"place": place, "more": np.repeat([-1, 1], [departed.sum(), stopped.sum()])}
 
 
-def _place(rows: Rows) -> Column:
+def _compute_place(rows: Rows) -> Column:
     """A number for road, lane and position; positions are below 2 ** 20."""
     road = rows["xway"].astype(np.int64) * 2 + rows["dir"]
     place: Column = (road * 8 + rows["lane"]) * 2**20 + rows["pos"]
     return place
 
 
-def road_and_position(place: Column) -> tuple[Column, Column]:
+def split_place(place: Column) -> tuple[Column, Column]:
     return place // 2**23, place % 2**20
 
 
-def _balances(state: Rows, queries: Columns) -> Columns:
+def _answer_balances(state: Rows, queries: Columns) -> Columns:
     """The balance includes what was charged in the second of the query."""
     time = queries["time"]
     return {"time": time, "result_time": time, "qid": queries["qid"], "balance": state["balance"].copy()}
 
 
-def _picked(which: Mask, **columns: Column) -> Columns:
+def _select_rows(which: Mask, **columns: Column) -> Columns:
     return {name: column[which] for name, column in columns.items()}

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.linear_road.conditions import Conditions
-from benchmarks.linear_road.partition import NOTHING, Blocks, Driving, Minute, Partition
+from benchmarks.linear_road.partition import NO_VALUES, BatchEffect, Blocks, Minute, Partition
 from benchmarks.linear_road.places import Accidents, Expenditures
 from benchmarks.linear_road.rows import EXPENDITURE, LIMITS, REPORT, SEGMENTS, Columns, minute
 from tidemill.stream.keyed import merge_outputs
@@ -23,8 +23,8 @@ from tidemill.stream.layout import RowLayout
 from tidemill.stream.state_blocks import rebuild_table
 
 MINUTE = 60
-TOLD = ("lav", "toll", "accident")
-CONDITIONS = RowLayout(("segment",), dict.fromkeys((*TOLD, "begins"), "i8"))
+REPORTED = ("lav", "toll", "accident")
+CONDITIONS = RowLayout(("segment",), dict.fromkeys((*REPORTED, "begins"), "i8"))
 DRIVEN = ("type", "time", "vid", "spd", "xway", "lane", "dir", "seg", "pos", "qid")
 """The columns of reports and balance queries."""
 
@@ -35,46 +35,50 @@ class LinearRoad:
     def __init__(self, expressways: int, history: Columns, partitions: int = 1) -> None:
         self._roads = expressways * 2
         self._accidents = Accidents()
-        self._spent = Expenditures(history)
+        self._expenditures = Expenditures(history)
         self._begins: int | None = None  # the second at which this minute begins
         self._conditions = Conditions.none(self._roads)
         self.partitions = [Partition() for _ in range(partitions)]
 
     def run(self, batch: Columns) -> tuple[dict[str, Columns], dict[str, list[pa.Table]]]:
         """The answers to a batch, by kind, and the deltas of all parts of the state, in order."""
-        answers: list[Mapping[str, Columns]] = [{"expenditures": self._spent.answer(_only(batch, EXPENDITURE))}]
+        answers: list[Mapping[str, Columns]] = [
+            {"expenditures": self._expenditures.answer(_select_type(batch, EXPENDITURE))}
+        ]
         deltas: dict[str, list[pa.Table]] = defaultdict(list)
-        for rows in _minutes(_in_order(batch)):
-            self._begin(int(minute(rows["time"][:1])[0] - 1) * MINUTE, deltas)
-            for number, part in self._split(rows):
+        for rows in _split_minutes(_sort_rows(batch)):
+            self._begin_minute(int(minute(rows["time"][:1])[0] - 1) * MINUTE, deltas)
+            for number, part in self._split_rows(rows):
                 driving = self.partitions[number].drive(part, self._conditions)
                 answers.append({kind: driving.outputs[kind] for kind in LIMITS if kind in driving.outputs})
-                self._keep(number, driving, deltas)
-        return {**_NONE, **merge_outputs(answers)}, deltas
+                self._add_deltas(number, driving, deltas)
+        return {**_NO_ANSWERS, **merge_outputs(answers)}, deltas
 
-    def know(self, history: Columns) -> None:
+    def set_history(self, history: Columns) -> None:
         """From now on the tolls of days past are these."""
-        self._spent = Expenditures(history)
+        self._expenditures = Expenditures(history)
 
     def restore(self, blocks: Blocks) -> None:
         """Go on from the state that all deltas make. The minute that was under way goes on as well."""
         newest = rebuild_table(CONDITIONS, blocks["conditions"]).read_all()
         newest = newest[np.argsort(newest["segment"])]
         self._begins = int(newest["begins"][0])
-        self._conditions = Conditions(*(newest[name].copy() for name in TOLD))
+        self._conditions = Conditions(*(newest[name].copy() for name in REPORTED))
         self._accidents.restore(blocks["accidents"])
         for number, part in enumerate(self.partitions):
-            mark = f"{number} "
-            own = {name.removeprefix(mark): tables for name, tables in blocks.items() if name.startswith(mark)}
-            if own:
-                part.restore(own, self._begins)
+            prefix = f"{number} "
+            blocks_of_part = {
+                name.removeprefix(prefix): tables for name, tables in blocks.items() if name.startswith(prefix)
+            }
+            if blocks_of_part:
+                part.restore(blocks_of_part, self._begins)
 
-    def _keep(self, number: int, driving: Driving, deltas: dict[str, list[pa.Table]]) -> None:
+    def _add_deltas(self, number: int, driving: BatchEffect, deltas: dict[str, list[pa.Table]]) -> None:
         deltas["accidents"].append(self._accidents.update(driving.outputs["stops"]))
         for name, delta in driving.deltas.items():
             deltas[f"{number} {name}"].append(delta)
 
-    def _begin(self, begins: int, deltas: dict[str, list[pa.Table]]) -> None:
+    def _begin_minute(self, begins: int, deltas: dict[str, list[pa.Table]]) -> None:
         """Before the first rows of a minute: what the minutes before it came to holds from now on."""
         if begins == self._begins:
             return
@@ -84,11 +88,13 @@ class LinearRoad:
             part.close(begins, finished)
         stopped = self._accidents.segments(self._roads)
         self._conditions = Conditions.of(finished.speed, finished.reports, finished.cars, stopped)
-        told = {name: getattr(self._conditions, name) for name in TOLD}
-        every = np.arange(self._roads * SEGMENTS)
-        deltas["conditions"].append(pa.table({"segment": every, **told, "begins": np.full(len(every), begins)}))
+        conditions = {name: getattr(self._conditions, name) for name in REPORTED}
+        segments = np.arange(self._roads * SEGMENTS)
+        deltas["conditions"].append(
+            pa.table({"segment": segments, **conditions, "begins": np.full(len(segments), begins)})
+        )
 
-    def _split(self, rows: Columns) -> Iterator[tuple[int, Columns]]:
+    def _split_rows(self, rows: Columns) -> Iterator[tuple[int, Columns]]:
         if len(self.partitions) == 1:
             yield 0, rows
             return
@@ -97,28 +103,28 @@ class LinearRoad:
             yield number, {name: column[home == number] for name, column in rows.items()}
 
 
-def _in_order(batch: Columns) -> Columns:
+def _sort_rows(batch: Columns) -> Columns:
     """Reports and balance queries by time, the reports of a second first: a balance has all charges of its second."""
-    wanted = np.flatnonzero(batch["type"] != EXPENDITURE)
-    order = wanted[np.lexsort((batch["type"][wanted] != REPORT, batch["time"][wanted]))]
+    selected = np.flatnonzero(batch["type"] != EXPENDITURE)
+    order = selected[np.lexsort((batch["type"][selected] != REPORT, batch["time"][selected]))]
     return {name: batch[name][order] for name in DRIVEN}
 
 
-def _only(batch: Columns, kind: int) -> Columns:
+def _select_type(batch: Columns, kind: int) -> Columns:
     return {name: column[batch["type"] == kind] for name, column in batch.items()}
 
 
-def _minutes(rows: Columns) -> Iterator[Columns]:
+def _split_minutes(rows: Columns) -> Iterator[Columns]:
     cuts = np.flatnonzero(np.diff(minute(rows["time"]))) + 1
     for begin, end in pairwise([0, *cuts.tolist(), len(rows["time"])]):
         if begin < end:
             yield {name: column[begin:end] for name, column in rows.items()}
 
 
-_NONE: Mapping[str, Columns] = {
-    "tolls": dict.fromkeys(("vid", "time", "lav", "toll"), NOTHING),
-    "accidents": dict.fromkeys(("time", "xway", "seg", "dir", "vid"), NOTHING),
-    "balances": dict.fromkeys(("time", "result_time", "qid", "balance"), NOTHING),
-    "expenditures": dict.fromkeys(("time", "qid", "balance"), NOTHING),
+_NO_ANSWERS: Mapping[str, Columns] = {
+    "tolls": dict.fromkeys(("vid", "time", "lav", "toll"), NO_VALUES),
+    "accidents": dict.fromkeys(("time", "xway", "seg", "dir", "vid"), NO_VALUES),
+    "balances": dict.fromkeys(("time", "result_time", "qid", "balance"), NO_VALUES),
+    "expenditures": dict.fromkeys(("time", "qid", "balance"), NO_VALUES),
 }
 """No answers."""

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from benchmarks.bags import same_bag
+from benchmarks.bags import is_same_bag
 from pyspark.sql import SparkSession
 
 SCHEMA = "k int, x double, d decimal(10, 2)"
@@ -28,8 +28,8 @@ Rows = list[tuple[Any, ...]]
     ],
 )
 def test_rows_count_as_often_as_they_occur(spark: SparkSession, left: Rows, right: Rows, same: bool) -> None:
-    assert same_bag(spark.createDataFrame(left, SCHEMA), spark.createDataFrame(right, SCHEMA)) is same
+    assert is_same_bag(spark.createDataFrame(left, SCHEMA), spark.createDataFrame(right, SCHEMA)) is same
 
 
 def test_other_types_are_other_bags(spark: SparkSession) -> None:
-    assert not same_bag(spark.sql("SELECT 1 AS k"), spark.sql("SELECT 1L AS k"))
+    assert not is_same_bag(spark.sql("SELECT 1 AS k"), spark.sql("SELECT 1L AS k"))

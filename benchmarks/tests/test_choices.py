@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 
 def test_a_point_has_both_ways_and_what_was_expected_of_them(spark: SparkSession, tmp_path: Path) -> None:
-    document = measure(tmp_path, rows=300, rounds=1, only=["sum"], shares=(0.1,), tell=lambda _: None)
+    document = measure(tmp_path, rows=300, rounds=1, only=["sum"], shares=(0.1,), on_progress=lambda _: None)
     (point,) = document["points"]
     assert document["cases"] == 1
     assert {point["chosen"], point["other"]} in ({"incremental", "batch"}, {"incremental", "recompute"})

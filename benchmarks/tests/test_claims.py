@@ -18,9 +18,9 @@ def test_a_claim_holds_only_if_it_does_in_every_setup() -> None:
 
 
 def test_a_failure_that_is_known_is_expected_and_every_change_is_not() -> None:
-    assert DECLARED.judge({"first": 1, "third": -1}).unexpected == []
-    assert DECLARED.judge({"first": -1, "third": -1}).unexpected == ["it is positive (first)"]
-    assert DECLARED.judge({"first": 1, "third": 1}).unexpected == ["it is positive (third)"]
+    assert DECLARED.judge({"first": 1, "third": -1}).changes == []
+    assert DECLARED.judge({"first": -1, "third": -1}).changes == ["it is positive (first)"]
+    assert DECLARED.judge({"first": 1, "third": 1}).changes == ["it is positive (third)"]
 
 
 def test_a_verdict_says_claim_rule_and_setup() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from benchmarks.cost import PeakMemory, measured
+from benchmarks.cost import PeakMemory, measure_cost
 
 BUSY = "import time\nwhile time.process_time() < 0.3: pass"
 HELD = "x = b'x' * 2**26; input()"
 
 
 def test_children_that_ended_are_counted() -> None:
-    cost = measured(lambda: subprocess.run([sys.executable, "-c", BUSY], check=True))
+    cost = measure_cost(lambda: subprocess.run([sys.executable, "-c", BUSY], check=True))
     assert 0.28 < cost.cpu_seconds < 3  # the system counts in hundredths
     assert cost.seconds >= 0.3
 
@@ -20,7 +20,7 @@ def test_children_that_ended_are_counted() -> None:
 def test_waiting_costs_no_cpu() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        cost = measured(lambda: _timeout(child, 0.3))
+        cost = measure_cost(lambda: _timeout(child, 0.3))
     finally:
         child.communicate(b"\n")
     assert cost.seconds >= 0.3

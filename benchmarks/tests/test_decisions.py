@@ -9,7 +9,7 @@ from benchmarks.workflows import CRAWL, FEEDBACK, SEARCH, WORKFLOWS
 from benchmarks.workflows.modes import MODES, SYNC_INCR
 from benchmarks.workflows.run import Outcome
 from benchmarks.workflows.scenario import DAY, WEEK, Scenario
-from benchmarks.workflows.tables import simulated
+from benchmarks.workflows.tables import simulate_scenario
 
 WEEKS = 3
 HALF_HOURS = WEEKS * 7 * 48
@@ -17,11 +17,11 @@ HALF_HOURS = WEEKS * 7 * 48
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, Outcome]:
-    return {s.name: simulated(s, "DP", WEEKS * WEEK) for s in WORKFLOWS}
+    return {s.name: simulate_scenario(s, "DP", WEEKS * WEEK) for s in WORKFLOWS}
 
 
-def ran(outcomes: dict[str, Outcome], scenario: Scenario) -> Counter[tuple[str, str]]:
-    return outcomes[scenario.name].ran
+def runs_by_variant(outcomes: dict[str, Outcome], scenario: Scenario) -> Counter[tuple[str, str]]:
+    return outcomes[scenario.name].runs_by_variant
 
 
 def test_there_is_always_a_plan_and_no_rule_ever_hides_it(outcomes: dict[str, Outcome]) -> None:
@@ -32,15 +32,15 @@ def test_there_is_always_a_plan_and_no_rule_ever_hides_it(outcomes: dict[str, Ou
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("scenario", WORKFLOWS, ids=lambda s: s.name)
 def test_no_bound_on_inconsistency_is_ever_broken(scenario: Scenario, mode: str) -> None:
-    outcome = simulated(MODES[mode](scenario), "DP", WEEK // 2)
-    assert outcome.broken == 0
+    outcome = simulate_scenario(MODES[mode](scenario), "DP", WEEK // 2)
+    assert outcome.inconsistent == 0
     assert outcome.lags
 
 
 def test_pages_are_joined_as_they_come_scores_are_refreshed_daily_and_all_is_joined_weekly(
     outcomes: dict[str, Outcome],
 ) -> None:
-    steps = ran(outcomes, SEARCH)
+    steps = runs_by_variant(outcomes, SEARCH)
     assert steps["join", "pages"] > 0.98 * HALF_HOURS
     assert WEEKS * 7 - 2 <= steps["log", "batch"] + steps["log", "new"] <= WEEKS * 7 + 2
     assert WEEKS - 1 <= steps["join", "batch"] <= WEEKS + 1
@@ -48,25 +48,25 @@ def test_pages_are_joined_as_they_come_scores_are_refreshed_daily_and_all_is_joi
 
 
 def test_synchrony_joins_both_sides_every_time() -> None:
-    steps = simulated(MODES[SYNC_INCR](SEARCH), "DP", WEEK // 2).ran
+    steps = simulate_scenario(MODES[SYNC_INCR](SEARCH), "DP", WEEK // 2).runs_by_variant
     assert steps["join", "pages"] <= 1  # unless no clicks have come
     assert steps["join", "both"] + steps["join", "batch"] > 0.98 * 7 * 24
 
 
 def test_news_go_ahead_and_the_rest_follows_daily(outcomes: dict[str, Outcome]) -> None:
-    steps = ran(outcomes, FEEDBACK)
+    steps = runs_by_variant(outcomes, FEEDBACK)
     assert steps["union", "news"] > 0.9 * HALF_HOURS
     assert WEEKS * 7 - 2 <= steps["union", "other"] + steps["union", "both"] <= WEEKS * 7 + 2
 
 
 def test_what_a_plan_reads_is_not_chained_while_it_is_being_committed() -> None:
     """News and the rest run out together each day. Chained across where the output stands, the rest would not fit."""
-    assert simulated(FEEDBACK, "DP", 4 * DAY).ran["union", "batch"] == 0
+    assert simulate_scenario(FEEDBACK, "DP", 4 * DAY).runs_by_variant["union", "batch"] == 0
 
 
 def test_indegrees_are_counted_weekly_and_selections_run_at_their_pace(outcomes: dict[str, Outcome]) -> None:
     """What is selected from is over after half an hour, and then an hour is granted: every hour and a half."""
-    steps = ran(outcomes, CRAWL)
+    steps = runs_by_variant(outcomes, CRAWL)
     counts = steps["count", "batch"] + steps["count", "new"]
     assert WEEKS - 1 <= counts <= WEEKS + 1
     assert WEEKS * 7 - 2 <= steps["periodic", "batch"] <= WEEKS * 7 + 2

@@ -9,7 +9,7 @@ from statistics import geometric_mean
 
 import pytest
 from benchmarks.eviction.histories import HISTORIES
-from benchmarks.eviction.replay import Replay, demands, intermediate_bytes, unlimited
+from benchmarks.eviction.replay import Replay, compute_unlimited_seconds, find_demands, sum_intermediate_bytes
 from benchmarks.eviction.submission import Submission
 
 from tidemill.retention.eviction import ALGORITHMS, DEFAULT
@@ -33,7 +33,7 @@ def test_a_history_is_the_same_for_the_same_seed_and_its_graphs_are_complete(nam
 def test_with_unlimited_storage_everything_is_computed_once(name: str) -> None:
     submissions = HISTORIES[name](Random(1), 50)
     once = {m.identity: m.seconds for s in submissions for m in s.graph}
-    wanted = unlimited(submissions)
+    wanted = compute_unlimited_seconds(submissions)
     assert wanted <= sum(once.values()) + 1e-6
     assert wanted > 0
 
@@ -42,16 +42,16 @@ def test_with_unlimited_storage_everything_is_computed_once(name: str) -> None:
 @pytest.mark.parametrize("name", HISTORIES)
 def test_under_a_budget_leaves_stay_and_the_budget_is_kept(name: str, algorithm: str) -> None:
     submissions = HISTORIES[name](Random(1), 40)
-    budget = 0.1 * intermediate_bytes(submissions)
+    budget = 0.1 * sum_intermediate_bytes(submissions)
     replay = Replay(ALGORITHMS[algorithm](), budget)
     leaves: set[str] = set()
     for submission in submissions:
-        replay.live([submission])
-        leaves |= submission.sinks()
+        replay.run([submission])
+        leaves |= submission.find_sinks()
         assert leaves <= replay.present
         held = sum(replay.history.bytes[replay.history.numbers[i]] for i in replay.present - leaves)
         assert held <= budget
-    assert replay.seconds >= unlimited(submissions)
+    assert replay.seconds >= compute_unlimited_seconds(submissions)
 
 
 def test_the_default_is_better_than_recency_and_chance_on_average() -> None:
@@ -62,8 +62,8 @@ def test_the_default_is_better_than_recency_and_chance_on_average() -> None:
 
 
 def _ratio(submissions: list[Submission], algorithm: str) -> float:
-    budget = 0.05 * intermediate_bytes(submissions)
-    return Replay(ALGORITHMS[algorithm](), budget).live(submissions).seconds / unlimited(submissions)
+    budget = 0.05 * sum_intermediate_bytes(submissions)
+    return Replay(ALGORITHMS[algorithm](), budget).run(submissions).seconds / compute_unlimited_seconds(submissions)
 
 
 # -- the best possible --------------------------------------------------------------------------------------------
@@ -103,13 +103,13 @@ def best(submissions: Sequence[Submission], budget: float) -> float:
 
 def _computed(submission: Submission, stored: frozenset[str]) -> tuple[frozenset[str], float]:
     made = {m.identity: m for m in submission.graph}
-    needed, ahead = set[str](), list(submission.sinks())
+    needed, ahead = set[str](), list(submission.find_sinks())
     while ahead:
         at = ahead.pop()
         if at not in needed and at not in stored:
             needed.add(at)
             ahead += made[at].parents
-    inner = needed - submission.sinks()
+    inner = needed - submission.find_sinks()
     return stored | inner, sum(made[i].seconds for i in needed)
 
 
@@ -127,11 +127,11 @@ def test_no_algorithm_beats_the_best_possible_and_the_default_comes_near_it() ->
     cases = [small(Random(seed)) for seed in range(25)]
     over: dict[str, list[float]] = {"clairvoyant": []} | {name: [] for name in ALGORITHMS}
     for submissions in cases:
-        budget = 0.3 * intermediate_bytes(submissions)
+        budget = 0.3 * sum_intermediate_bytes(submissions)
         least = best(submissions, budget)
         for name in over:
-            algorithm = ClairvoyantEviction(demands(submissions)) if name == "clairvoyant" else ALGORITHMS[name]()
-            over[name].append(Replay(algorithm, budget).live(submissions).seconds / least)
+            algorithm = ClairvoyantEviction(find_demands(submissions)) if name == "clairvoyant" else ALGORITHMS[name]()
+            over[name].append(Replay(algorithm, budget).run(submissions).seconds / least)
     assert all(ratio >= 1 - 1e-9 for ratios in over.values() for ratio in ratios)
     means = {name: geometric_mean(ratios) for name, ratios in over.items()}
     assert means["clairvoyant"] <= means[DEFAULT] <= means["lru"], means

@@ -12,8 +12,8 @@ from functools import cache
 
 import pytest
 from benchmarks.figures import FIGURES
-from benchmarks.figures.experiment import Curves, Result, Sample, average, measured
-from benchmarks.figures.judging import compare, crossing, is_alike, is_better, is_nowhere_later
+from benchmarks.figures.experiment import Curves, Result, Sample, average_curves, measure_experiment
+from benchmarks.figures.judging import compare, find_crossing, is_alike, is_better, is_nowhere_later
 
 Added = Mapping[str, float]
 """Lateness that a curve adds at full load; it grows with the load."""
@@ -22,7 +22,7 @@ Added = Mapping[str, float]
 def judge(figure: int, *curves: Curves) -> list[bool]:
     """Whether each claim of a figure holds, if these were the curves of its seeds."""
     claims = FIGURES[figure].declaration.claims
-    return [claim.holds(average(curves)) for claim in claims]
+    return [claim.holds(average_curves(curves)) for claim in claims]
 
 
 def rising(figure: int, added: Added, power: float = 4.0) -> dict[str, dict[float, float]]:
@@ -55,10 +55,10 @@ def test_at_one_load_what_cannot_be_seen_is_the_same() -> None:
 
 def test_a_crossing_is_in_one_direction_and_happens_once() -> None:
     other = dict.fromkeys((0.5, 0.6, 0.7, 0.8), 2.0)
-    assert crossing({0.5: 1.5, 0.6: 2.0, 0.7: 2.5, 0.8: 3.0}, other) == 0.7
-    assert crossing({0.5: 2.5, 0.6: 2.0, 0.7: 1.5, 0.8: 1.0}, other) is None
-    assert crossing({0.5: 1.5, 0.6: 2.5, 0.7: 1.5, 0.8: 3.0}, other) is None
-    assert crossing(other, other) is None
+    assert find_crossing({0.5: 1.5, 0.6: 2.0, 0.7: 2.5, 0.8: 3.0}, other) == 0.7
+    assert find_crossing({0.5: 2.5, 0.6: 2.0, 0.7: 1.5, 0.8: 1.0}, other) is None
+    assert find_crossing({0.5: 1.5, 0.6: 2.5, 0.7: 1.5, 0.8: 3.0}, other) is None
+    assert find_crossing(other, other) is None
 
 
 # -- each rule ---------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_every_claim_says_what_decides_and_what_does_not_hold_says_why(figure: i
     assert {"tables", "tracks", "slow times", "events", "measure"} <= experiment.declaration.parameters.keys()
     for claim in experiment.declaration.claims:
         assert claim.section.startswith("4.")
-        assert claim.says
+        assert claim.statement
         assert claim.rule
         assert set(claim.fails_in) <= experiment.setups.keys()
         assert bool(claim.finding) == bool(claim.fails_in)
@@ -157,7 +157,7 @@ def test_every_claim_says_what_decides_and_what_does_not_hold_says_why(figure: i
 
 @cache
 def roughly(figure: int) -> Result:
-    return measured(FIGURES[figure], 300, (1,))
+    return measure_experiment(FIGURES[figure], 300, (1,))
 
 
 def test_results_for_programs() -> None:
@@ -180,16 +180,16 @@ def test_partitioned_tracks_have_no_points_where_the_jobs_do_not_fit() -> None:
 def test_what_needs_few_events_is_as_declared(figure: int) -> None:
     """Priorities and inheritance matter far more than noise."""
     name, series = next(iter(FIGURES[figure].setups.items()))
-    result = measured(replace(FIGURES[figure], values=(0.9,), setups={name: series}), 3000, (1,))
+    result = measure_experiment(replace(FIGURES[figure], values=(0.9,), setups={name: series}), 3000, (1,))
     assert result.judgement.verdicts[0].holds
 
 
 @pytest.mark.skipif(not os.environ.get("TIDEMILL_FIGURES"), reason="takes minutes; set TIDEMILL_FIGURES to run it")
 @pytest.mark.parametrize("figure", FIGURES)
 def test_all_verdicts_are_as_declared(figure: int) -> None:
-    assert measured(FIGURES[figure]).judgement.unexpected == []
+    assert measure_experiment(FIGURES[figure]).judgement.changes == []
 
 
 def test_samples_average_seeds() -> None:
-    sample = average([{"a": {1.0: 2.0}}, {"a": {1.0: 4.0}}])
+    sample = average_curves([{"a": {1.0: 2.0}}, {"a": {1.0: 4.0}}])
     assert sample == Sample({"a": {1.0: 3.0}}, ({"a": {1.0: 2.0}}, {"a": {1.0: 4.0}}))

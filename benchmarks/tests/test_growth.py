@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from benchmarks.growth import Point, judged
+from benchmarks.growth import Point, summarize_points
 
 Size = Callable[[int], float]
 
@@ -20,19 +20,19 @@ def points(
 
 
 def test_what_goes_up_and_down_is_flat() -> None:
-    found = judged(points(lambda n: 1 + n % 3 / 10, lambda n: 10 + n % 8, catalog=lambda n: min(n, 60) * 100))
+    found = summarize_points(points(lambda n: 1 + n % 3 / 10, lambda n: 10 + n % 8, catalog=lambda n: min(n, 60) * 100))
     assert found["flat"] is True
     assert (found["refreshes"], found["compactions"]) == (500, 500)
     assert [p["refresh"] for p in found["along"]] == list(range(50, 501, 50))
 
 
 def test_the_first_refreshes_are_not_judged() -> None:
-    assert judged(points(lambda n: 0.1 if n <= 50 else 1.0))["flat"] is True
+    assert summarize_points(points(lambda n: 0.1 if n <= 50 else 1.0))["flat"] is True
 
 
 @pytest.mark.parametrize("what", ["seconds", "files", "disk", "catalog"])
 def test_what_grows_is_not_flat_and_is_named(what: str) -> None:
-    found = judged(points(**{what: lambda n: 100 + n}))
+    found = summarize_points(points(**{what: lambda n: 100 + n}))
     growing = [m["measure"] for m in found["measures"] if not m["flat"]]
     assert found["flat"] is False
     assert len(growing) == 1

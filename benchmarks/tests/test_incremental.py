@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 def test_a_point_has_every_figure_and_equal_results(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(incremental, "LEAD", 1)
+    monkeypatch.setattr(incremental, "UNCOUNTED_ROUNDS", 1)
     said: list[str] = []
-    point = measure(tmp_path, pages=500, delta=0.02, rounds=1, warm_up=1, tell=said.append)
+    point = measure(tmp_path, pages=500, delta=0.02, rounds=1, warm_up=1, on_progress=said.append)
     assert point["equal"] is True
     assert (point["pages"], point["delta"], point["rounds"]) == (500, 0.02, 1)
     timed = ("full_s", "incremental_s", "full_cpu_s", "incremental_cpu_s", "read_s", "read_compacted_s", "peak_mb")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.join import crossover, measure
+from benchmarks.join import find_crossover, measure
 from pyspark.sql import SparkSession
 
 
@@ -24,11 +24,11 @@ def points(*ratios: float) -> list[dict[str, Any]]:
     ],
 )
 def test_the_crossover_lies_between_the_points_around_it(ratios: tuple[float, ...], expected: float | None) -> None:
-    assert crossover(points(*ratios)) == expected
+    assert find_crossover(points(*ratios)) == expected
 
 
 def test_all_ways_join_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    document = measure(tmp_path, rows=300, rounds=1, shares=(0.1,), tell=lambda _: None)
+    document = measure(tmp_path, rows=300, rounds=1, shares=(0.1,), on_progress=lambda _: None)
     (point,) = document["points"]
     assert point["equal"] is True
     assert point["delta"] == 0.1

@@ -22,7 +22,7 @@ from tidemill.errors import ConfigError
 @pytest.mark.skipif("TIDEMILL_EXAMPLES" not in os.environ, reason="most of a minute; `make search` runs it")
 def test_a_point_for_each_query(spark: SparkSession, tmp_path: Path) -> None:
     said: list[str] = []
-    document = measure(tmp_path, scale=0.01, only=[6], share=0.05, warm_up=0, tell=said.append)
+    document = measure(tmp_path, scale=0.01, only=[6], share=0.05, warm_up=0, on_progress=said.append)
     (point,) = document["points"]
     assert (point["query"], point["variants"], point["equal"]) == (6, "batch, recompute, incremental", True)
     assert point["speedup"] == pytest.approx(point["recompute_s"] / point["refresh_s"], rel=0.05)
@@ -31,7 +31,7 @@ def test_a_point_for_each_query(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_refreshes_bring_new_orders_and_delete_others(spark: SparkSession, tmp_path: Path) -> None:
-    tables = tpch.stored(spark, tpch.generate(tmp_path, 0.001))
+    tables = tpch.read_tables(spark, tpch.generate(tmp_path, 0.001))
     orders, lineitem = tables["orders"], tables["lineitem"]
     keys = {r["o_orderkey"] for r in orders.collect()}
     new, gone = (tpch.REFRESHES[name](orders, lineitem, 0.1, 0) for name in ("RF1", "RF2"))
@@ -47,7 +47,7 @@ def test_refreshes_bring_new_orders_and_delete_others(spark: SparkSession, tmp_p
 
 
 def test_each_turn_changes_other_orders(spark: SparkSession, tmp_path: Path) -> None:
-    tables = tpch.stored(spark, tpch.generate(tmp_path, 0.001))
+    tables = tpch.read_tables(spark, tpch.generate(tmp_path, 0.001))
     orders, lineitem = tables["orders"], tables["lineitem"]
     deleted = [
         {r["o_orderkey"] for r in tpch.REFRESHES["RF2"](orders, lineitem, 0.1, turn)["orders"].collect()}
@@ -58,7 +58,7 @@ def test_each_turn_changes_other_orders(spark: SparkSession, tmp_path: Path) -> 
 
 
 def test_a_refresh_that_changes_nothing_is_no_measurement(spark: SparkSession, tmp_path: Path) -> None:
-    tables = tpch.stored(spark, tpch.generate(tmp_path / "data", 0.001))
+    tables = tpch.read_tables(spark, tpch.generate(tmp_path / "data", 0.001))
     orders = {table: tables[table] for table in ("orders", "lineitem")}
     with project(tmp_path / "project", tpch.workflow(orders, {})) as mill:
         tpch.load(mill, orders)
@@ -68,13 +68,13 @@ def test_a_refresh_that_changes_nothing_is_no_measurement(spark: SparkSession, t
 
 def test_every_query_is_spark_sql_with_a_name_for_each_column() -> None:
     for number in tpch.NUMBERS:
-        (tree,) = sqlglot.parse(tpch.text_of(number), dialect="spark")
+        (tree,) = sqlglot.parse(tpch.get_text(number), dialect="spark")
         assert isinstance(tree, exp.Select)
         assert all(tree.named_selects)
 
 
 def test_the_texts_are_found_without_importing_their_package() -> None:
-    code = "import sys; from benchmarks.tpch.texts import text_of; text_of(1); assert 'ibis' not in sys.modules"
+    code = "import sys; from benchmarks.tpch.texts import get_text; get_text(1); assert 'ibis' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -83,9 +83,9 @@ def test_without_the_texts_the_error_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, package: str, said: str
 ) -> None:
     monkeypatch.setattr(texts, "_PACKAGE", package)
-    texts.text_of.cache_clear()
+    texts.get_text.cache_clear()
     with pytest.raises(ConfigError, match=f"ibis-framework, which {said}; run `make setup`"):
-        texts.text_of(1)
+        texts.get_text(1)
 
 
 def test_without_the_generator_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,5 +97,5 @@ def test_without_the_generator_the_error_says_what_to_install(tmp_path: Path, mo
 
 def test_what_the_generator_says_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="did not make the TPC-H tables at scale 0.001: .+"):
+    with pytest.raises(ConfigError, match="did not generate the TPC-H tables at scale 0.001: .+"):
         tpch.generate(tmp_path / "file", 0.001)

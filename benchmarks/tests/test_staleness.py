@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.staleness import FIRST, SECOND, Phase, _summary
+from benchmarks.staleness import FIRST, SECOND, Phase, _summarize
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from benchmarks.staleness import FIRST, SECOND, Phase, _summary
 )
 def test_the_verdict_can_fail(first: float, second: float, predicted: float, verdicts: list[bool]) -> None:
     phases = [Phase(policy, 0.0, 1.0, stale, 0.5, 3) for policy, stale in ((FIRST, first), (SECOND, second))]
-    found = _summary(phases, {FIRST: predicted, SECOND: 1.0}, 1.0)
+    found = _summarize(phases, {FIRST: predicted, SECOND: 1.0}, 1.0)
     assert [claim["holds"] for claim in found["claims"]] == verdicts
     assert found["holds"] == all(verdicts)
     assert found["parameters"]["arrivals"]

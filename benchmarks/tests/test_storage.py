@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 from benchmarks.eviction.histories import HISTORIES
-from benchmarks.storage import BOUND, BUDGETS, _full, decision_seconds, measure
+from benchmarks.storage import BOUND, BUDGETS, _build_full_store, measure, time_decision
 
 from tidemill.retention.eviction import ALGORITHMS, DEFAULT
 
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, object]:
-    return measure(submissions=15, seeds=(1,), datasets=1000, tell=lambda _: None)
+    return measure(submissions=15, seeds=(1,), datasets=1000, on_progress=lambda _: None)
 
 
 def test_every_algorithm_is_measured_on_every_history_and_budget(
@@ -34,6 +34,6 @@ def test_the_default_is_told_apart_and_ratios_are_of_what_they_say(document: dic
 
 
 def test_the_timed_decision_is_about_as_many_datasets_as_it_says() -> None:
-    _, store = _full(1000)
+    _, store = _build_full_store(1000)
     assert len(store.evictable) == 1000
-    assert decision_seconds(1000, rounds=1) >= 0
+    assert time_decision(1000, rounds=1) >= 0

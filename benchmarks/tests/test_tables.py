@@ -6,18 +6,26 @@ from typing import Any
 
 import pytest
 from benchmarks.workflows import CRAWL, FEEDBACK, SEARCH
-from benchmarks.workflows.modes import ASYNC_BATCH, ASYNC_INCR, SYNC_BATCH, SYNC_INCR, synchronous
+from benchmarks.workflows.modes import ASYNC_BATCH, ASYNC_INCR, SYNC_BATCH, SYNC_INCR, make_synchronous
 from benchmarks.workflows.run import Simulation
 from benchmarks.workflows.scenario import DAY, HOUR, MINUTE, WEEK
-from benchmarks.workflows.table_claims import TABLE_5, TABLE_6, by_workflow
-from benchmarks.workflows.tables import Row, lag_over_time, median_lag, simulated, table_5, table_6, untimed
+from benchmarks.workflows.table_claims import TABLE_5, TABLE_6, group_by_workflow
+from benchmarks.workflows.tables import (
+    Row,
+    compute_lag_over_time,
+    compute_median_lag,
+    measure_table_5,
+    measure_table_6,
+    simulate_scenario,
+    skip_timing,
+)
 
 from tidemill.planner.planner import DynamicProgrammingPlanner
 
 
 @pytest.fixture(scope="module")
 def rows_5() -> list[Row]:
-    return table_5(9 * DAY)
+    return measure_table_5(9 * DAY)
 
 
 def lags(rows: list[Row], workflow: str) -> dict[str, float]:
@@ -26,8 +34,8 @@ def lags(rows: list[Row], workflow: str) -> dict[str, float]:
 
 def test_verdicts_on_table_5_are_as_declared(rows_5: list[Row]) -> None:
     """But for costs in feedback, where the last day's repair of nine is not paid for yet."""
-    verdicts = TABLE_5.judge(by_workflow(rows_5)).verdicts
-    assert [verdict.unexpected for verdict in verdicts] == [[], [], [], [FEEDBACK.name], []]
+    verdicts = TABLE_5.judge(group_by_workflow(rows_5)).verdicts
+    assert [verdict.changed_setups for verdict in verdicts] == [[], [], [], [FEEDBACK.name], []]
 
 
 def test_asynchrony_wins_by_orders_of_magnitude_where_the_paper_says_so(rows_5: list[Row]) -> None:
@@ -45,11 +53,11 @@ def test_the_cost_of_feedback_hardly_depends_on_asynchrony() -> None:
     until = 8 * (DAY + HOUR // 2) + MINUTE  # when it has just been processed for the eighth time
     costs = [
         Simulation(
-            scenario, lambda layout, s=scenario: DynamicProgrammingPlanner(layout, s.costs), lambda _: 1.0, untimed
+            scenario, lambda layout, s=scenario: DynamicProgrammingPlanner(layout, s.costs), lambda _: 1.0, skip_timing
         )
         .run(until)
         .cost
-        for scenario in (FEEDBACK, synchronous(FEEDBACK))
+        for scenario in (FEEDBACK, make_synchronous(FEEDBACK))
     ]
     assert costs[0] == pytest.approx(costs[1], rel=0.05)
     assert costs[0] < costs[1]
@@ -57,9 +65,9 @@ def test_the_cost_of_feedback_hardly_depends_on_asynchrony() -> None:
 
 def test_verdicts_on_table_6_are_as_declared() -> None:
     """Chance loses by far. Greed loses by little here, and nothing in feedback: the paper's gap is not reproduced."""
-    rows = table_6(12 * HOUR, seeds=(1, 2, 3))
+    rows = measure_table_6(12 * HOUR, seeds=(1, 2, 3))
     found = {(r["workflow"], r["mode"]): r for r in rows}
-    assert TABLE_6.judge(by_workflow(rows)).unexpected == []
+    assert TABLE_6.judge(group_by_workflow(rows)).changes == []
     for scenario in (SEARCH, FEEDBACK, CRAWL):
         planned, chance = found[scenario.name, "DP"], found[scenario.name, "RANDOM"]
         assert chance["lag"] > 10 * planned["lag"]
@@ -68,26 +76,28 @@ def test_verdicts_on_table_6_are_as_declared() -> None:
 
 def test_planners_that_run_the_same_steps_pay_the_same() -> None:
     """In feedback one plan of two steps and two plans of one do the same; before, they differed by noise."""
-    planned, greedy = (simulated(FEEDBACK, planner, 12 * HOUR, seed=5) for planner in ("DP", "GREEDY"))
-    assert planned.ran == greedy.ran
+    planned, greedy = (simulate_scenario(FEEDBACK, planner, 12 * HOUR, seed=5) for planner in ("DP", "GREEDY"))
+    assert planned.runs_by_variant == greedy.runs_by_variant
     assert planned.cost == pytest.approx(greedy.cost, rel=1e-9)
-    assert median_lag(planned) == pytest.approx(median_lag(greedy), rel=1e-3)  # plans end at whole moments
+    assert compute_median_lag(planned) == pytest.approx(
+        compute_median_lag(greedy), rel=1e-3
+    )  # plans end at whole moments
 
 
 def test_planners_are_asked_about_the_same_moments() -> None:
     """What arrives at the moment at which a bound runs out is there for whoever plans then, in one step or in many."""
-    planned, greedy = (simulated(CRAWL, planner, 12 * HOUR) for planner in ("DP", "GREEDY"))
+    planned, greedy = (simulate_scenario(CRAWL, planner, 12 * HOUR) for planner in ("DP", "GREEDY"))
     assert [moment // HOUR for moment, _ in planned.lags] == [moment // HOUR for moment, _ in greedy.lags]
 
 
 def of_the_paper(rows: list[Row]) -> dict[str, dict[str, Row]]:
     """The rows that a table would have if everything were as in the paper."""
-    return by_workflow([Row(**{**r, "lag": r["paper_lag"], "cost": r["paper_cost"]}) for r in rows])
+    return group_by_workflow([Row(**{**r, "lag": r["paper_lag"], "cost": r["paper_cost"]}) for r in rows])
 
 
 @pytest.fixture(scope="module")
 def papers() -> dict[int, dict[str, dict[str, Row]]]:
-    return {5: of_the_paper(table_5(HOUR)), 6: of_the_paper(table_6(HOUR))}
+    return {5: of_the_paper(measure_table_5(HOUR)), 6: of_the_paper(measure_table_6(HOUR))}
 
 
 @pytest.mark.parametrize("number", [5, 6])
@@ -137,19 +147,19 @@ def test_rows_carry_the_papers_figures(rows_5: list[Row]) -> None:
 
 
 def test_lag_does_not_grow_while_content_does() -> None:
-    weekly = lag_over_time(simulated(SEARCH, "DP", 3 * WEEK))
+    weekly = compute_lag_over_time(simulate_scenario(SEARCH, "DP", 3 * WEEK))
     assert len(weekly) >= 3
     assert max(weekly) < 3 * min(weekly)
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
-    one, other = (simulated(CRAWL, "DP", DAY, seed=7) for _ in range(2))
+    one, other = (simulate_scenario(CRAWL, "DP", DAY, seed=7) for _ in range(2))
     assert (one.cost, one.lags) == (other.cost, other.lags)
-    assert simulated(CRAWL, "DP", DAY, seed=8).cost != one.cost
+    assert simulate_scenario(CRAWL, "DP", DAY, seed=8).cost != one.cost
 
 
 def test_planning_is_timed_by_who_asks() -> None:
     ticks = iter(range(10**9))
-    outcome = simulated(FEEDBACK, "DP", 2 * HOUR, stopwatch=lambda: next(ticks))
+    outcome = simulate_scenario(FEEDBACK, "DP", 2 * HOUR, stopwatch=lambda: next(ticks))
     assert outcome.scheduler_s > outcome.calls
-    assert median_lag(outcome) > 0
+    assert compute_median_lag(outcome) > 0

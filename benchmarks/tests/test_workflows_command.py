@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from benchmarks.tests.conftest import Bench
-from benchmarks.workflows.command import TABLES, Which
+from benchmarks.workflows.command import TABLES, TableNumber
 from benchmarks.workflows.table_claims import TABLE_6
 
 
@@ -28,8 +28,8 @@ def test_table_6_for_people(bench: Bench) -> None:
 @pytest.fixture
 def two_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were table 6 declared for two seeds."""
-    measure, declaration, usual, _ = TABLES[Which.PLANNERS]
-    monkeypatch.setitem(TABLES, Which.PLANNERS, (measure, declaration, usual, 2))
+    measure, declaration, usual, _ = TABLES[TableNumber.PLANNERS]
+    monkeypatch.setitem(TABLES, TableNumber.PLANNERS, (measure, declaration, usual, 2))
 
 
 @pytest.mark.usefixtures("two_seeds")
@@ -43,8 +43,8 @@ def test_table_6_has_a_verdict_for_programs_and_what_is_known_is_no_failure(benc
 
 def test_a_verdict_that_has_changed_is_an_exit_code(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     known = replace(TABLE_6, claims=tuple(replace(claim, fails_in=()) for claim in TABLE_6.claims))
-    measure, _, usual, _ = TABLES[Which.PLANNERS]
-    monkeypatch.setitem(TABLES, Which.PLANNERS, (measure, known, usual, 1))
+    measure, _, usual, _ = TABLES[TableNumber.PLANNERS]
+    monkeypatch.setitem(TABLES, TableNumber.PLANNERS, (measure, known, usual, 1))
     ended = bench("workflows", "--table", "6")
     assert ended.code == 1
     assert "not as declared: the dynamic program is much better than greed" in ended.err

@@ -1,19 +1,19 @@
 """TPC-H: its queries, its data and its refreshes."""
 
 from benchmarks.tpch.data import KEYS, generate
-from benchmarks.tpch.tables import REFRESHES, apply, from_scratch, load, names, stored, workflow
-from benchmarks.tpch.texts import NUMBERS, text_of
+from benchmarks.tpch.tables import REFRESHES, apply, compute_query, load, names, read_tables, workflow
+from benchmarks.tpch.texts import NUMBERS, get_text
 
 __all__ = [
     "KEYS",
     "NUMBERS",
     "REFRESHES",
     "apply",
-    "from_scratch",
+    "compute_query",
     "generate",
+    "get_text",
     "load",
     "names",
-    "stored",
-    "text_of",
+    "read_tables",
     "workflow",
 ]

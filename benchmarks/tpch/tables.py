@@ -1,4 +1,4 @@
-"""The tables on channels of a project, the queries as tables kept fresh, and the same queries from scratch."""
+"""TPC-H tables as channels of a project, its queries as derived tables, and the same queries in plain Spark."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 import tidemill as tm
-from benchmarks.refresh import looked_at
+from benchmarks.refresh import read_content
 from benchmarks.tpch.data import KEYS
-from benchmarks.tpch.refreshes import deleted_orders, new_orders
-from benchmarks.tpch.texts import text_of
+from benchmarks.tpch.refreshes import create_deletions, create_new_orders
+from benchmarks.tpch.texts import get_text
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import ConfigError
 from tidemill.model.block import BlockKind
 from tidemill.spark.types import read_schema
 
 REFRESHES: Mapping[str, Callable[[DataFrame, DataFrame, float, int], dict[str, DataFrame]]] = {
-    "RF1": new_orders,
-    "RF2": deleted_orders,
+    "RF1": create_new_orders,
+    "RF2": create_deletions,
 }
 
 
-def stored(spark: SparkSession, files: Mapping[str, Path]) -> dict[str, DataFrame]:
+def read_tables(spark: SparkSession, files: Mapping[str, Path]) -> dict[str, DataFrame]:
     return {table: spark.read.parquet(str(path)) for table, path in files.items()}
 
 
 def workflow(tables: Mapping[str, DataFrame], queries: Mapping[str, int]) -> tm.Workflow:
     """Every table as an input with its key, and each named query as a table."""
-    made = tm.Workflow("tpch")
+    spec = tm.Workflow("tpch")
     for table, rows in tables.items():
-        made.input(table, str(read_schema(rows)), key=KEYS[table])
+        spec.input(table, str(read_schema(rows)), key=KEYS[table])
     for name, number in queries.items():
-        made.sql(name, text_of(number))
-    return made
+        spec.sql(name, get_text(number))
+    return spec
 
 
 def load(mill: Tidemill, tables: Mapping[str, DataFrame]) -> None:
-    """The first content: bases, which need no merging."""
+    """Insert the initial content as bases, which need no merging."""
     for table, rows in tables.items():
         mill.insert(table, rows, kind=BlockKind.BASE)
 
 
 def apply(mill: Tidemill, refresh: str, share: float, turn: int = 0) -> None:
-    """Insert what the refresh makes of the orders as they are now; it must change something, or it measures nothing."""
-    changes = REFRESHES[refresh](looked_at(mill, "orders"), looked_at(mill, "lineitem"), share, turn)
+    """Apply a refresh function to the current orders; raises ConfigError if it changes nothing."""
+    changes = REFRESHES[refresh](read_content(mill, "orders"), read_content(mill, "lineitem"), share, turn)
     for table, rows in changes.items():
         if mill.insert(table, rows).block.rows == 0:
             raise ConfigError(
@@ -56,29 +56,29 @@ def apply(mill: Tidemill, refresh: str, share: float, turn: int = 0) -> None:
 
 
 @contextmanager
-def named(tables: Mapping[str, DataFrame]) -> Iterator[None]:
-    """Let Spark SQL know the tables by their names meanwhile."""
+def register_views(tables: Mapping[str, DataFrame]) -> Iterator[None]:
+    """Register the tables as temporary views of Spark SQL."""
     for table, rows in tables.items():
         rows.createOrReplaceTempView(table)
     try:
         yield
     finally:
-        _forget(tables)
+        _drop_views(tables)
 
 
-def _forget(tables: Mapping[str, DataFrame]) -> None:
+def _drop_views(tables: Mapping[str, DataFrame]) -> None:
     for table, rows in tables.items():
         rows.sparkSession.catalog.dropTempView(table)
 
 
-def from_scratch(tables: Mapping[str, DataFrame], number: int) -> DataFrame:
-    """The query over the tables, by Spark alone."""
-    with named(tables):
-        return tables["orders"].sparkSession.sql(text_of(number))
+def compute_query(tables: Mapping[str, DataFrame], number: int) -> DataFrame:
+    """The query over the tables, in plain Spark."""
+    with register_views(tables):
+        return tables["orders"].sparkSession.sql(get_text(number))
 
 
 def names(numbers: Sequence[int], suffix: str = "") -> dict[str, int]:
-    """The tables' names of the queries of those numbers.
+    """The names of the queries' tables, with their numbers.
 
     >>> names([1, 22])
     {'q01': 1, 'q22': 22}

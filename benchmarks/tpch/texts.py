@@ -1,6 +1,6 @@
 """The texts of the queries, as `ibis-framework` ships them for DuckDB, in Spark's dialect.
 
-What is measured with them is not a TPC-H result, and cannot be compared with one: nothing was audited. TPC Benchmark
+Measurements with them are not TPC-H results and cannot be compared with them: nothing was audited. TPC Benchmark
 and TPC-H are trademarks of the Transaction Processing Performance Council.
 """
 
@@ -22,19 +22,19 @@ _FOLDER = Path("backends", "tests", "tpc", "queries", "duckdb", "h")
 
 
 @lru_cache
-def text_of(number: int) -> str:
-    """The query of that number.
+def get_text(number: int) -> str:
+    """The query with a number.
 
-    >>> text_of(4).splitlines()[:3]
+    >>> get_text(4).splitlines()[:3]
     ['SELECT', '  o_orderpriority,', '  COUNT(*) AS order_count']
     """
-    return in_spark(_file(number).read_text(encoding="utf-8"))
+    return to_spark_sql(_find_file(number).read_text(encoding="utf-8"))
 
 
-def in_spark(query: str) -> str:
-    """A query of DuckDB as Spark SQL in which every column of the result has a name, since a table's need one.
+def to_spark_sql(query: str) -> str:
+    """A query of DuckDB as Spark SQL in which every column of the result has a name, as tables require.
 
-    >>> print(in_spark("SELECT k, count(*), t.v FROM t GROUP BY ALL"))
+    >>> print(to_spark_sql("SELECT k, count(*), t.v FROM t GROUP BY ALL"))
     SELECT
       k,
       COUNT(*) AS column_2,
@@ -49,14 +49,14 @@ def in_spark(query: str) -> str:
     return tree.sql(dialect="spark", pretty=True)
 
 
-def _file(number: int) -> Path:
-    """Found without importing the package, which would take most of a second."""
+def _find_file(number: int) -> Path:
+    """Find a file of the package without importing it, which would take most of a second."""
     spec = find_spec(_PACKAGE)
-    for place in (spec.submodule_search_locations if spec else None) or []:
-        path = Path(place) / _FOLDER / f"{number:02}.sql"
+    for location in (spec.submodule_search_locations if spec else None) or []:
+        path = Path(location) / _FOLDER / f"{number:02}.sql"
         if path.is_file():
             return path
-    found = "is without them" if spec else "is not installed"
+    problem = "is without them" if spec else "is not installed"
     raise ConfigError(
-        f"the queries of TPC-H were expected in the package ibis-framework, which {found}; run `make setup`"
+        f"the queries of TPC-H were expected in the package ibis-framework, which {problem}; run `make setup`"
     )

@@ -10,31 +10,31 @@ from typing import Annotated
 import typer
 
 from benchmarks.claims import report_changes
-from benchmarks.workflows.plots import charts
+from benchmarks.workflows.plots import draw_charts
 from benchmarks.workflows.scenario import WEEK
-from benchmarks.workflows.table_claims import SEEDS_5, SEEDS_6, TABLE_5, TABLE_6, by_workflow
-from benchmarks.workflows.tables import TEN_WEEKS, TWELVE_HOURS, Row, table_5, table_6
+from benchmarks.workflows.table_claims import SEEDS_5, SEEDS_6, TABLE_5, TABLE_6, group_by_workflow
+from benchmarks.workflows.tables import TEN_WEEKS, TWELVE_HOURS, Row, measure_table_5, measure_table_6
 from tidemill.cli.options import AsJson
 from tidemill.cli.output import build_table, show_answer
 
 
-class Which(StrEnum):
+class TableNumber(StrEnum):
     MODES = "5"
     PLANNERS = "6"
 
 
 TABLES = {
-    Which.MODES: (table_5, TABLE_5, TEN_WEEKS, SEEDS_5),
-    Which.PLANNERS: (table_6, TABLE_6, TWELVE_HOURS, SEEDS_6),
+    TableNumber.MODES: (measure_table_5, TABLE_5, TEN_WEEKS, SEEDS_5),
+    TableNumber.PLANNERS: (measure_table_6, TABLE_6, TWELVE_HOURS, SEEDS_6),
 }
 """How each table is measured, what is claimed of it, and for how long and with how many seeds that is declared."""
 
 
 def workflows(
     which: Annotated[
-        Which,
+        TableNumber,
         typer.Option("--table", help="5: incremental or batch, synchronous or not; 6: the planner and simpler ones."),
-    ] = Which.MODES,
+    ] = TableNumber.MODES,
     weeks: Annotated[
         float | None,
         typer.Option(min=0.01, help="Simulated time; ten weeks, or twelve hours for table 6, if left out."),
@@ -54,29 +54,29 @@ def workflows(
     the paper claims is printed with the rule that decides and the set-up; the exit code is 1 if a verdict is another
     one than declared.
     """
-    measure, declaration, usual, many = TABLES[which]
-    duration = usual if weeks is None else int(weeks * WEEK)
-    rows = measure(duration, seeds=range(1, (seeds or many) + 1), stopwatch=time.process_time)
+    measure, declaration, declared_duration, declared_seeds = TABLES[which]
+    duration = declared_duration if weeks is None else int(weeks * WEEK)
+    rows = measure(duration, seeds=range(1, (seeds or declared_seeds) + 1), stopwatch=time.process_time)
     if plot is not None:
-        _draw(plot, int((weeks or 10) * WEEK))
-    judgement = declaration.judge(by_workflow(rows))
-    as_declared = duration == usual and seeds in (None, many)
+        _write_charts(plot, int((weeks or 10) * WEEK))
+    judgement = declaration.judge(group_by_workflow(rows))
+    as_declared = duration == declared_duration and seeds in (None, declared_seeds)
     headings = ("workflow", "mode", ">lag", ">cost", ">repairs", ">scheduler s", ">paper's lag", ">paper's cost")
     show_answer(
         as_json,
         {"table": int(which), "rows": rows, "as_declared": as_declared, **judgement.to_json()},
-        build_table(f"table {which}", headings, (_cells(row) for row in rows)),
+        build_table(f"table {which}", headings, (_format_row(row) for row in rows)),
         *judgement.to_text(),
     )
     report_changes(judgement, as_declared=as_declared)
 
 
-def _draw(directory: Path, duration: int) -> None:
+def _write_charts(directory: Path, duration: int) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    for name, document in charts(duration):
+    for name, document in draw_charts(duration):
         (directory / f"{name}.svg").write_text(document, encoding="utf-8")
 
 
-def _cells(row: Row) -> list[object]:
+def _format_row(row: Row) -> list[object]:
     figures = (row["lag"], row["cost"], row["repairs"], row["scheduler_s"], row["paper_lag"], row["paper_cost"])
     return [row["workflow"], row["mode"], *(f"{figure:.4g}" for figure in figures)]

@@ -10,7 +10,7 @@ done incrementally. Every half hour 25 GB of fetched pages arrive, after four we
 
 from __future__ import annotations
 
-from benchmarks.workflows.rates import GIGABYTE, SCAN, SHUFFLE, Work, grouped, mapped
+from benchmarks.workflows.rates import GIGABYTE, SCAN, SHUFFLE, Work, create_map_work, create_shuffle_work
 from benchmarks.workflows.scenario import DAY, HOUR, MINUTE, WEEK, Feed, Figure, Scenario
 from tidemill.planner.graph import (
     APPLY,
@@ -32,11 +32,11 @@ BASE, DELTA, NEW = PortRequirement(B), PortRequirement(D), PortRequirement(M)
 SELECTIONS = ("top", "periodic", "adaptive")
 
 
-def _selection(name: str, fetched: str) -> TaskNode:
+def _create_selection(name: str, fetched: str) -> TaskNode:
     return TaskNode(name, (fetched, "indegrees"), (name,), (VariantNode("batch", (BASE, BASE), (B,)),))
 
 
-def _only(name: str) -> VariantNode:
+def _create_union_variant(name: str) -> VariantNode:
     return VariantNode(name, tuple(DELTA if s == name else NOTHING for s in SELECTIONS), (D,))
 
 
@@ -83,9 +83,9 @@ GRAPH = PlanningGraph(
             ("indegrees",),
             (VariantNode("batch", (BASE,), (B,)), VariantNode("new", (DELTA,), (W,))),
         ),
-        _selection("top", "successful"),
-        _selection("periodic", "successful"),
-        _selection("adaptive", "shingles"),
+        _create_selection("top", "successful"),
+        _create_selection("periodic", "successful"),
+        _create_selection("adaptive", "shingles"),
         TaskNode(
             "union",
             SELECTIONS,
@@ -93,7 +93,7 @@ GRAPH = PlanningGraph(
             (
                 VariantNode("batch", (BASE, BASE, BASE), (B,)),
                 VariantNode("all", (DELTA, DELTA, DELTA), (D,)),
-                *(_only(name) for name in SELECTIONS),
+                *(_create_union_variant(name) for name in SELECTIONS),
             ),
         ),
     ),
@@ -102,18 +102,18 @@ GRAPH = PlanningGraph(
 _SELECT = Work((SHUFFLE, SHUFFLE), ((0.01, 0.0),))
 
 WORK = {
-    ("log", "batch"): mapped(0.01),
-    ("log", "new"): mapped(0.01),
-    ("shingle", "batch"): mapped(0.05),
-    ("shingle", "new"): mapped(0.05),
-    ("extract", "batch"): mapped(0.1),
-    ("extract", "new"): mapped(0.1),
-    ("count", "batch"): grouped(0.1),
-    ("count", "new"): grouped(0.1),
+    ("log", "batch"): create_map_work(0.01),
+    ("log", "new"): create_map_work(0.01),
+    ("shingle", "batch"): create_map_work(0.05),
+    ("shingle", "new"): create_map_work(0.05),
+    ("extract", "batch"): create_map_work(0.1),
+    ("extract", "new"): create_map_work(0.1),
+    ("count", "batch"): create_shuffle_work(0.1),
+    ("count", "new"): create_shuffle_work(0.1),
     **{(name, "batch"): _SELECT for name in SELECTIONS},
     ("union", "batch"): Work((SCAN,) * 3, ((1.0,) * 3,)),
     ("union", "all"): Work((SCAN,) * 3, ((1.0,) * 3,)),
-    **{("union", name): mapped(1.0) for name in SELECTIONS},
+    **{("union", name): create_map_work(1.0) for name in SELECTIONS},
 }
 
 FOUR_WEEKS = 4 * WEEK // (30 * MINUTE)

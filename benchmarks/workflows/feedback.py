@@ -9,7 +9,7 @@ can be asked for either alone, so it is two tasks here.
 
 from __future__ import annotations
 
-from benchmarks.workflows.rates import GIGABYTE, SCAN, Work, mapped, picked
+from benchmarks.workflows.rates import GIGABYTE, SCAN, Work, create_filter_work, create_map_work
 from benchmarks.workflows.scenario import DAY, MINUTE, WEEK, Feed, Figure, Scenario
 from tidemill.planner.graph import (
     APPLY,
@@ -28,7 +28,7 @@ BASE, NEW = PortRequirement(B), PortRequirement(M)
 SHARES = {"news": 0.03, "other": 0.97}
 
 
-def _split(channel: str) -> TaskNode:
+def _create_split(channel: str) -> TaskNode:
     return TaskNode(
         f"split {channel}",
         ("log",),
@@ -45,7 +45,7 @@ GRAPH = PlanningGraph(
         ChannelNode("feedback", ChannelBounds({("log", "news"): 0, ("log", "other"): DAY}), accepts=frozenset([B, M])),
     ),
     tasks=(
-        *map(_split, SHARES),
+        *map(_create_split, SHARES),
         TaskNode(
             "union",
             ("news", "other"),
@@ -61,11 +61,15 @@ GRAPH = PlanningGraph(
 )
 
 WORK = {
-    **{(f"split {channel}", name): picked(share) for channel, share in SHARES.items() for name in ("batch", "new")},
+    **{
+        (f"split {channel}", name): create_filter_work(share)
+        for channel, share in SHARES.items()
+        for name in ("batch", "new")
+    },
     ("union", "batch"): Work((SCAN, SCAN), ((1.0, 1.0),)),
     ("union", "both"): Work((SCAN, SCAN), ((1.0, 1.0),)),
-    ("union", "news"): mapped(1.0),
-    ("union", "other"): mapped(1.0),
+    ("union", "news"): create_map_work(1.0),
+    ("union", "other"): create_map_work(1.0),
 }
 
 FOUR_WEEKS = 4 * WEEK // (30 * MINUTE)

@@ -15,14 +15,14 @@ from tidemill.planner.planner import DynamicProgrammingPlanner, Planner
 ASYNC_INCR, SYNC_INCR, ASYNC_BATCH, SYNC_BATCH = "Async/Incr", "Sync/Incr", "Async/Batch", "Sync/Batch"
 
 
-def synchronous(scenario: Scenario) -> Scenario:
+def make_synchronous(scenario: Scenario) -> Scenario:
     """Only consistent blocks are made."""
     derived = {name for task in scenario.graph.tasks for name in task.writes}
-    channels = tuple(_strict(c) if c.name in derived else c for c in scenario.graph.channels)
+    channels = tuple(_require_consistency(c) if c.name in derived else c for c in scenario.graph.channels)
     return replace(scenario, graph=PlanningGraph(channels, scenario.graph.tasks))
 
 
-def in_batch(scenario: Scenario) -> Scenario:
+def make_batch(scenario: Scenario) -> Scenario:
     """Only bases are made. What arrives is what it is: a new base of an input is made of it first."""
     only = frozenset([BlockShape.BASE])
     channels = tuple(
@@ -38,23 +38,23 @@ def in_batch(scenario: Scenario) -> Scenario:
     return replace(scenario, graph=PlanningGraph(channels, tasks))
 
 
-def _strict(channel: ChannelNode) -> ChannelNode:
+def _require_consistency(channel: ChannelNode) -> ChannelNode:
     return replace(channel, bounds=ChannelBounds(channel.bounds.staleness, inconsistency=0))
 
 
 MODES: Mapping[str, Callable[[Scenario], Scenario]] = {
     ASYNC_INCR: lambda scenario: scenario,
-    SYNC_INCR: synchronous,
-    ASYNC_BATCH: in_batch,
-    SYNC_BATCH: lambda scenario: synchronous(in_batch(scenario)),
+    SYNC_INCR: make_synchronous,
+    ASYNC_BATCH: make_batch,
+    SYNC_BATCH: lambda scenario: make_synchronous(make_batch(scenario)),
 }
 """The rows of the paper's table 5."""
 
-PlannerOf = Callable[[Scenario, GraphIndex, Random], Planner]
+PlannerFactory = Callable[[Scenario, GraphIndex, Random], Planner]
 
-PLANNERS: Mapping[str, PlannerOf] = {
-    "DP": lambda scenario, layout, _: DynamicProgrammingPlanner(layout, scenario.costs),
-    "GREEDY": lambda scenario, layout, _: GreedyPlanner(layout, scenario.costs),
-    "RANDOM": lambda scenario, layout, random: RandomPlanner(layout, scenario.costs, random),
+PLANNERS: Mapping[str, PlannerFactory] = {
+    "DP": lambda scenario, index, _: DynamicProgrammingPlanner(index, scenario.costs),
+    "GREEDY": lambda scenario, index, _: GreedyPlanner(index, scenario.costs),
+    "RANDOM": lambda scenario, index, random: RandomPlanner(index, scenario.costs, random),
 }
 """The rows of the paper's table 6."""

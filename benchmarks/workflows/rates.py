@@ -31,17 +31,17 @@ class Work:
     yields: tuple[tuple[float, ...], ...]  # for each channel that is written, bytes for a byte of each block read
 
 
-def mapped(*yields: float) -> Work:
+def create_map_work(*yields: float) -> Work:
     """One block, read once; so much is written to each channel."""
     return Work((SCAN,), tuple((y,) for y in yields))
 
 
-def picked(share: float) -> Work:
+def create_filter_work(share: float) -> Work:
     """This share of the rows of one block, as they are."""
     return Work((share * SCAN,), ((share,),))
 
 
-def grouped(yields: float) -> Work:
+def create_shuffle_work(yields: float) -> Work:
     return Work((SHUFFLE,), ((yields,),))
 
 
@@ -68,10 +68,10 @@ class Rates:
     def __call__(self, task: str, variant: str, reads: Sequence[BlockNode]) -> CostEstimate:
         work = self._work[task, variant]
         read = [block.size.bytes for block in reads]
-        made = [sum(map(mul, yields, read)) for yields in work.yields]
-        hours = sum(map(mul, work.hours, read)) + WRITE * sum(made)
-        return CostEstimate(START + hours / GIGABYTE, tuple([sized(m) for m in made]))
+        written = [sum(map(mul, yields, read)) for yields in work.yields]
+        hours = sum(map(mul, work.hours, read)) + WRITE * sum(written)
+        return CostEstimate(START + hours / GIGABYTE, tuple([to_size(size) for size in written]))
 
 
-def sized(amount: float) -> DataSize:
+def to_size(amount: float) -> DataSize:
     return DataSize(amount / ROW, amount)

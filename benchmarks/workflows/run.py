@@ -17,7 +17,7 @@ from math import pi, sqrt
 from random import Random
 from typing import TypeVar
 
-from benchmarks.workflows.rates import sized
+from benchmarks.workflows.rates import to_size
 from benchmarks.workflows.scenario import HOUR, Feed, Scenario
 from tidemill.model.time import Timeline, Version
 from tidemill.planner.block_inventory import BlockInventory
@@ -30,7 +30,7 @@ from tidemill.planner.vector import NEVER, Ends, PlanningClock
 
 MACHINES = 10_000
 SPREAD = 0.5 * sqrt(pi / 2)  # of a Gaussian that is half of the value off on average
-LEAST = 0.1  # of what was estimated; nothing is done in no time
+MIN_FACTOR = 0.1  # of what was estimated; nothing is done in no time
 
 T = TypeVar("T")
 Stopwatch = Callable[[], float]
@@ -38,9 +38,9 @@ Noise = Callable[[str], float]
 """By what factor something that is known by its name differs from its estimate."""
 
 
-def gaussian(seed: int) -> Noise:
+def create_noise(seed: int) -> Noise:
     """Noise that depends on the seed and the name alone."""
-    return lambda name: max(LEAST, Random(f"{seed} {name}").gauss(1.0, SPREAD))
+    return lambda name: max(MIN_FACTOR, Random(f"{seed} {name}").gauss(1.0, SPREAD))
 
 
 @dataclass(slots=True)
@@ -55,8 +55,8 @@ class Outcome:
     unplanned: int = 0  # calls that found no plan
     fallbacks: int = 0
     generated: int = 0
-    broken: int = 0  # deliveries that broke a bound on inconsistency
-    ran: Counter[tuple[str, str]] = field(default_factory=Counter)  # by task and variant
+    inconsistent: int = 0  # deliveries that broke a bound on inconsistency
+    runs_by_variant: Counter[tuple[str, str]] = field(default_factory=Counter)  # by task and variant
 
 
 class Simulation:
@@ -65,10 +65,10 @@ class Simulation:
     def __init__(
         self, scenario: Scenario, planner: Callable[[GraphIndex], Planner], noise: Noise, stopwatch: Stopwatch
     ) -> None:
-        self._layout = GraphIndex(scenario.graph)
+        self._index = GraphIndex(scenario.graph)
         self._scenario, self._noise, self._stopwatch = scenario, noise, stopwatch
-        self._planner = planner(self._layout)
-        self._stock = BlockInventory(self._layout)
+        self._planner = planner(self._index)
+        self._inventory = BlockInventory(self._index)
         self._versions: dict[str, list[Version]] = {name: [] for name in scenario.feeds}
         self._events: list[tuple[Version, int, Callable[[], None]]] = []
         self._order = count()
@@ -79,48 +79,48 @@ class Simulation:
 
     def run(self, until: Version) -> Outcome:
         for number, (name, feed) in enumerate(self._scenario.feeds.items()):
-            self._begin(name, feed, number)
+            self._start_feed(name, feed, number)
         self._now = len(self._versions)
-        for output in self._layout.graph.outputs:
-            self._prepare(output)
+        for output in self._index.graph.outputs:
+            self._process_initial_data(output)
         while self._events and self._events[0][0] <= until:
-            self._pass()
-            self._look()
+            self._run_next_events()
+            self._check_outputs()
         return self.outcome
 
-    def _pass(self) -> None:
+    def _run_next_events(self) -> None:
         """Let all of the next moment happen: who looks at what is due then sees all that has arrived by then."""
         self._now = self._events[0][0]
         while self._events and self._events[0][0] == self._now:
             heappop(self._events)[2]()
 
-    def _at(self, moment: Version, happen: Callable[[], None]) -> None:
-        heappush(self._events, (moment, next(self._order), happen))
+    def _schedule_event(self, time: Version, action: Callable[[], None]) -> None:
+        heappush(self._events, (time, next(self._order), action))
 
-    def _begin(self, channel: str, feed: Feed, number: int) -> None:
+    def _start_feed(self, channel: str, feed: Feed, number: int) -> None:
         first = number + 1
         self._versions[channel].append(first)
-        self._stock.add_block(BlockNode(channel, BlockShape.BASE, None, ((first,),), sized(feed.already)))
-        self._at(feed.every + feed.phase, lambda: self._arrive(channel, feed))
+        self._inventory.add_block(BlockNode(channel, BlockShape.BASE, None, ((first,),), to_size(feed.initial_bytes)))
+        self._schedule_event(feed.every + feed.phase, lambda: self._add_arrival(channel, feed))
 
-    def _prepare(self, output: str) -> None:
+    def _process_initial_data(self, output: str) -> None:
         """What was there before has been processed before, and is not measured."""
         plan = (
-            DynamicProgrammingPlanner(self._layout, self._scenario.costs)
-            .find_plan(self._stock, output, self._timeline)
+            DynamicProgrammingPlanner(self._index, self._scenario.costs)
+            .find_plan(self._inventory, output, self._timeline)
             .plan
         )
         if plan is not None:
-            self._stock.pin_blocks(plan.reads)
-            self._commit(plan, [block for step in plan.steps for block in step.writes])
+            self._inventory.pin_blocks(plan.reads)
+            self._commit_blocks(plan, [block for step in plan.steps for block in step.writes])
 
-    def _arrive(self, channel: str, feed: Feed) -> None:
+    def _add_arrival(self, channel: str, feed: Feed) -> None:
         versions = self._versions[channel]
         before = versions[-1]
         versions.append(self._now)
-        block = BlockNode(channel, feed.shape, ((before,),), ((self._now,),), sized(feed.bytes))
-        self._timed(lambda: self._stock.add_block(block))
-        self._at(self._now + feed.every, lambda: self._arrive(channel, feed))
+        block = BlockNode(channel, feed.shape, ((before,),), ((self._now,),), to_size(feed.bytes))
+        self._measure_time(lambda: self._inventory.add_block(block))
+        self._schedule_event(self._now + feed.every, lambda: self._add_arrival(channel, feed))
 
     @property
     def _timeline(self) -> Timeline:
@@ -129,53 +129,55 @@ class Simulation:
 
     @property
     def _clock(self) -> PlanningClock:
-        return PlanningClock(self._timeline, self._layout.inputs)
+        return PlanningClock(self._timeline, self._index.inputs)
 
-    def _look(self) -> None:
+    def _check_outputs(self) -> None:
         """Is something too stale, or when will it be?"""
-        for output in self._layout.graph.outputs:
-            due = None if output in self._busy else find_due_time(self._stock, output, self._timeline)
+        for output in self._index.graph.outputs:
+            due = None if output in self._busy else find_due_time(self._inventory, output, self._timeline)
             if due is None:
                 continue
             if due <= self._timeline.now:
-                self._repair(output)
+                self._refresh_output(output)
             elif self._timers.get(output) != due:
                 self._timers[output] = due
-                self._at(due - 1, lambda: None)
+                self._schedule_event(due - 1, lambda: None)
 
-    def _repair(self, output: str) -> None:
-        answer = self._timed(lambda: self._planner.find_plan(self._stock, output, self._timeline))
-        self._note(answer)
+    def _refresh_output(self, output: str) -> None:
+        answer = self._measure_time(lambda: self._planner.find_plan(self._inventory, output, self._timeline))
+        self._record_call(answer)
         if answer.plan is None:
             return  # tried again when something happens
-        self._start(answer.plan)
+        self._start_plan(answer.plan)
 
-    def _note(self, answer: PlanResult) -> None:
+    def _record_call(self, answer: PlanResult) -> None:
         outcome = self.outcome
         outcome.calls += 1
         outcome.unplanned += answer.plan is None
         outcome.fallbacks += answer.plan is not None and answer.fallbacks > 0
         outcome.generated += answer.generated
 
-    def _start(self, plan: Plan) -> None:
+    def _start_plan(self, plan: Plan) -> None:
         self._busy.add(plan.goal)
-        self._timed(lambda: self._stock.pin_blocks(plan.reads))
-        cost, made = self._run_steps(plan)
-        self._at(self._now + max(1, round(cost * HOUR / MACHINES)), lambda: self._finish(plan, cost, made))
+        self._measure_time(lambda: self._inventory.pin_blocks(plan.reads))
+        cost, blocks = self._run_steps(plan)
+        self._schedule_event(
+            self._now + max(1, round(cost * HOUR / MACHINES)), lambda: self._finish_plan(plan, cost, blocks)
+        )
 
     def _run_steps(self, plan: Plan) -> tuple[float, dict[BlockNode, BlockNode]]:
         """What a plan really costs, and what it makes. A step reads what others made, not what was expected of them."""
         total = 0.0
-        made: dict[BlockNode, BlockNode] = {}
+        blocks: dict[BlockNode, BlockNode] = {}
         for step in plan.steps:
-            reads = tuple(made.get(block, block) for block in step.reads)
+            reads = tuple(blocks.get(block, block) for block in step.reads)
             cost, sizes = self._scenario.costs(step.task, step.variant, reads)
             total += cost * self._noise(f"{step.task} {step.variant} {step.writes[0]!r}")
             for block, size in zip(step.writes, sizes, strict=True):
-                made[block] = self._really_made(step, block.resize_block(size))
-        return total, made
+                blocks[block] = self._draw_block(step, block.resize_block(size))
+        return total, blocks
 
-    def _finish(self, plan: Plan, cost: float, made: dict[BlockNode, BlockNode]) -> None:
+    def _finish_plan(self, plan: Plan, cost: float, blocks: dict[BlockNode, BlockNode]) -> None:
         """All that a plan made becomes visible together, and its goal is handed over.
 
         It is paid now: at the end of a simulation, planners that make one plan of a repair or several pay alike.
@@ -183,39 +185,41 @@ class Simulation:
         self._busy.remove(plan.goal)
         self.outcome.cost += cost
         self.outcome.costs.append((self._now, self.outcome.cost))
-        before = self._ends(plan.goal)
-        self._timed(lambda: self._commit(plan, list(made.values())))
-        self.outcome.ran.update((step.task, step.variant) for step in plan.steps)
+        before = self._find_ends(plan.goal)
+        self._measure_time(lambda: self._commit_blocks(plan, list(blocks.values())))
+        self.outcome.runs_by_variant.update((step.task, step.variant) for step in plan.steps)
         if plan.delivers is not None:
-            self._measure(plan.goal, before)
+            self._measure_lag(plan.goal, before)
 
-    def _commit(self, plan: Plan, made: list[BlockNode]) -> None:
+    def _commit_blocks(self, plan: Plan, blocks: list[BlockNode]) -> None:
         """What was read stays pinned until all that was made of it is there: only then is it known who stands where."""
-        for block in made:
-            self._stock.add_block(block)
+        for block in blocks:
+            self._inventory.add_block(block)
         if plan.delivers is not None:
-            self._stock.deliver_block(plan.delivers)
-        self._stock.unpin_blocks(plan.reads)
-        touched = dict.fromkeys(b.channel for b in (*plan.reads, *made))
-        self._stock.trim_channels(touched, self._clock)
+            self._inventory.deliver_block(plan.delivers)
+        self._inventory.unpin_blocks(plan.reads)
+        touched = dict.fromkeys(b.channel for b in (*plan.reads, *blocks))
+        self._inventory.trim_channels(touched, self._clock)
 
-    def _really_made(self, step: PlanStep, block: BlockNode) -> BlockNode:
+    def _draw_block(self, step: PlanStep, block: BlockNode) -> BlockNode:
         """What a step makes. A base that a delta was applied to is the size it is: noise would add up for ever."""
-        steady = step.task == block.channel and block.shape is BlockShape.BASE
-        return block if steady else block.resize_block(_times(block.size, self._noise(f"size of {block!r}")))
+        is_compaction = step.task == block.channel and block.shape is BlockShape.BASE
+        return (
+            block if is_compaction else block.resize_block(_scale_size(block.size, self._noise(f"size of {block!r}")))
+        )
 
-    def _ends(self, output: str) -> Ends:
-        return self._clock.find_ends(output, self._stock.get_delivered(output))
+    def _find_ends(self, output: str) -> Ends:
+        return self._clock.find_ends(output, self._inventory.get_delivered(output))
 
-    def _measure(self, output: str, before: Ends) -> None:
+    def _measure_lag(self, output: str, before: Ends) -> None:
         """How long each pathway that was too stale had been so."""
-        limit, after = get_declared_limit(self._layout, output), self._ends(output)
-        self.outcome.broken += not limit.is_consistent(self._stock.get_delivered(output), after)
-        for bound, was, now in zip(limit.staleness, before, after, strict=True):
-            if bound is not None and was != NEVER and was < now and was + bound < self._now:
-                self.outcome.lags.append((self._now, (self._now - was - bound) * MACHINES / HOUR))
+        limit, after = get_declared_limit(self._index, output), self._find_ends(output)
+        self.outcome.inconsistent += not limit.is_consistent(self._inventory.get_delivered(output), after)
+        for bound, old, new in zip(limit.staleness, before, after, strict=True):
+            if bound is not None and old != NEVER and old < new and old + bound < self._now:
+                self.outcome.lags.append((self._now, (self._now - old - bound) * MACHINES / HOUR))
 
-    def _timed(self, action: Callable[[], T]) -> T:
+    def _measure_time(self, action: Callable[[], T]) -> T:
         began = self._stopwatch()
         try:
             return action()
@@ -223,5 +227,5 @@ class Simulation:
             self.outcome.scheduler_s += self._stopwatch() - began
 
 
-def _times(size: DataSize, factor: float) -> DataSize:
+def _scale_size(size: DataSize, factor: float) -> DataSize:
     return DataSize(size.rows * factor, size.bytes * factor)

@@ -20,7 +20,7 @@ class Feed:
     """What arrives on an input channel: so much every so often, after so much that was there before."""
 
     bytes: float
-    already: float
+    initial_bytes: float
     every: Version = 30 * MINUTE
     phase: Version = 0  # how long after the first moment the first arrives
     shape: BlockShape = BlockShape.MONOTONE

@@ -9,7 +9,7 @@ Every half hour 20 GB of crawled pages arrive and 2 GB of clicks, after four wee
 
 from __future__ import annotations
 
-from benchmarks.workflows.rates import GIGABYTE, SCAN, SHUFFLE, Work, grouped, mapped
+from benchmarks.workflows.rates import GIGABYTE, SCAN, SHUFFLE, Work, create_map_work, create_shuffle_work
 from benchmarks.workflows.scenario import DAY, MINUTE, WEEK, Feed, Figure, Scenario
 from tidemill.planner.graph import (
     APPLY,
@@ -66,14 +66,14 @@ GRAPH = PlanningGraph(
 )
 
 WORK = {
-    ("shingle", "batch"): mapped(0.05),
-    ("shingle", "new"): mapped(0.05),
-    ("distinct", "batch"): grouped(0.1),
-    ("distinct", "new"): grouped(0.2),
-    ("count", "batch"): grouped(0.02),
-    ("count", "new"): grouped(0.05),
-    ("log", "batch"): mapped(1.0),
-    ("log", "new"): mapped(1.0),
+    ("shingle", "batch"): create_map_work(0.05),
+    ("shingle", "new"): create_map_work(0.05),
+    ("distinct", "batch"): create_shuffle_work(0.1),
+    ("distinct", "new"): create_shuffle_work(0.2),
+    ("count", "batch"): create_shuffle_work(0.02),
+    ("count", "new"): create_shuffle_work(0.05),
+    ("log", "batch"): create_map_work(1.0),
+    ("log", "new"): create_map_work(1.0),
     ("join", "batch"): Work((SHUFFLE, SHUFFLE), ((1.1, 0.0),)),
     # Popular sites have most pages, and their scores move all the time: any day's clicks touch a third of the index.
     ("join", "both"): Work((SHUFFLE, SHUFFLE, SHUFFLE, SHUFFLE), ((0.3, 1.1, 0.0, 0.0),)),

@@ -20,13 +20,13 @@ Figure = Literal["lag", "cost"]
 NOISE = 0.05
 """By how much noise alone may turn an order round."""
 
-LITTLE = 0.20
+SMALL_DIFFERENCE = 0.20
 """Costs that differ by no more differ little."""
 
-MUCH = 2.0
+LARGE_FACTOR = 2.0
 """The factor from which on one is much less than another, if the paper names no order of magnitude."""
 
-ORDER = 10.0
+ORDER_OF_MAGNITUDE = 10.0
 """An order of magnitude."""
 
 SEEDS_5, SEEDS_6 = 3, 10
@@ -40,49 +40,55 @@ PARAMETERS = {
 }
 
 
-def by_workflow(rows: Iterable[Row]) -> dict[str, dict[str, Row]]:
+def group_by_workflow(rows: Iterable[Row]) -> dict[str, dict[str, Row]]:
     """What the claims are judged by: the rows of each workflow."""
-    found: dict[str, dict[str, Row]] = {}
+    workflows: dict[str, dict[str, Row]] = {}
     for row in rows:
-        found.setdefault(row["workflow"], {})[row["mode"]] = row
-    return found
+        workflows.setdefault(row["workflow"], {})[row["mode"]] = row
+    return workflows
 
 
-def _times(modes: Modes, one: str, other: str, figure: Figure) -> float:
+def _compute_factor(modes: Modes, one: str, other: str, figure: Figure) -> float:
     """How many times as much one has as the other."""
     return modes[one][figure] / modes[other][figure]
 
 
-def _paper_times(modes: Modes, one: str, other: str, figure: Figure) -> float:
+def _compute_paper_factor(modes: Modes, one: str, other: str, figure: Figure) -> float:
     if figure == "lag":
         return modes[one]["paper_lag"] / modes[other]["paper_lag"]
     return modes[one]["paper_cost"] / modes[other]["paper_cost"]
 
 
-def _is(workflow: str, modes: Modes) -> bool:
+def _is_workflow(workflow: str, modes: Modes) -> bool:
     return all(row["workflow"] == workflow for row in modes.values())
 
 
-def _in_order(modes: Modes, figure: Figure) -> bool:
+def _is_in_order(modes: Modes, figure: Figure) -> bool:
     order = (ASYNC_INCR, SYNC_INCR, ASYNC_BATCH, SYNC_BATCH)
     return all(
-        _times(modes, later, earlier, figure) > 1 + NOISE
+        _compute_factor(modes, later, earlier, figure) > 1 + NOISE
         for earlier, later in pairwise(order)
-        if _paper_times(modes, later, earlier, figure) > 1 + NOISE
+        if _compute_paper_factor(modes, later, earlier, figure) > 1 + NOISE
     )
 
 
-def _less_lag(modes: Modes) -> bool:
-    return _times(modes, SYNC_INCR, ASYNC_INCR, "lag") >= (MUCH if _is(CRAWL.name, modes) else ORDER)
+def _has_less_lag(modes: Modes) -> bool:
+    return _compute_factor(modes, SYNC_INCR, ASYNC_INCR, "lag") >= (
+        LARGE_FACTOR if _is_workflow(CRAWL.name, modes) else ORDER_OF_MAGNITUDE
+    )
 
 
-def _less_cost(modes: Modes) -> bool:
-    times = _times(modes, SYNC_INCR, ASYNC_INCR, "cost")
-    return 1 / (1 + LITTLE) <= times <= 1 + LITTLE if _is(FEEDBACK.name, modes) else times >= MUCH
+def _has_less_cost(modes: Modes) -> bool:
+    times = _compute_factor(modes, SYNC_INCR, ASYNC_INCR, "cost")
+    return (
+        1 / (1 + SMALL_DIFFERENCE) <= times <= 1 + SMALL_DIFFERENCE
+        if _is_workflow(FEEDBACK.name, modes)
+        else times >= LARGE_FACTOR
+    )
 
 
-def _batch(modes: Modes) -> bool:
-    return all(_times(modes, ASYNC_BATCH, ASYNC_INCR, figure) >= MUCH for figure in ("lag", "cost"))
+def _is_batch_worse(modes: Modes) -> bool:
+    return all(_compute_factor(modes, ASYNC_BATCH, ASYNC_INCR, figure) >= LARGE_FACTOR for figure in ("lag", "cost"))
 
 
 TABLE_5: Declaration[Modes] = Declaration(
@@ -92,38 +98,38 @@ TABLE_5: Declaration[Modes] = Declaration(
             "7.2",
             "lag grows from Async/Incr to Sync/Incr, Async/Batch and Sync/Batch",
             "each is more than 5 % above the one before, wherever that is so in the paper",
-            lambda modes: _in_order(modes, "lag"),
+            lambda modes: _is_in_order(modes, "lag"),
         ),
         Claim(
             "7.2",
             "cost grows in the same order",
             "each is more than 5 % above the one before, wherever that is so in the paper",
-            lambda modes: _in_order(modes, "cost"),
+            lambda modes: _is_in_order(modes, "cost"),
         ),
         Claim(
             "7.2",
             "asynchrony lowers the lag of incremental processing by orders of magnitude, less in crawl selection",
             "Sync/Incr has at least 10 times the lag of Async/Incr, and at least twice in crawl selection",
-            _less_lag,
+            _has_less_lag,
         ),
         Claim(
             "7.2",
             "it lowers the cost by much, but for feedback, where everything is processed in the end",
             "Sync/Incr has at least twice the cost of Async/Incr; in feedback they differ by at most 20 %",
-            _less_cost,
+            _has_less_cost,
         ),
         Claim(
             "7.2",
             "batch processing is much worse in lag and cost",
             "Async/Batch has at least twice the lag and the cost of Async/Incr",
-            _batch,
+            _is_batch_worse,
         ),
     ),
 )
 
 
-def _all_times(modes: Modes, one: str, other: str, least: float) -> bool:
-    return all(_times(modes, one, other, figure) >= least for figure in ("lag", "cost"))
+def _is_better_by(modes: Modes, one: str, other: str, least: float) -> bool:
+    return all(_compute_factor(modes, one, other, figure) >= least for figure in ("lag", "cost"))
 
 
 TABLE_6: Declaration[Modes] = Declaration(
@@ -133,19 +139,19 @@ TABLE_6: Declaration[Modes] = Declaration(
             "7.2",
             "greed is far better than chance",
             "RANDOM has at least twice the lag and the cost of GREEDY",
-            lambda modes: _all_times(modes, "RANDOM", "GREEDY", MUCH),
+            lambda modes: _is_better_by(modes, "RANDOM", "GREEDY", LARGE_FACTOR),
         ),
         Claim(
             "7.2",
             "the dynamic program is never worse than greed",
             "neither lag nor cost of DP is more than 5 % above GREEDY's",
-            lambda modes: _all_times(modes, "GREEDY", "DP", 1 / (1 + NOISE)),
+            lambda modes: _is_better_by(modes, "GREEDY", "DP", 1 / (1 + NOISE)),
         ),
         Claim(
             "7.2",
             "the dynamic program is much better than greed, in lag and in cost, on all workflows",
             "GREEDY has at least 1.2 times the lag and the cost of DP (the least factor in the paper is 1.36)",
-            lambda modes: _all_times(modes, "GREEDY", "DP", 1 + LITTLE),
+            lambda modes: _is_better_by(modes, "GREEDY", "DP", 1 + SMALL_DIFFERENCE),
             fails_in=(FEEDBACK.name, CRAWL.name),
             finding="greed has 1.30, 1.00 and 1.08 times the lag, and 1.29, 1.00 and 1.13 times the cost (search, "
             "feedback, crawl). In feedback both run the same two steps. Old blocks are gone and chains are formed for "

@@ -13,7 +13,7 @@ from typing import TypedDict
 
 from benchmarks.workflows import WORKFLOWS
 from benchmarks.workflows.modes import MODES, PLANNERS
-from benchmarks.workflows.run import Outcome, Simulation, Stopwatch, gaussian
+from benchmarks.workflows.run import Outcome, Simulation, Stopwatch, create_noise
 from benchmarks.workflows.scenario import HOUR, WEEK, Scenario
 from tidemill.model.time import Version
 from tidemill.planner.graph_index import GraphIndex
@@ -38,58 +38,60 @@ class Row(TypedDict):
     costs: list[float]
 
 
-def untimed() -> float:
+def skip_timing() -> float:
     """For those who do not ask what planning itself costs."""
     return 0.0
 
 
-def table_5(duration: Version = TEN_WEEKS, *, seeds: Sequence[int] = (1,), stopwatch: Stopwatch = untimed) -> list[Row]:
+def measure_table_5(
+    duration: Version = TEN_WEEKS, *, seeds: Sequence[int] = (1,), stopwatch: Stopwatch = skip_timing
+) -> list[Row]:
     """Asynchronous and incremental processing, against synchronous and batch."""
     return [
-        _row(scenario, mode, [simulated(change(scenario), "DP", duration, s, stopwatch) for s in seeds])
+        _create_row(scenario, mode, [simulate_scenario(change(scenario), "DP", duration, s, stopwatch) for s in seeds])
         for scenario in WORKFLOWS
         for mode, change in MODES.items()
     ]
 
 
-def table_6(
-    duration: Version = TWELVE_HOURS, *, seeds: Sequence[int] = (1,), stopwatch: Stopwatch = untimed
+def measure_table_6(
+    duration: Version = TWELVE_HOURS, *, seeds: Sequence[int] = (1,), stopwatch: Stopwatch = skip_timing
 ) -> list[Row]:
     """The dynamic program, against simpler planners."""
     return [
-        _row(scenario, planner, [simulated(scenario, planner, duration, s, stopwatch) for s in seeds])
+        _create_row(scenario, planner, [simulate_scenario(scenario, planner, duration, s, stopwatch) for s in seeds])
         for scenario in WORKFLOWS
         for planner in PLANNERS
     ]
 
 
-def simulated(
-    scenario: Scenario, planner: str, duration: Version, seed: int = 1, stopwatch: Stopwatch = untimed
+def simulate_scenario(
+    scenario: Scenario, planner: str, duration: Version, seed: int = 1, stopwatch: Stopwatch = skip_timing
 ) -> Outcome:
-    def planned_by(layout: GraphIndex) -> Planner:
-        return PLANNERS[planner](scenario, layout, Random(seed))
+    def create_planner(index: GraphIndex) -> Planner:
+        return PLANNERS[planner](scenario, index, Random(seed))
 
-    return Simulation(scenario, planned_by, gaussian(seed), stopwatch).run(duration)
+    return Simulation(scenario, create_planner, create_noise(seed), stopwatch).run(duration)
 
 
-def median_lag(outcome: Outcome) -> float:
+def compute_median_lag(outcome: Outcome) -> float:
     return median([lag for _, lag in outcome.lags] or [float("inf")])
 
 
-def lag_over_time(outcome: Outcome, every: Version = WEEK) -> list[float]:
+def compute_lag_over_time(outcome: Outcome, every: Version = WEEK) -> list[float]:
     """The median lag of each stretch of time in which something was repaired."""
-    stretches: dict[Version, list[float]] = {}
-    for moment, lag in outcome.lags:
-        stretches.setdefault(moment // every, []).append(lag)
-    return [median(lags) for _, lags in sorted(stretches.items())]
+    intervals: dict[Version, list[float]] = {}
+    for time, lag in outcome.lags:
+        intervals.setdefault(time // every, []).append(lag)
+    return [median(lags) for _, lags in sorted(intervals.items())]
 
 
-def _row(scenario: Scenario, mode: str, outcomes: Sequence[Outcome]) -> Row:
+def _create_row(scenario: Scenario, mode: str, outcomes: Sequence[Outcome]) -> Row:
     figure = scenario.paper[mode]
     return Row(
         workflow=scenario.name,
         mode=mode,
-        lag=mean(lags := [median_lag(o) for o in outcomes]),
+        lag=mean(lags := [compute_median_lag(o) for o in outcomes]),
         cost=mean(costs := [o.cost for o in outcomes]),
         repairs=mean(len(o.lags) for o in outcomes),
         scheduler_s=mean(o.scheduler_s for o in outcomes),

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from benchmarks.refresh import served
+from benchmarks.refresh import run_server
 from pyspark.sql import DataFrame
 from tests.acceptance.conftest import Open
 
@@ -66,7 +66,7 @@ def times(run: Run) -> tuple[float, float]:
 def test_live_tables_do_not_wait_for_a_backfill(open_mill: Open) -> None:
     mill = open_mill(workflow())
     order(mill, "tea", 3)
-    with served(mill, tracks=1):
+    with run_server(mill, tracks=1):
         try:
             asked = request_flow_run(mill.catalog, "history", backfill=True)
             assert BEGUN.wait(60)

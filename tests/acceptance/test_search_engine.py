@@ -11,7 +11,7 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from benchmarks.modes import broken
+from benchmarks.modes import find_inconsistent_blocks
 from benchmarks.workflows import CRAWL, FEEDBACK, SEARCH
 from pyspark.sql import SparkSession
 from tests.acceptance.test_applications import EXAMPLES, module
@@ -185,7 +185,7 @@ class Engine:
         """Every table is its meaning over what it reflects, and no promise is broken."""
         for table in (c.name for c in self.mill.workflow.channels if c.name in TABLES):
             assert not self.mill.kept(table).is_late, table
-            assert broken(self.mill.catalog, table) == []
+            assert find_inconsistent_blocks(self.mill.catalog, table) == []
             head = self.mill.catalog.read_channel(table).head
             if head.provenance and self._checked.get(table) != head.seq:
                 self._checked[table] = head.seq

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from benchmarks.linear_road.rows import ANSWERS, HISTORY, Columns, cut
+from benchmarks.linear_road.rows import ANSWERS, HISTORY, Columns, split_batches
 from benchmarks.linear_road.tolling import workflow as linear_road
-from benchmarks.linear_road.traffic import Plan, made
-from benchmarks.linear_road.validator import expected, judged
+from benchmarks.linear_road.traffic import Plan, generate_traffic
+from benchmarks.linear_road.validator import compare_answers, compute_expected
 from tests.acceptance.stateful import Mill, guarded, in_runs, killed, opened
 from tests.acceptance.test_crash import Tripwire
 
@@ -130,14 +130,14 @@ PLAN = Plan(
 
 @cache
 def traffic() -> tuple[Columns, Columns]:
-    return made(PLAN)
+    return generate_traffic(PLAN)
 
 
 @cache
 def tolls() -> Story:
     rows, history = traffic()
     first = {"history": pa.table({name: history[name] for name in HISTORY})}
-    batches = [{"reports": pa.table(dict(part))} for part in cut(rows, 40)]
+    batches = [{"reports": pa.table(dict(part))} for part in split_batches(rows, 40)]
     return Story(linear_road(1).declared(), [first | batches[0], *batches[1:]], list(ANSWERS))
 
 
@@ -175,7 +175,7 @@ def test_the_undisturbed_run_is_right(tmp_path: Path) -> None:
     """What the others are compared with: the validator shares no code with the workflow."""
     told, _ = undisturbed("linear road", tmp_path)
     given = {kind: _columns(rows) for kind, rows in told.items()}
-    assert judged(expected(*traffic()), given).passed
+    assert compare_answers(compute_expected(*traffic()), given).passed
     assert given["accidents"]["time"].size, "no accident was in force"
     assert (given["balances"]["balance"] > 0).any(), "nobody has paid"
 

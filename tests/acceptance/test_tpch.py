@@ -29,7 +29,7 @@ Bag = Counter[tuple[Any, ...]]
 
 @pytest.mark.timeout(3600)
 def test_every_query_stays_right_while_orders_come_and_go(spark: SparkSession, open_mill: Open, tmp_path: Path) -> None:
-    tables = _half(tpch.stored(spark, tpch.generate(tmp_path / "tables", SCALE)))
+    tables = _half(tpch.read_tables(spark, tpch.generate(tmp_path / "tables", SCALE)))
     mill = open_mill(tpch.workflow(tables, QUERIES))
     tpch.load(mill, tables)
     before = _refreshed(mill, None)
@@ -40,7 +40,7 @@ def test_every_query_stays_right_while_orders_come_and_go(spark: SparkSession, o
             mill.compact(channel)
         after = _refreshed(mill, RefreshMode.INCREMENTAL)
         now = {table: mill.read(table) for table in tables}
-        expected = {name: _bag(tpch.from_scratch(now, number)) for name, number in QUERIES.items()}
+        expected = {name: _bag(tpch.compute_query(now, number)) for name, number in QUERIES.items()}
         assert [name for name in QUERIES if after[name] != expected[name]] == []
         still -= {name for name in QUERIES if before[name] != after[name]}
         before = after

@@ -1,10 +1,10 @@
-"""Ad hoc: each user explores, step by step, mostly going on from what was found last, sometimes from further back."""
+"""Ad hoc: each user explores step by step, mostly from the last dataset, sometimes from an earlier one."""
 
 from __future__ import annotations
 
 from random import Random
 
-from benchmarks.eviction.submission import Submission, Workshop
+from benchmarks.eviction.submission import DatasetFactory, Submission
 from tidemill.retention.eviction.history import ProducedDataset
 
 USUAL = {
@@ -17,26 +17,28 @@ USERS = 8
 
 
 def adhoc(random: Random, count: int) -> list[Submission]:
-    shop = Workshop(random, USUAL, spread=1.0)
-    found: list[list[ProducedDataset]] = [[shop.make("source", user)] for user in range(USERS)]
-    return [_explored(random, shop, random.randrange(USERS), found, number) for number in range(count)]
+    factory = DatasetFactory(random, USUAL, spread=1.0)
+    explored: list[list[ProducedDataset]] = [[factory.create_dataset("source", user)] for user in range(USERS)]
+    return [_create_exploration(random, factory, random.randrange(USERS), explored, number) for number in range(count)]
 
 
-def _explored(random: Random, shop: Workshop, user: int, found: list[list[ProducedDataset]], number: int) -> Submission:
-    mine = found[user]
-    at = mine[-1 - min(len(mine) - 1, int(random.expovariate(1 / 3)))]
+def _create_exploration(
+    random: Random, factory: DatasetFactory, user: int, explored: list[list[ProducedDataset]], number: int
+) -> Submission:
+    datasets = explored[user]
+    current = datasets[-1 - min(len(datasets) - 1, int(random.expovariate(1 / 3)))]
     for step in range(random.randint(1, 3)):
-        at = _step(random, shop, at, mine, f"{number}.{step}")
-        mine.append(at)
+        current = _create_step(random, factory, current, datasets, f"{number}.{step}")
+        datasets.append(current)
     if random.random() < 0.05:
-        mine.append(shop.make("source", f"{user}, {number}"))
-    return shop.submission(f"user {user}", [shop.make("look", number, [at])])
+        datasets.append(factory.create_dataset("source", f"{user}, {number}"))
+    return factory.create_submission(f"user {user}", [factory.create_dataset("look", number, [current])])
 
 
-def _step(
-    random: Random, shop: Workshop, at: ProducedDataset, mine: list[ProducedDataset], name: str
+def _create_step(
+    random: Random, factory: DatasetFactory, current: ProducedDataset, datasets: list[ProducedDataset], name: str
 ) -> ProducedDataset:
-    other = random.choice(mine)
-    if other is not at and random.random() < 0.15:
-        return shop.make("combine", name, [at, other])
-    return shop.make("step", name, [at])
+    other = random.choice(datasets)
+    if other is not current and random.random() < 0.15:
+        return factory.create_dataset("combine", name, [current, other])
+    return factory.create_dataset("step", name, [current])

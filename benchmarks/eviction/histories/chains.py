@@ -1,10 +1,10 @@
-"""Incremental chains: each state is made from the one before and new data; now and then somebody branches off."""
+"""Incremental chains: each state is derived from the one before and new data; some submissions branch off."""
 
 from __future__ import annotations
 
 from random import Random
 
-from benchmarks.eviction.submission import Submission, Workshop
+from benchmarks.eviction.submission import DatasetFactory, Submission
 from tidemill.retention.eviction.history import ProducedDataset
 
 USUAL = {
@@ -14,31 +14,37 @@ USUAL = {
 }
 CHAINS = 5
 BRANCH = 0.06
-BACK = 12  # steps that a branch goes back, on average
+MEAN_BRANCH_STEPS = 12  # steps that a branch goes back, on average
 
 
 def chains(random: Random, count: int) -> list[Submission]:
-    shop = Workshop(random, USUAL, spread=0.5)
+    factory = DatasetFactory(random, USUAL, spread=0.5)
     states: list[list[ProducedDataset]] = [[] for _ in range(CHAINS)]
-    made: list[Submission] = []
-    while len(made) < count:
+    submissions: list[Submission] = []
+    while len(submissions) < count:
         chain = random.randrange(CHAINS)
         if states[chain] and random.random() < BRANCH:
-            made.append(_branch(random, shop, chain, states[chain], len(made)))
+            submissions.append(_create_branch(random, factory, chain, states[chain], len(submissions)))
         else:
-            states[chain].append(_next(shop, chain, states[chain], len(states[chain]), "main"))
-            made.append(shop.submission(f"chain {chain}", [shop.make("report", "", [states[chain][-1]])]))
-    return made
+            states[chain].append(_create_next_state(factory, chain, states[chain], len(states[chain]), "main"))
+            submissions.append(
+                factory.create_submission(f"chain {chain}", [factory.create_dataset("report", "", [states[chain][-1]])])
+            )
+    return submissions
 
 
-def _next(shop: Workshop, chain: int, before: list[ProducedDataset], step: int, name: str) -> ProducedDataset:
-    return shop.make("state", name, [*before[-1:], shop.make("parse", (chain, step))])
+def _create_next_state(
+    factory: DatasetFactory, chain: int, before: list[ProducedDataset], step: int, name: str
+) -> ProducedDataset:
+    return factory.create_dataset("state", name, [*before[-1:], factory.create_dataset("parse", (chain, step))])
 
 
-def _branch(random: Random, shop: Workshop, chain: int, states: list[ProducedDataset], number: int) -> Submission:
-    """What would be, had something been decided otherwise some steps ago."""
-    first = max(0, len(states) - 1 - int(random.expovariate(1 / BACK)))
+def _create_branch(
+    random: Random, factory: DatasetFactory, chain: int, states: list[ProducedDataset], number: int
+) -> Submission:
+    """An alternative history from some steps back to the present."""
+    first = max(0, len(states) - 1 - int(random.expovariate(1 / MEAN_BRANCH_STEPS)))
     other = states[:first]
     for step in range(first, len(states)):
-        other.append(_next(shop, chain, other, step, f"branch {number}"))
-    return shop.submission(f"branches of {chain}", [shop.make("report", "", [other[-1]])])
+        other.append(_create_next_state(factory, chain, other, step, f"branch {number}"))
+    return factory.create_submission(f"branches of {chain}", [factory.create_dataset("report", "", [other[-1]])])

@@ -1,10 +1,10 @@
-"""Drift: what is popular changes as time goes by; what was popular is asked for less and less, but not never."""
+"""Drift: popularity changes over time; formerly popular pipelines are submitted less and less often."""
 
 from __future__ import annotations
 
 from random import Random
 
-from benchmarks.eviction.submission import Submission, Workshop, zipf
+from benchmarks.eviction.submission import DatasetFactory, Submission, zipf
 
 USUAL = {
     "stage 0": (200.0, 400.0),
@@ -14,27 +14,27 @@ USUAL = {
     "answer": (30.0, 1.0),
 }
 PIPELINES = 30
-EVERY = 12  # submissions after which the most popular one steps back
-RENEWED = 0.1  # how often there are new data since a pipeline was last asked
+DRIFT_INTERVAL = 12  # submissions after which the most popular pipeline loses its rank
+RENEWAL_SHARE = 0.1  # probability of new data since the last submission of a pipeline
 
 
 def drift(random: Random, count: int) -> list[Submission]:
-    shop = Workshop(random, USUAL, spread=0.9)
+    factory = DatasetFactory(random, USUAL, spread=0.9)
     ranking = list(range(PIPELINES))
-    loaded = [0] * PIPELINES
-    made = []
+    versions = [0] * PIPELINES
+    submissions = []
     for number in range(count):
-        if number and number % EVERY == 0:
+        if number and number % DRIFT_INTERVAL == 0:
             ranking.insert(random.randint(3, PIPELINES - 1), ranking.pop(0))
         pipeline = ranking[zipf(random, PIPELINES, skew=1.3)]
-        loaded[pipeline] += random.random() < RENEWED
-        made.append(_submitted(random, shop, pipeline, loaded[pipeline], number))
-    return made
+        versions[pipeline] += random.random() < RENEWAL_SHARE
+        submissions.append(_create_pipeline(random, factory, pipeline, versions[pipeline], number))
+    return submissions
 
 
-def _submitted(random: Random, shop: Workshop, pipeline: int, loaded: int, number: int) -> Submission:
-    """Early stages are shared by all that ask of a pipeline, later ones by some."""
-    at = shop.make("stage 0", (pipeline, loaded))
+def _create_pipeline(random: Random, factory: DatasetFactory, pipeline: int, version: int, number: int) -> Submission:
+    """A submission of a pipeline; all submissions share early stages, some share later ones."""
+    dataset = factory.create_dataset("stage 0", (pipeline, version))
     for stage, choices in ((1, 1), (2, 2), (3, 4)):
-        at = shop.make(f"stage {stage}", zipf(random, choices), [at])
-    return shop.submission(f"pipeline {pipeline}", [shop.make("answer", number, [at])])
+        dataset = factory.create_dataset(f"stage {stage}", zipf(random, choices), [dataset])
+    return factory.create_submission(f"pipeline {pipeline}", [factory.create_dataset("answer", number, [dataset])])

@@ -1,10 +1,10 @@
-"""Edited pipelines: somebody works on one task at a time, later ones more often, and sometimes takes an edit back."""
+"""Edited pipelines: one task is edited at a time, later tasks more often, and some edits are reverted."""
 
 from __future__ import annotations
 
 from random import Random
 
-from benchmarks.eviction.submission import Submission, Workshop
+from benchmarks.eviction.submission import DatasetFactory, Submission
 from tidemill.retention.eviction.history import ProducedDataset
 
 PIPELINES = 4
@@ -13,21 +13,21 @@ USUAL = {f"task {n}": (60.0 + 40.0 * (n % 5), 40.0 * (1 + n % 7)) for n in range
 
 
 def edits(random: Random, count: int) -> list[Submission]:
-    shop = Workshop(random, USUAL, spread=1.0)
-    shapes = [_shape(random) for _ in range(PIPELINES)]
+    factory = DatasetFactory(random, USUAL, spread=1.0)
+    graphs = [_draw_graph(random) for _ in range(PIPELINES)]
     versions = [[0] * TASKS for _ in range(PIPELINES)]
     newest = [[0] * TASKS for _ in range(PIPELINES)]
-    made: list[Submission] = []
-    while len(made) < count:
+    submissions: list[Submission] = []
+    while len(submissions) < count:
         pipeline = random.randrange(PIPELINES)
-        for _ in range(random.randint(1, 12)):  # an afternoon's work
+        for _ in range(random.randint(1, 12)):  # edits of one session
             _edit(random, versions[pipeline], newest[pipeline])
-            made.append(_submitted(shop, pipeline, shapes[pipeline], versions[pipeline]))
-    return made[:count]
+            submissions.append(_create_pipeline(factory, pipeline, graphs[pipeline], versions[pipeline]))
+    return submissions[:count]
 
 
-def _shape(random: Random) -> list[list[int]]:
-    """For each task the ones that it reads: mostly near ones, so that the graph is deep, with diamonds."""
+def _draw_graph(random: Random) -> list[list[int]]:
+    """For each task the tasks that it reads: mostly near ones, so that the graph is deep, with diamonds."""
     return [
         sorted({max(0, n - random.choice((1, 1, 2, 3))) for _ in range(random.randint(1, 2))}) if n else []
         for n in range(TASKS)
@@ -43,9 +43,9 @@ def _edit(random: Random, versions: list[int], newest: list[int]) -> None:
         versions[task] = newest[task]
 
 
-def _submitted(shop: Workshop, pipeline: int, shape: list[list[int]], versions: list[int]) -> Submission:
-    made: list[ProducedDataset] = []
-    for n, reads in enumerate(shape):
-        made.append(shop.make(f"task {n}", (pipeline, versions[n]), [made[r] for r in reads]))
-    inner = {r for reads in shape for r in reads}
-    return shop.submission(f"pipeline {pipeline}", [m for n, m in enumerate(made) if n not in inner])
+def _create_pipeline(factory: DatasetFactory, pipeline: int, graph: list[list[int]], versions: list[int]) -> Submission:
+    datasets: list[ProducedDataset] = []
+    for n, reads in enumerate(graph):
+        datasets.append(factory.create_dataset(f"task {n}", (pipeline, versions[n]), [datasets[r] for r in reads]))
+    inner = {r for reads in graph for r in reads}
+    return factory.create_submission(f"pipeline {pipeline}", [m for n, m in enumerate(datasets) if n not in inner])

@@ -1,10 +1,10 @@
-"""Mixed users: many people ask new questions of shared tables, some of which are far more popular than others."""
+"""Mixed users: many users submit new queries on shared tables of very different popularity."""
 
 from __future__ import annotations
 
 from random import Random
 
-from benchmarks.eviction.submission import Submission, Workshop, zipf
+from benchmarks.eviction.submission import DatasetFactory, Submission, zipf
 from tidemill.retention.eviction.history import ProducedDataset
 
 USUAL = {
@@ -15,33 +15,33 @@ USUAL = {
     "answer": (20.0, 1.0),
 }
 USERS, TABLES, FILTERS = 12, 40, 8
-RENEWED = 0.1  # how often there are new data since a table was last read
+RENEWAL_SHARE = 0.1  # probability of new data since the last read of a table
 
 
 def mixed(random: Random, count: int) -> list[Submission]:
-    shop = Workshop(random, USUAL, spread=0.9)
+    factory = DatasetFactory(random, USUAL, spread=0.9)
     pairs = [(a, b) for a in range(TABLES) for b in range(a)]
     random.shuffle(pairs)
-    loaded = [0] * TABLES
-    return [_question(random, shop, pairs, loaded, n) for n in range(count)]
+    versions = [0] * TABLES
+    return [_create_question(random, factory, pairs, versions, n) for n in range(count)]
 
 
-def _question(
-    random: Random, shop: Workshop, pairs: list[tuple[int, int]], loaded: list[int], number: int
+def _create_question(
+    random: Random, factory: DatasetFactory, pairs: list[tuple[int, int]], versions: list[int], number: int
 ) -> Submission:
     user = zipf(random, USERS)
-    parts = [_part(random, shop, pairs, loaded, user) for _ in range(random.randint(1, 2))]
-    return shop.submission(f"user {user}", [shop.make("answer", number, parts)])
+    parts = [_create_part(random, factory, pairs, versions, user) for _ in range(random.randint(1, 2))]
+    return factory.create_submission(f"user {user}", [factory.create_dataset("answer", number, parts)])
 
 
-def _part(
-    random: Random, shop: Workshop, pairs: list[tuple[int, int]], loaded: list[int], user: int
+def _create_part(
+    random: Random, factory: DatasetFactory, pairs: list[tuple[int, int]], versions: list[int], user: int
 ) -> ProducedDataset:
-    """Something popular, as this user likes to look at it."""
-    read = [zipf(random, TABLES)] if random.random() < 0.5 else pairs[zipf(random, 30)]
-    for table in read:
-        loaded[table] += random.random() < RENEWED
-    tables = [shop.make("prepare", (table, loaded[table])) for table in read]
-    source = tables[0] if len(tables) == 1 else shop.make("join", "", tables)
-    narrowed = shop.make("filter", (user, zipf(random, FILTERS)), [source])
-    return shop.make("aggregate", zipf(random, 50, skew=0.5), [narrowed])
+    """An aggregate of popular tables with a filter of this user."""
+    table_numbers = [zipf(random, TABLES)] if random.random() < 0.5 else pairs[zipf(random, 30)]
+    for table in table_numbers:
+        versions[table] += random.random() < RENEWAL_SHARE
+    tables = [factory.create_dataset("prepare", (table, versions[table])) for table in table_numbers]
+    source = tables[0] if len(tables) == 1 else factory.create_dataset("join", "", tables)
+    rows = factory.create_dataset("filter", (user, zipf(random, FILTERS)), [source])
+    return factory.create_dataset("aggregate", zipf(random, 50, skew=0.5), [rows])

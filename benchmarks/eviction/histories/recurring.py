@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from benchmarks.eviction.submission import Submission, Workshop
+from benchmarks.eviction.submission import DatasetFactory, Submission
 from tidemill.retention.eviction.history import ProducedDataset
 
 USUAL = {
@@ -15,35 +15,37 @@ USUAL = {
     "report": (40.0, 1.0),
 }
 SOURCES = 3
-BACKFILL = 0.02  # how often, a day, a report is changed and computed again for the last four weeks
+BACKFILL = 0.02  # daily probability that a report changes and is recomputed for the last four weeks
 
 
 def recurring(random: Random, count: int) -> list[Submission]:
-    shop = Workshop(random, USUAL)
-    made: list[Submission] = []
+    factory = DatasetFactory(random, USUAL)
+    submissions: list[Submission] = []
     version, day = 0, 0
-    while len(made) < count:
-        made.append(_days(shop, "daily", version, day, 1))
-        made.append(_days(shop, "rolling", version, day, 7))
+    while len(submissions) < count:
+        submissions.append(_create_report(factory, "daily", version, day, 1))
+        submissions.append(_create_report(factory, "rolling", version, day, 7))
         if day % 7 == 6:
-            made.append(_days(shop, "weekly", version, day, 7))
+            submissions.append(_create_report(factory, "weekly", version, day, 7))
         if day % 28 == 27:
-            made.append(_days(shop, "monthly", version, day, 28))
+            submissions.append(_create_report(factory, "monthly", version, day, 28))
         if random.random() < BACKFILL:
             version += 1
-            made += [_days(shop, "daily", version, past, 1) for past in range(max(0, day - 27), day + 1)]
+            submissions += [
+                _create_report(factory, "daily", version, past, 1) for past in range(max(0, day - 27), day + 1)
+            ]
         day += 1
-    return made[:count]
+    return submissions[:count]
 
 
-def _days(shop: Workshop, series: str, version: int, day: int, length: int) -> Submission:
-    """A report over the days up to one; `version` is that of the code which summarises a day."""
+def _create_report(factory: DatasetFactory, series: str, version: int, day: int, length: int) -> Submission:
+    """A report over the days up to one; `version` is that of the code that summarises a day."""
     days = range(max(0, day - length + 1), day + 1)
-    summaries = [_summary(shop, source, past, version) for past in days for source in range(SOURCES)]
-    rolled = [shop.make("rolling", series, summaries)] if series == "rolling" else summaries
-    return shop.submission(series, [shop.make("report", f"{series} {day}", rolled)])
+    summaries = [_create_summary(factory, source, past, version) for past in days for source in range(SOURCES)]
+    parents = [factory.create_dataset("rolling", series, summaries)] if series == "rolling" else summaries
+    return factory.create_submission(series, [factory.create_dataset("report", f"{series} {day}", parents)])
 
 
-def _summary(shop: Workshop, source: int, day: int, version: int) -> ProducedDataset:
-    clean = shop.make("clean", "", [shop.make("extract", (source, day))])
-    return shop.make("daily", version, [clean])
+def _create_summary(factory: DatasetFactory, source: int, day: int, version: int) -> ProducedDataset:
+    clean = factory.create_dataset("clean", "", [factory.create_dataset("extract", (source, day))])
+    return factory.create_dataset("daily", version, [clean])

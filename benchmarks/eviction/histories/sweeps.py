@@ -1,10 +1,10 @@
-"""Parameter sweeps: one parameter of a pipeline is tried over a grid, the others stay at the best values so far."""
+"""Parameter sweeps: one parameter of a pipeline varies over a grid, the others keep their best values so far."""
 
 from __future__ import annotations
 
 from random import Random
 
-from benchmarks.eviction.submission import Submission, Workshop
+from benchmarks.eviction.submission import DatasetFactory, Submission
 
 USUAL = {
     "load": (120.0, 400.0),
@@ -14,35 +14,35 @@ USUAL = {
     "score": (60.0, 1.0),
 }
 STAGES = ("clean", "features", "train")
-OFTEN = (0.08, 0.27, 0.65)  # how often each stage is the one that is swept
+STAGE_WEIGHTS = (0.08, 0.27, 0.65)  # weights of the stages for the choice of the swept one
 PROJECTS = 6
-GRID = (3, 9)  # points of a sweep, at least and at most
+GRID = (3, 9)  # minimum and maximum number of points of a sweep
 
 
 def sweeps(random: Random, count: int) -> list[Submission]:
-    shop = Workshop(random, USUAL)
+    factory = DatasetFactory(random, USUAL)
     best = [dict.fromkeys(STAGES, 0) for _ in range(PROJECTS)]
-    tried = [dict.fromkeys(STAGES, 0) for _ in range(PROJECTS)]
-    made: list[Submission] = []
-    while len(made) < count:
+    last_values = [dict.fromkeys(STAGES, 0) for _ in range(PROJECTS)]
+    submissions: list[Submission] = []
+    while len(submissions) < count:
         project = random.randrange(PROJECTS)
-        stage = random.choices(STAGES, OFTEN)[0]
-        points = [_point(random, tried[project], stage) for _ in range(random.randint(*GRID))]
-        made += [_submitted(shop, project, best[project] | {stage: point}) for point in points]
+        stage = random.choices(STAGES, STAGE_WEIGHTS)[0]
+        points = [_draw_value(random, last_values[project], stage) for _ in range(random.randint(*GRID))]
+        submissions += [_create_pipeline(factory, project, best[project] | {stage: point}) for point in points]
         best[project][stage] = random.choice(points)
-    return made[:count]
+    return submissions[:count]
 
 
-def _point(random: Random, tried: dict[str, int], stage: str) -> int:
-    """Mostly a value that was never tried; sometimes one that was."""
-    if tried[stage] and random.random() < 0.15:
-        return random.randint(1, tried[stage])
-    tried[stage] += 1
-    return tried[stage]
+def _draw_value(random: Random, last_values: dict[str, int], stage: str) -> int:
+    """Mostly a new value, sometimes a value that was tried before."""
+    if last_values[stage] and random.random() < 0.15:
+        return random.randint(1, last_values[stage])
+    last_values[stage] += 1
+    return last_values[stage]
 
 
-def _submitted(shop: Workshop, project: int, values: dict[str, int]) -> Submission:
-    at = shop.make("load", project)
+def _create_pipeline(factory: DatasetFactory, project: int, values: dict[str, int]) -> Submission:
+    dataset = factory.create_dataset("load", project)
     for stage in STAGES:
-        at = shop.make(stage, values[stage], [at])
-    return shop.submission(f"project {project}", [shop.make("score", "", [at])])
+        dataset = factory.create_dataset(stage, values[stage], [dataset])
+    return factory.create_submission(f"project {project}", [factory.create_dataset("score", "", [dataset])])

@@ -16,15 +16,15 @@ from benchmarks.linear_road.rows import (
     INPUT,
     Columns,
     answer_columns,
-    cut,
     read_history,
     read_input,
-    write,
+    split_batches,
+    write_csv,
     write_history,
     write_input,
 )
-from benchmarks.linear_road.traffic import Plan, made
-from benchmarks.linear_road.validator import Expected, Verdict, expected, judged
+from benchmarks.linear_road.traffic import Plan, generate_traffic
+from benchmarks.linear_road.validator import Expected, Verdict, compare_answers, compute_expected
 from benchmarks.linear_road.workflow import LinearRoad
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,7 +40,7 @@ BUSY = Plan(
 
 def answered(rows: Columns, history: Columns, expressways: int, *, seconds: int = 1, partitions: int = 1) -> Columns:
     road = LinearRoad(expressways, history, partitions)
-    return merge_outputs([road.run(batch)[0] for batch in cut(rows, seconds)])
+    return merge_outputs([road.run(batch)[0] for batch in split_batches(rows, seconds)])
 
 
 def right(verdict: Verdict) -> int:
@@ -59,8 +59,8 @@ class Case:
 
     @classmethod
     def of(cls, plan: Plan) -> Case:
-        rows, history = made(plan)
-        return cls(rows, history, expected(rows, history))
+        rows, history = generate_traffic(plan)
+        return cls(rows, history, compute_expected(rows, history))
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def busy() -> Case:
 def test_answers_are_exact(seed: int) -> None:
     case = Case.of(replace(BUSY, seed=seed))
     answers = answered(case.rows, case.history, 2)
-    assert right(judged(case.wanted, answers)) > 10_000
+    assert right(compare_answers(case.wanted, answers)) > 10_000
     assert (answers["tolls"]["toll"] > 0).any(), "nobody paid: the traffic shows too little"
     assert (answers["balances"]["balance"] > 0).any()
     assert (answers["expenditures"]["balance"] > 0).any()
@@ -95,7 +95,7 @@ def test_accidents_begin_and_clear_and_vehicles_return(busy: Case) -> None:
 @pytest.mark.parametrize(("seconds", "partitions"), [(7, 3), (10_000, 1)])
 def test_batches_and_partitions_change_nothing(busy: Case, seconds: int, partitions: int) -> None:
     answers = answered(busy.rows, busy.history, 2, seconds=seconds, partitions=partitions)
-    assert right(judged(busy.wanted, answers)) > 10_000
+    assert right(compare_answers(busy.wanted, answers)) > 10_000
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
@@ -103,7 +103,7 @@ def test_state_survives(busy: Case, partitions: int) -> None:
     """Again and again all is lost but the deltas; the answers are the same, none repeated, none missing."""
     blocks: dict[str, list[pa.Table]] = defaultdict(list)
     road, answers = LinearRoad(2, busy.history, partitions), []
-    for number, batch in enumerate(cut(busy.rows, 7)):
+    for number, batch in enumerate(split_batches(busy.rows, 7)):
         if number % 20 == 19:
             road = LinearRoad(2, busy.history, partitions)
             road.restore(blocks)
@@ -111,12 +111,12 @@ def test_state_survives(busy: Case, partitions: int) -> None:
         answers.append(given)
         for name, parts in deltas.items():
             blocks[name].extend(parts)
-    assert right(judged(busy.wanted, merge_outputs(answers))) > 10_000
+    assert right(compare_answers(busy.wanted, merge_outputs(answers))) > 10_000
 
 
 def test_traffic_is_the_specification_s() -> None:
     """Nobody drives through a segment without a report from it, and everybody reports every 30 seconds."""
-    rows, _ = made(replace(BUSY, returning=0.0))
+    rows, _ = generate_traffic(replace(BUSY, returning=0.0))
     for vid in np.unique(rows["vid"])[:300]:
         own = np.flatnonzero((rows["vid"] == vid) & (rows["type"] == 0))
         assert (np.diff(rows["time"][own]) == 30).all()
@@ -128,10 +128,10 @@ def test_traffic_is_the_specification_s() -> None:
 
 
 def test_the_same_seed_makes_the_same_traffic(busy: Case) -> None:
-    again = made(BUSY)
+    again = generate_traffic(BUSY)
     assert all((busy.rows[name] == again[0][name]).all() for name in INPUT)
     assert all((busy.history[name] == again[1][name]).all() for name in HISTORY)
-    assert len(made(replace(BUSY, seed=9))[0]["time"]) != len(again[0]["time"])
+    assert len(generate_traffic(replace(BUSY, seed=9))[0]["time"]) != len(again[0]["time"])
 
 
 def test_files_hold_what_was_written(busy: Case, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_files_hold_what_was_written(busy: Case, tmp_path: Path) -> None:
 
 def test_answers_are_written_in_the_specification_s_columns(tmp_path: Path) -> None:
     one = {name: np.array([n + 1]) for n, name in enumerate(("vid", "time", "emit", "lav", "toll"))}
-    write(tmp_path / "tolls.csv", answer_columns("tolls", one))
+    write_csv(tmp_path / "tolls.csv", answer_columns("tolls", one))
     assert (tmp_path / "tolls.csv").read_text() == "0,1,2,3,4,5\n"
     assert [number for number, _ in ANSWERS.values()] == [0, 1, 2, 3]
 
@@ -195,7 +195,9 @@ def test_rows_that_no_traffic_would_make(drawn: list[tuple[int, ...]], seconds: 
     rows = rows_of(drawn)
     history = {"vid": [0, 1, 1], "day": [1, 2, 2], "xway": [0, 0, 0], "toll": [3, 4, 5]}
     tolls = {name: np.array(column) for name, column in history.items()}
-    right(judged(expected(rows, tolls), answered(rows, tolls, 1, seconds=seconds, partitions=partitions)))
+    right(
+        compare_answers(compute_expected(rows, tolls), answered(rows, tolls, 1, seconds=seconds, partitions=partitions))
+    )
 
 
 def test_a_wrong_a_missing_and_a_late_answer_are_found(busy: Case) -> None:
@@ -205,7 +207,7 @@ def test_a_wrong_a_missing_and_a_late_answer_are_found(busy: Case) -> None:
     answers["tolls"]["toll"][5] += 1
     answers["balances"] = {name: column[1:] for name, column in answers["balances"].items()}
     answers["expenditures"]["emit"] = answers["expenditures"]["time"] + 11
-    verdict = judged(busy.wanted, answers)
+    verdict = compare_answers(busy.wanted, answers)
     assert (len(verdict.missing["tolls"]), len(verdict.extra["tolls"])) == (1, 1)
     assert (len(verdict.missing["balances"]), len(verdict.extra["balances"])) == (1, 0)
     assert verdict.slow == len(answers["expenditures"]["time"])
@@ -223,6 +225,6 @@ def test_an_accident_is_in_force_from_the_next_minute_to_the_one_in_which_it_is_
     after = [(60, 0, 20, 1, 0, 16, 0)]
     rows = rows_of([*HELD, *cleared, *passing, *after])
     nothing = {name: np.array([], np.int64) for name in HISTORY}
-    wanted = expected(rows, nothing)
+    wanted = compute_expected(rows, nothing)
     assert sorted(wanted["accidents"]) == [(195, 0, 20, 0, 10), (198, 0, 20, 0, 12)]
-    right(judged(wanted, answered(rows, nothing, 1)))
+    right(compare_answers(wanted, answered(rows, nothing, 1)))

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from benchmarks.linear_road.live import Clock, _rows, play, summary, verdict, written
-from benchmarks.linear_road.rating import Files, compare, highest, measure, rate
-from benchmarks.linear_road.rows import ANSWERS, HISTORY, INPUT, cut, write_history, write_input
+from benchmarks.linear_road.live import Clock, _read_block, play, summary, verdict, write_rows
+from benchmarks.linear_road.rating import Files, compare, find_highest, measure, rate
+from benchmarks.linear_road.rows import ANSWERS, HISTORY, INPUT, split_batches, write_history, write_input
 from benchmarks.linear_road.tolling import TOLLING, workflow
-from benchmarks.linear_road.traffic import Plan, made
-from benchmarks.linear_road.validator import expected, judged
+from benchmarks.linear_road.traffic import Plan, generate_traffic
+from benchmarks.linear_road.validator import compare_answers, compute_expected
 
 from tidemill.app.project import Project
 from tidemill.app.settings import MaintenanceSettings, Settings
@@ -50,7 +50,7 @@ def quiet(_: str) -> None:
 
 
 def test_rows_are_answered_when_their_second_is_over(tmp_path: Path) -> None:
-    rows, history = made(QUICK)
+    rows, history = generate_traffic(QUICK)
     live = play(tmp_path, rows, history, Virtual().clock(), quiet)
     found = verdict(live, rows, history)
     assert found.passed
@@ -60,7 +60,7 @@ def test_rows_are_answered_when_their_second_is_over(tmp_path: Path) -> None:
 
 
 def test_whoever_is_behind_takes_several_seconds_at_once_and_is_too_slow_in_the_end(tmp_path: Path) -> None:
-    rows, history = made(QUICK)
+    rows, history = generate_traffic(QUICK)
     slow = play(tmp_path / "slow", rows, history, Virtual(look=0.7).clock(), quiet)
     assert len(slow.laps) < QUICK.seconds
     assert verdict(slow, rows, history).right > 0
@@ -71,33 +71,33 @@ def test_whoever_is_behind_takes_several_seconds_at_once_and_is_too_slow_in_the_
 @pytest.mark.parametrize("seconds", [60, 12])
 def test_all_that_a_process_has_in_memory_may_be_lost(tmp_path: Path, seconds: int) -> None:
     """After each batch another process goes on: the answers are exact, none missing, none repeated."""
-    rows, history = made(PLAN)
+    rows, history = generate_traffic(PLAN)
     upkeep = Settings(maintenance=MaintenanceSettings(automatic=False))
     answers = []
-    for number, batch in enumerate(cut(rows, seconds)):
+    for number, batch in enumerate(split_batches(rows, seconds)):
         if number % 5 in (0, 1):
             mill = Tidemill(tmp_path, upkeep, Project((workflow(1).declared(),)))
             mill.apply()
         if number == 0:
-            mill.insert("history", written(tmp_path, history, HISTORY))
-        mill.insert("reports", written(tmp_path, batch, INPUT))
+            mill.insert("history", write_rows(tmp_path, history, HISTORY))
+        mill.insert("reports", write_rows(tmp_path, batch, INPUT))
         blocks = [b for b in mill.run(TOLLING)[1] if b.channel in ANSWERS and b.files]
-        tables: dict[str, pa.Table] = {b.channel: _rows(mill, b) for b in blocks}
+        tables: dict[str, pa.Table] = {b.channel: _read_block(mill, b) for b in blocks}
         answers.append({kind: {n: t[n].to_numpy() for n in t.column_names} for kind, t in tables.items()})
         if number % 5 in (0, 4):
             mill.close()
     given = merge_outputs(answers)
-    assert judged(expected(rows, history), given).passed
+    assert compare_answers(compute_expected(rows, history), given).passed
     assert len(given["accidents"]["time"]) > 0
     assert (given["balances"]["balance"] > 0).any()
 
 
 def test_files_in_and_out(tmp_path: Path) -> None:
-    rows, history = made(QUICK)
+    rows, history = generate_traffic(QUICK)
     write_input(tmp_path / "in.csv", rows)
     write_history(tmp_path / "history.csv", history)
     files = Files(tmp_path / "in.csv", tmp_path / "history.csv", tmp_path / "out.csv", tmp_path / "plot.svg")
-    found = measure(tmp_path / "mill", plan=QUICK, files=files, tell=quiet, clock=Virtual().clock())
+    found = measure(tmp_path / "mill", plan=QUICK, files=files, on_progress=quiet, clock=Virtual().clock())
     assert found["verdict"] == "passed"
     lines = (tmp_path / "out.csv").read_text().splitlines()
     assert len(lines) == found["right"]
@@ -108,8 +108,8 @@ def test_files_in_and_out(tmp_path: Path) -> None:
 
 
 def test_the_rating_is_the_most_that_passes(tmp_path: Path) -> None:
-    assert highest(lambda n: n <= 5, 1) == 5
-    found = rate(tmp_path, plan=replace(QUICK, seconds=3), tell=quiet, clock=Virtual(look=4).clock())
+    assert find_highest(lambda n: n <= 5, 1) == 5
+    found = rate(tmp_path, plan=replace(QUICK, seconds=3), on_progress=quiet, clock=Virtual(look=4).clock())
     assert found["rating"] == 0.0
     assert [t["verdict"] for t in found["tries"]] == ["failed"]
 
@@ -118,7 +118,7 @@ def test_the_rating_is_the_most_that_passes(tmp_path: Path) -> None:
 def test_two_flows_on_one_track_give_the_same_answers_under_any_policy(tmp_path: Path, policy: str) -> None:
     files = Files(plot=tmp_path / "plot.svg")
     plan = replace(QUICK, seconds=4)
-    found = compare(tmp_path, policies=[policy], plan=plan, files=files, tell=quiet, clock=Virtual().clock())
+    found = compare(tmp_path, policies=[policy], plan=plan, files=files, on_progress=quiet, clock=Virtual().clock())
     (one,) = found["policies"]
     assert one["verdict"] == "passed"
     assert one["response_s"]["tolls"]["count"] > 0
@@ -128,4 +128,4 @@ def test_two_flows_on_one_track_give_the_same_answers_under_any_policy(tmp_path:
 
 def test_a_policy_that_is_none_is_refused_before_anything_is_played(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected a policy among max-benefit"):
-        compare(tmp_path, policies=["edf", "fastest"], plan=QUICK, files=Files(), tell=quiet)
+        compare(tmp_path, policies=["edf", "fastest"], plan=QUICK, files=Files(), on_progress=quiet)

@@ -12,7 +12,7 @@ from benchmarks.windows import measure as measure_windows
 
 def test_a_small_run(tmp_path: Path) -> None:
     plan = Plan(seconds=90, start=0, last_rate=400)
-    found = measure(tmp_path, plan=plan, sizes=(0.5, 1.5), tell=lambda word: None)
+    found = measure(tmp_path, plan=plan, sizes=(0.5, 1.5), on_progress=lambda word: None)
     assert [p["exact"] for p in found["points"]] == [True, True]
     assert found["points"][0]["rows_a_batch"] < found["points"][1]["rows_a_batch"]
     assert {"fixed_ms", "ms_per_1000_rows"} <= found.keys()

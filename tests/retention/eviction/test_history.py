@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 from benchmarks.eviction.histories import HISTORIES
-from benchmarks.eviction.replay import demands
+from benchmarks.eviction.replay import find_demands
 
 from tidemill.retention.eviction.history import HALF_LIFE, ProducedDataset, SubmissionHistory
 from tidemill.retention.eviction.two_sided import estimate_reuse_rates
@@ -67,4 +67,4 @@ def test_the_clairvoyant_knows_just_the_demands_that_come(name: str) -> None:
         for number, identity in enumerate(history.identities):
             if history.demanded_at[number] == history.now and history.demands[number] > 0:
                 counted[identity] = counted.get(identity, 0) + 1
-    assert counted == {identity: len(times) for identity, times in demands(submissions).items()}
+    assert counted == {identity: len(times) for identity, times in find_demands(submissions).items()}
