@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 import tidemill as tm
 from benchmarks.cost import measure_cost
-from benchmarks.refresh import project, refresh
+from benchmarks.refresh import open_project, refresh
 from tidemill.app.wiring import Tidemill
 from tidemill.planner.refresh_mode import RefreshChoice
 
@@ -47,7 +47,7 @@ TIE = 1.1
 _MODES = ("incremental", "batch")
 
 
-def workflow(query: str) -> tm.Workflow:
+def build_workflow(query: str) -> tm.Workflow:
     made = tm.Workflow("choices")
     made.input("events", "id bigint, k bigint, v bigint")
     made.input("things", "k bigint, name string")
@@ -89,7 +89,7 @@ def measure(
     """One point for each query, share and round; the share of right choices, and the time lost by wrong ones."""
     points: list[dict[str, Any]] = []
     for name in only or tuple(QUERIES):
-        with project(directory / name.replace(" ", "_"), workflow(QUERIES[name])) as mill:
+        with open_project(directory / name.replace(" ", "_"), build_workflow(QUERIES[name])) as mill:
             sweep = _QuerySweep(mill, Events(mill.engine.spark, rows))
             sweep.warm_up()
             for share in [s for _ in range(rounds) for s in shares]:

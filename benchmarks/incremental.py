@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from benchmarks.bags import is_same_bag
 from benchmarks.cost import Cost, measure_cost
-from benchmarks.refresh import project, read_content, refresh
-from benchmarks.search import INPUTS, TABLES, Web, recompute, workflow
+from benchmarks.refresh import open_project, read_content, refresh
+from benchmarks.search import INPUTS, TABLES, Web, build_workflow, recompute
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
 
@@ -57,7 +57,7 @@ def measure(
     on_progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """Medians over rounds. Each round applies another delta of the same size to compacted tables."""
-    with project(directory, workflow(), settings) as mill:
+    with open_project(directory, build_workflow(), settings) as mill:
         bench = _Bench(mill, directory, Web(mill.engine.spark, pages, delta), variant)
         on_progress(f"preparing {pages} pages and {bench.web.clicks} clicks")
         bench.prepare()

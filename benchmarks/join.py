@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 import tidemill as tm
 from benchmarks.bags import is_same_bag
 from benchmarks.cost import measure_cost
-from benchmarks.refresh import project, refresh
+from benchmarks.refresh import open_project, refresh
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
 
@@ -49,7 +49,7 @@ def measure(
     on_progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """A point for each share of new data, and the share at which the two joins take the same time."""
-    with project(directory / "session", workflow(), settings) as mill:
+    with open_project(directory / "session", build_workflow(), settings) as mill:
         # The first project owns the Spark session; it outlives the projects of the rounds.
         mill.engine.start()
         _run_round(directory, 0, rows, shares[0], settings)
@@ -57,7 +57,7 @@ def measure(
     return {"rows": rows, "rounds": rounds, "crossover": find_crossover(points), "points": points}
 
 
-def workflow() -> tm.Workflow:
+def build_workflow() -> tm.Workflow:
     spec = tm.Workflow("join")
     spec.input("lefts", "id bigint, name string")
     spec.input("rights", "id bigint, text string")
@@ -102,7 +102,7 @@ def _measure_point(
 def _run_round(directory: Path, number: int, rows: int, share: float, settings: Settings | None) -> dict[str, Any]:
     """Run one round in a new project, so that every round joins the same old rows with the same new ones."""
     project_directory = directory / "round"
-    with project(project_directory, workflow(), settings) as mill:
+    with open_project(project_directory, build_workflow(), settings) as mill:
         _insert(mill, 0, rows, rows)
         for join in JOINS:
             refresh(mill, join)

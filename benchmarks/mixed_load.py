@@ -30,7 +30,7 @@ FEW = 20
 """Rows of one arrival."""
 
 
-def workflow() -> tm.Workflow:
+def build_workflow() -> tm.Workflow:
     spec = tm.Workflow("mixed")
     for n in range(SMALL):
         spec.input(f"news{n}", "id bigint, k bigint")

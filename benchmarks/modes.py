@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 import tidemill as tm
 from benchmarks.cost import measure_cost
-from benchmarks.refresh import project, run_server
+from benchmarks.refresh import open_project, run_server
 from benchmarks.search import CLICKS, INPUTS, PAGES, RANKED, SCORES, Web
 from tidemill.app.settings import PlannerSettings, Settings
 from tidemill.app.wiring import Tidemill
@@ -42,7 +42,7 @@ _REHEARSAL = 8  # arrivals on a tenth of the pages, while Java compiles hot code
 _PATIENCE = 300.0  # seconds for the last runs
 
 
-def workflow(day: float) -> tm.Workflow:
+def build_workflow(day: float) -> tm.Workflow:
     spec = tm.Workflow("search")
     spec.input("pages", PAGES, key="url")
     spec.input("clicks", CLICKS)
@@ -67,7 +67,7 @@ def measure(
 
 
 def _run_live(directory: Path, mode: str, pages: int, share: float, arrivals: int, day: float) -> dict[str, Any]:
-    with project(directory / mode.replace("/", "_"), workflow(day), Settings(planner=MODES[mode])) as mill:
+    with open_project(directory / mode.replace("/", "_"), build_workflow(day), Settings(planner=MODES[mode])) as mill:
         web = Web(mill.engine.spark, pages, share)
         for number in range(_WARM_UP):
             _insert_batch(mill, web.batch(number))

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from benchmarks import tpch
 from benchmarks.bags import is_same_bag
 from benchmarks.cost import measure_cost
-from benchmarks.refresh import project, read_content, refresh
+from benchmarks.refresh import open_project, read_content, refresh
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
@@ -68,7 +68,7 @@ def measure(
     on_progress(f"generating the tables at scale {scale:g}")
     tables = tpch.read_tables(spark, tpch.generate(directory / "tables", scale))
     queries = tpch.names(only) | (tpch.names(only, _FORCED) if forced else {})
-    with project(directory, tpch.workflow(tables, queries), settings) as mill:
+    with open_project(directory, tpch.build_workflow(tables, queries), settings) as mill:
         bench = _Bench(mill, directory / "scratch", tables, share, forced, on_progress)
         bench.prepare(queries)
         timings = [
@@ -146,9 +146,9 @@ class _Bench:
 
 
 def _format_timing(timing: QueryTiming) -> str:
-    refresh_timing = timing.automatic
-    equal = "equal" if refresh_timing.equal else "DIFFERENT"
-    return f"{refresh_timing.variant} in {refresh_timing.seconds:.2f} s, from scratch {timing.recompute_seconds:.2f} s, {equal}"
+    automatic = timing.automatic
+    equal = "equal" if automatic.equal else "DIFFERENT"
+    return f"{automatic.variant} in {automatic.seconds:.2f} s, from scratch {timing.recompute_seconds:.2f} s, {equal}"
 
 
 def _summarize_query(variants: str, timings: Sequence[QueryTiming]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tidemill.app.wiring import Tidemill
 
 
 @contextmanager
-def project(directory: Path, workflow: tm.Workflow, settings: Settings | None = None) -> Iterator[Tidemill]:
+def open_project(directory: Path, workflow: tm.Workflow, settings: Settings | None = None) -> Iterator[Tidemill]:
     """A new project in which the workflow is applied."""
     directory.mkdir(parents=True, exist_ok=True)
     with Tidemill(directory, settings or Settings(), Project((workflow.declared(),))) as mill:

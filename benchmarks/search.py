@@ -26,7 +26,7 @@ _BITS = 53  # of a double's fraction
 _EPOCH = 1_700_000_000
 
 
-def workflow() -> tm.Workflow:
+def build_workflow() -> tm.Workflow:
     spec = tm.Workflow("search")
     spec.input("pages", PAGES, key="url")
     spec.input("clicks", CLICKS)

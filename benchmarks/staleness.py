@@ -14,8 +14,8 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.claims import Claim, Declaration
-from benchmarks.mixed_load import Load, workflow
-from benchmarks.refresh import project, run_server
+from benchmarks.mixed_load import Load, build_workflow
+from benchmarks.refresh import open_project, run_server
 from tidemill.app.settings import ServerSettings, Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.model.run import RunKind
@@ -76,7 +76,7 @@ def measure(
     directory: Path, *, seconds: float, turns: int, tracks: int, heavy: int, on_progress: Callable[[str], None]
 ) -> dict[str, Any]:
     settings = Settings(server=ServerSettings(tracks=tracks, placement=PLACEMENT, poll_interval=0.2))
-    with project(directory, workflow(), settings) as mill:
+    with open_project(directory, build_workflow(), settings) as mill:
         load = Load(mill, directory, heavy, tracks)
         on_progress("preparing")
         load.prepare()

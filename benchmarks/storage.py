@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.eviction.histories import HISTORIES
-from benchmarks.eviction.histories.edits import edits
+from benchmarks.eviction.histories.edits import generate_edits
 from benchmarks.eviction.replay import Replay, compute_unlimited_seconds, find_demands, sum_intermediate_bytes
 from benchmarks.eviction.submission import Submission
 from tidemill.retention.eviction import ALGORITHMS, DEFAULT
@@ -120,7 +120,7 @@ def time_decision(datasets: int, rounds: int = 5) -> float:
 def _build_full_store(datasets: int) -> tuple[SubmissionHistory, DatasetStore]:
     """A store of intermediate datasets of edited pipelines; half as many others have been deleted."""
     history, random = SubmissionHistory(), Random(1)
-    for submission in edits(random, datasets * 3 // 5):
+    for submission in generate_edits(random, datasets * 3 // 5):
         history.record_submission(submission.series, submission.graph)
     inner = [number for number, children in enumerate(history.children) if children]
     movable = np.array(sorted(random.sample(inner, min(datasets, len(inner) * 2 // 3))))

@@ -1,4 +1,4 @@
-"""Cost of a server's poll when nothing is due, by the number of tables; and of a dispatcher's update of its statistics."""
+"""Cost of a server's poll when nothing is due, by the number of tables; and of a dispatcher's updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The paper's figures 4 to 11, one file each."""
+"""Figures 4 to 11 of the paper on update scheduling, one module each."""
 
 from __future__ import annotations
 

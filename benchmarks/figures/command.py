@@ -17,17 +17,17 @@ from tidemill.sim.chart import render_line_chart
 
 
 def figures(
-    figure: Annotated[int, typer.Option(min=min(FIGURES), max=max(FIGURES), help="The figure to measure again.")],
-    events: Annotated[int, typer.Option(min=100, help="Events of each simulation; the paper has 1 000 000.")] = EVENTS,
-    seeds: Annotated[int, typer.Option(min=1, help="Simulations of each point, whose mean is shown.")] = SEEDS,
+    figure: Annotated[int, typer.Option(min=min(FIGURES), max=max(FIGURES), help="The figure to measure.")],
+    events: Annotated[int, typer.Option(min=100, help="Events of each simulation; the paper uses 1 000 000.")] = EVENTS,
+    seeds: Annotated[int, typer.Option(min=1, help="Simulations of each point; their mean is shown.")] = SEEDS,
     plot: Annotated[Path | None, typer.Option(dir_okay=False, help="Draw the curves into this SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """A figure of the paper on update scheduling: how stale tables get on the tracks there are.
+    """A figure of the paper on update scheduling: staleness of tables on a limited number of tracks.
 
-    Lateness is weighted staleness in multiples of what it would be with a track for every table. A figure is printed
-    with what the paper claims, the rule that decides and the set-up. A claim that does not hold is no failure if that
-    is known and explained; the exit code is 1 if a verdict is another one than declared.
+    Lateness is weighted staleness as a multiple of that with a track for every table. A figure is printed with the
+    paper's claims, the deciding rules and the set-up. A claim that does not hold is no failure if that is declared and
+    explained; the exit code is 1 if a verdict differs from the declared one.
     """
     _show_figure(measure_experiment(FIGURES[figure], events, range(1, seeds + 1)), plot, as_json)
 

@@ -1,4 +1,4 @@
-"""An experiment: curves over a range, measured in every declared set-up, and claims that they bear out or not."""
+"""Experiments: curves over a range of loads, measured in every declared set-up, and claims about them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tidemill.sim.staleness.run import simulate_uncontended, simulate_workload
 from tidemill.sim.staleness.workload import SimulationConfig, Workload
 
 Curve = Mapping[float, float]
-"""Relative lateness, by what is varied."""
+"""Relative lateness by the varied parameter."""
 
 Curves = Mapping[str, Curve]
 
 EVENTS, SEEDS = 100_000, 3
-"""What claims are judged by, unless a caller asks for another number of events or seeds."""
+"""The declared numbers of events and seeds, by which claims are decided."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What one curve shows."""
+    """Workload and configuration of one curve."""
 
     workload: Callable[[float], Workload]
     config: SimulationConfig
@@ -31,7 +31,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The curves of one set-up: the mean over seeds, and each seed by itself."""
+    """The curves of one set-up: the mean over seeds, and those of each seed."""
 
     mean: Curves = field(hash=False)
     seeds: tuple[Curves, ...] = field(hash=False)
@@ -51,7 +51,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What was measured. A curve has no point where its placement does not fit the jobs on the tracks."""
+    """The measured curves. A curve has no point where its placement does not fit the jobs on the tracks."""
 
     experiment: Experiment
     samples: Mapping[str, Sample] = field(hash=False)
@@ -64,7 +64,7 @@ class Result:
 
     @property
     def as_declared(self) -> bool:
-        """Was it measured with the declared numbers of events and seeds?"""
+        """Whether the numbers of events and seeds are the declared ones."""
         return (self.events, self.seeds) == (EVENTS, SEEDS)
 
     def to_json(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _list_by_seed(sample: Sample, name: str, x: float) -> list[float]:
 def measure_experiment(
     experiment: Experiment, events: int = EVENTS, seeds: Sequence[int] = range(1, SEEDS + 1)
 ) -> Result:
-    """Every point of every curve in every set-up."""
+    """Measure every point of every curve in every set-up."""
     lateness = Lateness(events)
     samples = {
         name: _measure_sample(experiment.values, series, seeds, lateness) for name, series in experiment.setups.items()
@@ -114,7 +114,7 @@ def average_curves(by_seed: Sequence[Curves]) -> Sample:
 
 
 class Lateness:
-    """Weighted staleness in multiples of what it would be if there were a track for everybody."""
+    """Weighted staleness as a multiple of that with a track for every table."""
 
     def __init__(self, events: int) -> None:
         self._events = events

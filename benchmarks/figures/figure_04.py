@@ -1,4 +1,4 @@
-"""Figure 4: how slow slow times are."""
+"""Figure 4: the slowdown of slow times."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def _format_factor(factor: int) -> str:
     return f"S = {factor}"
 
 
-def _slowdown(factor: int, normal: float) -> Slowdown:
-    """Slow times become shorter against normal ones as they become slower; with S = 2 there are no normal ones."""
+def _create_slowdown(factor: int, normal: float) -> Slowdown:
+    """Slower slow times are shorter in relation to normal times; with S = 2 there are no normal times."""
     return Slowdown(float(factor), normal / (factor - 2) if factor > 2 else normal)
 
 
-def _matters(sample: Sample) -> bool:
+def _is_slowdown_relevant(sample: Sample) -> bool:
     return is_better(sample.mean[_format_factor(FACTORS[0])], sample.mean[_format_factor(FACTORS[-1])], by=CLEARLY)
 
 
-def _never_less(sample: Sample) -> bool:
+def _is_monotonic(sample: Sample) -> bool:
     return not any(
         is_better(sample.mean[_format_factor(b)], sample.mean[_format_factor(a)]) for a, b in pairwise(FACTORS)
     )
@@ -39,7 +39,9 @@ FIGURE_4 = Experiment(
     (0.5, 0.6, 0.7, 0.8, 0.9),
     {
         name: {
-            _format_factor(s): Series(scale_tables(create_tables(JOBS, "t"), _slowdown(s, length)), SimulationConfig())
+            _format_factor(s): Series(
+                scale_tables(create_tables(JOBS, "t"), _create_slowdown(s, length)), SimulationConfig()
+            )
             for s in FACTORS
         }
         for name, length in LENGTHS.items()
@@ -53,19 +55,19 @@ FIGURE_4 = Experiment(
         (
             Claim(
                 "4.1",
-                "at the same average load, how slow slow times are matters a lot for lateness",
+                "at the same average load, the slowdown of slow times has a large effect on lateness",
                 "averaged over loads, S = 2 adds clearly less lateness than S = 9",
-                _matters,
+                _is_slowdown_relevant,
             ),
             Claim(
                 "4.1",
-                "the slower slow times are, the later are tables",
+                "tables are later with slower slow times",
                 "averaged over loads, no S adds less lateness than the next smaller one, beyond noise",
-                _never_less,
+                _is_monotonic,
                 fails_in=tuple(LENGTHS),
-                finding="slow times that are slower are shorter, so that less is put off in each: from 80 % load on "
-                "S = 3 is later than S = 9, for every length. Were all slow times as long, whatever S is, the mean "
-                "over loads would grow with S",
+                finding="slow times that are slower are shorter, so that less work is delayed in each: from 80 % load "
+                "on S = 3 is later than S = 9, for every length. With slow times of equal length for every S, the "
+                "mean over loads would grow with S",
             ),
         ),
     ),

@@ -1,4 +1,4 @@
-"""Figure 5: Max Benefit or prioritised EDF, for tables of which half take ten times as long for the same data."""
+"""Figure 5: Max Benefit or prioritised EDF, for tables half of which take ten times as long for the same data."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tidemill.sim.staleness.workload import SimulationConfig
 BENEFIT, DEADLINE = "Max Benefit", "prioritised EDF"
 
 
-def _onset(sample: Sample) -> bool:
+def _is_edf_better_at_onset(sample: Sample) -> bool:
     benefit, deadline = sample.mean[BENEFIT], sample.mean[DEADLINE]
     differing = [sign for x in find_shared_points(benefit, deadline) if (sign := compare(deadline, benefit, x))]
     return bool(differing) and differing[0] < 0
 
 
-def _overload(sample: Sample) -> bool:
+def _is_benefit_better_in_overload(sample: Sample) -> bool:
     return all(compare(sample.mean[BENEFIT], sample.mean[DEADLINE], x) < 0 for x in (0.9, 1.0, 1.1))
 
 
@@ -37,7 +37,7 @@ FIGURE_5 = Experiment(
                 "4.2",
                 "where lateness begins to rise, prioritised EDF is better than Max Benefit",
                 "at the first load at which the two differ, prioritised EDF is less late",
-                _onset,
+                _is_edf_better_at_onset,
                 fails_in=tuple(LENGTHS),
                 finding="Max Benefit is the less late one from the first load at which they differ, 65 or 70 %. "
                 "Prioritised EDF is better at 75 and 80 % load if slow times last for 100 periods, and nowhere else",
@@ -46,7 +46,7 @@ FIGURE_5 = Experiment(
                 "4.2",
                 "at higher loads Max Benefit is the better one",
                 "Max Benefit is less late at 90, 100 and 110 % load",
-                _overload,
+                _is_benefit_better_in_overload,
             ),
         ),
     ),

@@ -1,4 +1,4 @@
-"""Figure 6: uniform tables on steady machines; five tracks, or EDF-partitioned tracks would not do."""
+"""Figure 6: uniform tables without slow times, on five tracks, which partitioned placement requires."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ LATE = 1.1
 STEADY = "no slow times"
 
 
-def _late_near_the_end(sample: Sample) -> bool:
+def _is_late_only_near_full_load(sample: Sample) -> bool:
     early = [curve[x] for curve in sample.mean.values() for x in curve if x <= 0.9]
     return all(lateness < LATE for lateness in early) and all(sample.mean[name][1.1] > LATE for name in OTHERS)
 
 
-def _worst(sample: Sample) -> bool:
+def _is_partitioned_worst(sample: Sample) -> bool:
     return all(is_better(sample.mean[name], sample.mean[PARTITIONED]) for name in OTHERS)
 
 
-def _no_overhead(sample: Sample) -> bool:
+def _is_proportional_free(sample: Sample) -> bool:
     return is_alike(sample.mean[PROPORTIONAL], sample.mean[SINGLE])
 
 
@@ -53,7 +53,7 @@ FIGURE_6 = Experiment(
                 "4.3",
                 "under all four algorithms tables are late only from nearly 100 % load on",
                 "up to 90 % load every curve is below 1.1 where its jobs fit on the tracks; at 110 % it is above",
-                _late_near_the_end,
+                _is_late_only_near_full_load,
                 fails_in=(STEADY,),
                 finding="partitioned tracks reach 1.13 at 80 % and 1.15 at 85 % load, above which the jobs do not fit; "
                 "the other three stay below 1.05 up to 90 % load",
@@ -62,13 +62,13 @@ FIGURE_6 = Experiment(
                 "4.3",
                 "partitioned tracks are the worst, even worse than chance",
                 "averaged over the loads that partitioned tracks bear, the others add less lateness, beyond noise",
-                _worst,
+                _is_partitioned_worst,
             ),
             Claim(
                 "4.3",
                 "proportional tracks cost nothing against one queue",
                 "averaged over loads, the two add the same lateness",
-                _no_overhead,
+                _is_proportional_free,
             ),
         ),
     ),

@@ -1,4 +1,4 @@
-"""Figure 7: half of the tables matter ten times as much."""
+"""Figure 7: half of the tables have ten times the priority."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.sim.staleness.workload import SimulationConfig
 BENEFIT, EDF, RANDOM = "Max Benefit", "EDF", "random"
 
 
-def _lower(sample: Sample) -> bool:
+def _is_benefit_better(sample: Sample) -> bool:
     curves = sample.mean
     return all(is_better(curves[BENEFIT], curves[name], by=CLEARLY) for name in (EDF, RANDOM))
 
@@ -29,14 +29,14 @@ FIGURE_7 = Experiment(
         {
             **PARAMETERS,
             "tables": "15 with a priority of 1, 15 with 10 (4.4); otherwise as in table 2",
-            "dispatching": "Max Benefit, which heeds priorities, EDF and random, which do not, on one queue",
+            "dispatching": "Max Benefit, which uses priorities, EDF and random, which do not, on one queue",
         },
         (
             Claim(
                 "4.4",
-                "an algorithm that heeds priorities leads to far less lateness than those that do not",
+                "an algorithm that uses priorities leads to far less lateness than those that do not",
                 "averaged over loads, Max Benefit adds clearly less lateness than EDF and than random",
-                _lower,
+                _is_benefit_better,
             ),
         ),
     ),

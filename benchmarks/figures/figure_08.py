@@ -1,4 +1,4 @@
-"""Figure 8: chains of three tables; what the last of them is worth is what the first are there for."""
+"""Figure 8: chains of three tables, with priorities that are inherited from the last table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemill.scheduler.job import JobProfile
 from tidemill.sim.staleness.workload import SimulationConfig
 
 CHAINS = 9
-"""Not ten: as many of each priority."""
+"""Nine, not ten, so that every priority occurs equally often."""
 
 LAST = (1.0, 10.0, 100.0)
 NONE, SUM, MAX, MAX_PLUS = (
@@ -40,22 +40,22 @@ def _create_chain(name: str, last: float) -> list[JobProfile]:
     ]
 
 
-def _needed(sample: Sample) -> bool:
+def _is_inheritance_better(sample: Sample) -> bool:
     return all(is_better(sample.mean[inheritance], sample.mean[NONE], by=CLEARLY) for inheritance in INHERITING)
 
 
-def _similar(sample: Sample) -> bool:
+def _is_similar(sample: Sample) -> bool:
     return all(is_alike(sample.mean[one], sample.mean[other], by=CLEARLY) for one in INHERITING for other in INHERITING)
 
 
-def _max_is_best(sample: Sample) -> bool:
+def _is_max_best(sample: Sample) -> bool:
     return all(
         _compute_added(c, MAX) < min(_compute_added(c, SUM), _compute_added(c, MAX_PLUS))
         for c in (sample.mean, *sample.seeds)
     )
 
 
-def _sum_is_worst(sample: Sample) -> bool:
+def _is_sum_worst(sample: Sample) -> bool:
     return all(
         _compute_added(c, SUM) > max(_compute_added(c, MAX), _compute_added(c, MAX_PLUS))
         for c in (sample.mean, *sample.seeds)
@@ -63,7 +63,7 @@ def _sum_is_worst(sample: Sample) -> bool:
 
 
 def _compute_added(curves: Curves, inheritance: str) -> float:
-    """To be compared within one seed, in which arrivals and slow times are the same for all ways to inherit."""
+    """Added lateness; comparable within one seed, where arrivals and slow times are the same for all inheritances."""
     return fmean(lateness - 1 for lateness in curves[inheritance].values())
 
 
@@ -78,32 +78,32 @@ FIGURE_8 = Experiment(
             **PARAMETERS,
             "tables": "27 in chains of three, with priorities of 0.001, of 1, and of 1, 10 or 100, as many of each "
             "(4.5); otherwise as in table 2",
-            "max-plus": "twice the largest of what is made of a table (the paper's K is not given)",
+            "max-plus": "twice the largest priority of the derived tables (the paper's K is not given)",
         },
         (
             Claim(
                 "4.5",
                 "without inheritance tables are far later",
-                "averaged over loads, each way to inherit adds clearly less lateness than none",
-                _needed,
+                "averaged over loads, each inheritance adds clearly less lateness than none",
+                _is_inheritance_better,
             ),
             Claim(
                 "4.5",
-                "the ways to inherit are often very similar",
+                "the kinds of inheritance are often very similar",
                 "averaged over loads, no two of them differ clearly",
-                _similar,
+                _is_similar,
             ),
             Claim(
                 "4.5",
                 "of those, max is the best",
                 "averaged over loads, max adds less lateness than sum and than max-plus, in each seed and on average",
-                _max_is_best,
+                _is_max_best,
             ),
             Claim(
                 "4.5",
                 "and sum the worst",
                 "averaged over loads, sum adds more lateness than max and than max-plus, in each seed and on average",
-                _sum_is_worst,
+                _is_sum_worst,
                 fails_in=tuple(LENGTHS),
                 finding="sum and max-plus are alike: on average max-plus adds 0.3 to 1.5 % more than sum. Max adds "
                 "2 to 9 % less than either",

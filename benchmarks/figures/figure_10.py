@@ -12,15 +12,15 @@ from tidemill.sim.staleness.workload import SimulationConfig
 BASIC, ALL, AGGRESSIVE = "basic", "all tracks", "all tracks, aggressive"
 
 
-def _all_is_better_low(sample: Sample) -> bool:
+def _is_all_better_at_low_load(sample: Sample) -> bool:
     return is_better(sample.mean[ALL], sample.mean[BASIC], LOW, by=CLEARLY)
 
 
-def _aggressive_is_good_everywhere(sample: Sample) -> bool:
+def _is_aggressive_nowhere_later(sample: Sample) -> bool:
     return all(is_nowhere_later(sample.mean[AGGRESSIVE], sample.mean[name]) for name in (BASIC, ALL))
 
 
-def _aggressive_is_best(sample: Sample) -> bool:
+def _is_aggressive_best(sample: Sample) -> bool:
     return all(is_better(sample.mean[AGGRESSIVE], sample.mean[name]) for name in (BASIC, ALL))
 
 
@@ -44,13 +44,13 @@ FIGURE_10 = Experiment(
                 "4.6",
                 "sharing out all tracks is much better at lower loads",
                 "averaged over the lower half of the loads, all tracks add clearly less lateness than basic ones",
-                _all_is_better_low,
+                _is_all_better_at_low_load,
             ),
             Claim(
                 "4.6",
                 "with aggressive guests on all tracks, lateness is low at all loads",
                 "they are nowhere later than either of the others",
-                _aggressive_is_good_everywhere,
+                _is_aggressive_nowhere_later,
                 fails_in=("100 periods",),
                 finding="with slow times of 100 periods they add 9 % more than the others at 95 % load, less or the "
                 "same at every other",
@@ -59,7 +59,7 @@ FIGURE_10 = Experiment(
                 "4.8",
                 "aggressive guests on all tracks are the best of the three",
                 "averaged over loads, they add less lateness than each of the others, beyond noise",
-                _aggressive_is_best,
+                _is_aggressive_best,
             ),
         ),
     ),

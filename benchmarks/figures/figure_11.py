@@ -1,4 +1,4 @@
-"""Figure 11: chopping updates to three periods after slow times; chains of two tables."""
+"""Figure 11: a catch-up limit of three periods for updates after slow times; chains of two tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidemill.scheduler.hierarchy import PriorityInheritance
 from tidemill.scheduler.job import JobProfile
 from tidemill.sim.staleness.workload import SimulationConfig
 
-UNLIMITED, LIMITED = "whole", "chopped"
+UNLIMITED, LIMITED = "unlimited", "limited"
 PERIODS = 3.0
 INHERITANCES = (PriorityInheritance.NONE, PriorityInheritance.MAX)
 NONE, MAX = (inheritance.value for inheritance in INHERITANCES)
@@ -34,17 +34,17 @@ def _create_inheritance_setups() -> dict[str, dict[str, Series]]:
     }
 
 
-def _helps(sample: Sample) -> bool:
+def _is_limit_better(sample: Sample) -> bool:
     return is_better(sample.mean[LIMITED], sample.mean[UNLIMITED])
 
 
-def _never_hurts(sample: Sample) -> bool:
+def _is_limit_nowhere_later(sample: Sample) -> bool:
     return is_nowhere_later(sample.mean[LIMITED], sample.mean[UNLIMITED])
 
 
 FIGURE_11 = Experiment(
     11,
-    "Chopped updates",
+    "Catch-up limit",
     "load",
     (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0),
     _create_inheritance_setups(),
@@ -52,28 +52,28 @@ FIGURE_11 = Experiment(
         {
             **PARAMETERS,
             "tables": "30 in chains of two, with priorities of 1 and 10 (4.7); otherwise as in table 2",
-            "chopping": "at most three periods of data a run (4.7)",
+            "catch-up limit": "at most three periods of data per run (4.7)",
             "inheritance": "not given: none, and max, the best in 4.5 and the default of servers, each declared",
         },
         (
             Claim(
                 "4.7",
-                "after overload, chopping makes tables less late",
-                "averaged over loads, chopped updates add less lateness than whole ones, beyond noise",
-                _helps,
+                "after overload, a catch-up limit makes tables less late",
+                "averaged over loads, limited updates add less lateness than unlimited ones, beyond noise",
+                _is_limit_better,
                 fails_in=(f"5 periods, inheritance {NONE}", *(f"{length}, inheritance {MAX}" for length in LENGTHS)),
-                finding="without inheritance, chopped updates add 6 and 9 % less with slow times of 20 and 100 "
-                "periods; in those of 5 hardly anything is put off for three periods. With max both tables of a "
-                "chain weigh the same: there is no update of little weight to be chopped for one of more, and no "
+                finding="without inheritance, limited updates add 6 and 9 % less with slow times of 20 and 100 "
+                "periods; in those of 5 hardly any update is delayed for three periods. With max both tables of a "
+                "chain have the same weight: no update of little weight can be limited in favour of another, and no "
                 "difference beyond noise",
             ),
             Claim(
                 "4.7",
                 "it is effective: at no load does it make tables later",
-                "chopped updates are nowhere later than whole ones",
-                _never_hurts,
+                "limited updates are nowhere later than unlimited ones",
+                _is_limit_nowhere_later,
                 fails_in=(f"100 periods, inheritance {MAX}",),
-                finding="with max, chopped updates are 7 % later at 85 % load: more starts are paid for, little is won",
+                finding="with max, limited updates are 7 % later at 85 % load: more starts cost time, with little gain",
             ),
         ),
     ),

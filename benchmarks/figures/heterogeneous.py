@@ -1,4 +1,4 @@
-"""What figures 9 and 10 share: tables with periods of 100 and of 10 000, equally stale by weight when a period ends."""
+"""Tables of figures 9 and 10: periods of 100 and of 10 000, with equal weighted staleness at the end of a period."""
 
 from __future__ import annotations
 

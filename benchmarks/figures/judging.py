@@ -1,7 +1,7 @@
-"""How curves are compared: one measure, and one place for the words and their tolerances.
+"""Comparisons of curves: one measure, and the definitions of the terms with their tolerances.
 
-The measure is *added lateness*. Tables have a lateness of 1 anyway; what dispatching can be blamed for is what it adds.
-All comparisons of two curves are strict in one direction, so none of them holds with the curves swapped.
+The measure is *added lateness*: tables have a lateness of at least 1, and dispatching causes the rest. All comparisons
+of two curves are strict in one direction, so none of them holds with the curves swapped.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from statistics import fmean
 from benchmarks.figures.experiment import Curve
 
 NOISE = 0.05
-"""Ways whose added lateness differs by no more, as a share of the larger, are the same."""
+"""Curves whose added lateness differs by at most this share of the larger one are the same."""
 
 CLEARLY = 0.20
-"""Ways whose added lateness differs by more than this, as a share of the larger, differ clearly."""
+"""Curves whose added lateness differs by more than this share of the larger one differ clearly."""
 
 VISIBLE = 0.01
-"""At one load, ways whose lateness differs by no more are the same, whatever the share."""
+"""At one load, curves whose lateness differs by at most this amount are the same, for any share."""
 
 MIN_ADDED = 1e-3
-"""The least added lateness, on average, that is told from none."""
+"""Mean added lateness below this value counts as this value."""
 
 
 def find_shared_points(*curves: Curve) -> list[float]:
-    """Where all have a point."""
+    """The loads at which all curves have a point."""
     return sorted(set.intersection(*(set(curve) for curve in curves)))
 
 
 def compute_ratio(one: Curve, other: Curve, at: Iterable[float] | None = None) -> float:
-    """Lateness that one adds on average over loads, in multiples of what the other adds."""
+    """Mean added lateness of one curve as a multiple of that of the other."""
     loads = find_shared_points(one, other) if at is None else list(at)
     return _compute_added(one, loads) / _compute_added(other, loads)
 
@@ -40,7 +40,7 @@ def _compute_added(curve: Curve, loads: Iterable[float]) -> float:
 
 
 def is_better(one: Curve, other: Curve, at: Iterable[float] | None = None, by: float = NOISE) -> bool:
-    """Does one add less on average, by more than this share?"""
+    """Whether one adds less on average, by more than this share."""
     return compute_ratio(one, other, at) < 1 - by
 
 
@@ -63,7 +63,7 @@ def is_nowhere_later(one: Curve, other: Curve) -> bool:
 
 
 def find_crossing(one: Curve, other: Curve) -> float | None:
-    """The load from which on one is later, if it is less late below it and nowhere the other way round; else None."""
+    """The load above which one is later, if it is less late at all lower loads where they differ; else None."""
     signs = [(x, sign) for x in find_shared_points(one, other) if (sign := compare(one, other, x))]
     later = [x for x, sign in signs if sign > 0]
     ordered = [sign for _, sign in signs] == sorted(sign for _, sign in signs)

@@ -1,7 +1,7 @@
-"""The parameters of the paper's table 2, and what its experiments share.
+"""The parameters of the paper's table 2, which its experiments share.
 
-The paper does not say how long slow times are. So three lengths are declared, and what it claims of slow times has to
-hold for each of them.
+The paper does not give the length of slow times. So three lengths are declared, and claims about slow times must hold
+for each of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ JOBS, TRACKS, NOISE = 30, 4, 0.5
 SLOWER = 3.0
 
 LENGTHS: Mapping[str, float] = {"5 periods": 503.3, "20 periods": 2003.3, "100 periods": 10_007.3}
-"""Of slow times, and of the normal times between them. Cycles share no factor with any period."""
+"""Lengths of slow times and of the normal times between them; not multiples of any period."""
 
 LOADS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0)
 
@@ -26,12 +26,12 @@ PARAMETERS: Mapping[str, str] = {
     "tracks": "4 (table 2)",
     "run times": "uniform between half and one and a half of the expected (B = 0.5, table 2)",
     "slow times": "S = 3, as long as normal times (4.1); length not given: 5, 20 and 100 periods, each declared",
-    "dispatching": "Max Benefit on one queue for all tracks; costs known are averages over slow and normal times",
+    "dispatching": "Max Benefit on one queue for all tracks; known costs are averages over slow and normal times",
     "phases": "random",
-    "events": "100 000 a simulation, three seeds (the paper: 1 000 000, number of seeds not given)",
-    "measure": "what is added to a lateness of 1; noise is 5 % of the larger, or at one load 0.01; clearly is 20 %",
+    "events": "100 000 per simulation, three seeds (the paper: 1 000 000, number of seeds not given)",
+    "measure": "added lateness above 1; noise is 5 % of the larger, or at one load 0.01; clearly is 20 %",
 }
-"""As for every figure that does not say otherwise."""
+"""The defaults of all figures."""
 
 
 def create_table(
@@ -49,7 +49,7 @@ def create_tables(
 def scale_tables(
     tables: Iterable[JobProfile], slowdown: Slowdown | None, tracks: int = TRACKS
 ) -> Callable[[float], Workload]:
-    """The same tables at any load."""
+    """A function that scales the tables to a load."""
     return Workload(tuple(tables), tracks, slowdown, NOISE).scale_to_load
 
 

@@ -1,1 +1,1 @@
-"""Linear Road: variable tolling on expressways, with its own traffic, its own validator, and the workflow."""
+"""The Linear Road benchmark: variable tolling on expressways, with traffic generator, validator and workflow."""

@@ -1,4 +1,4 @@
-"""`linear-road`: the benchmark of event streams, on its clock."""
+"""`linear-road`: the benchmark of event streams in real time."""
 
 from __future__ import annotations
 
@@ -20,25 +20,29 @@ File = Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="Po
 
 
 def linear_road(
-    expressways: Annotated[float, typer.Option("--expressways", "-L", min=0.5, help="How many, by halves.")] = 1.0,
-    seconds: Annotated[int, typer.Option(min=1, help="So long; the whole benchmark takes 10,800.")] = 600,
-    start: Annotated[int, typer.Option(min=0, help="The second to start at: later ones have more traffic.")] = 0,
-    seed: Annotated[int, typer.Option(help="Of the traffic.")] = 1,
+    expressways: Annotated[
+        float, typer.Option("--expressways", "-L", min=0.5, help="Number of expressways, in steps of 0.5.")
+    ] = 1.0,
+    seconds: Annotated[int, typer.Option(min=1, help="Duration; the full benchmark takes 10,800.")] = 600,
+    start: Annotated[int, typer.Option(min=0, help="First second; later ones have more traffic.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the traffic.")] = 1,
     input: File = None,
     history: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Tolls of days past, as CSV.")
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Tolls of past days, as CSV.")
     ] = None,
     output: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the answers here, as CSV.")] = None,
     plot: Annotated[Path | None, typer.Option(dir_okay=False, help="Draw response times into this SVG file.")] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option("--policy", help="Two flows on one track, under this policy of the dispatcher; may be repeated."),
+        typer.Option("--policy", help="Run two flows on one track with this policy of the dispatcher; repeatable."),
     ] = None,
-    rate: Annotated[bool, typer.Option("--rate", help="Search the most expressways that pass, from -L on.")] = False,
-    check: Annotated[bool, typer.Option(help="Compare the answers with the validator's.")] = True,
+    rate: Annotated[
+        bool, typer.Option("--rate", help="Search the largest number of expressways that passes, starting at -L.")
+    ] = False,
+    check: Annotated[bool, typer.Option(help="Validate the answers.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Linear Road in real time: how long answers take, and whether all are right."""
+    """Linear Road in real time: response times, and correctness of all answers."""
     with scratch() as directory:
         plan = Plan(expressways=expressways, seconds=seconds, start=start, seed=seed)
         files = rating.Files(input=input, history=history, output=output, plot=plot)
@@ -63,16 +67,16 @@ def linear_road(
 def linear_road_kernel(
     expressways: Annotated[
         list[float] | None,
-        typer.Option(help="How many; may be repeated; 1 and 4 if left out."),
+        typer.Option(help="Number of expressways; repeatable; default: 1 and 4."),
     ] = None,
-    seconds: Annotated[int, typer.Option(min=1, help="So long.")] = 180,
-    start: Annotated[int, typer.Option(min=0, help="The second to start at: later ones have more traffic.")] = 10_200,
-    seed: Annotated[int, typer.Option(help="Of the traffic.")] = 1,
+    seconds: Annotated[int, typer.Option(min=1, help="Duration.")] = 180,
+    start: Annotated[int, typer.Option(min=0, help="First second; later ones have more traffic.")] = 10_200,
+    seed: Annotated[int, typer.Option(help="Seed of the traffic.")] = 1,
     batch: Annotated[int, typer.Option(min=1, help="Seconds of traffic in a batch.")] = 1,
-    check: Annotated[bool, typer.Option(help="Compare the answers with the validator's.")] = True,
+    check: Annotated[bool, typer.Option(help="Validate the answers.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """What Linear Road's kernel costs without Spark: a batch, and a thousand reports."""
+    """Cost of Linear Road's kernel without Spark: per batch, and per thousand reports."""
     plan = Plan(seconds=seconds, start=start, seed=seed)
     with scratch() as directory:
         sizes = tuple(expressways or (1.0, 4.0))
@@ -83,7 +87,7 @@ def linear_road_kernel(
 
 
 def _show_policies(document: Mapping[str, Any]) -> None:
-    """The slowest hundredth of the answers of either flow."""
+    """Print median and 99th percentile of the response times of both flows."""
     heads = ("policy", ">tolls p50", ">tolls p99", ">expenditures p50", ">expenditures p99", "verdict")
     kinds = [(kind, share) for kind in ("tolls", "expenditures") for share in ("p50", "p99")]
     rows = [
@@ -102,6 +106,6 @@ def _show_summary(document: Mapping[str, Any]) -> None:
         False,
         dict(document),
         build_table("Response times in seconds", ("answers", *heads), rows),
-        build_table("What a batch costs, in milliseconds", ("part", *heads), costs),
+        build_table("Cost of a batch in milliseconds", ("part", *heads), costs),
     )
     write_output(f"\n{document['under_2_s']:.2%} of the answers within 2 s; verdict: {document['verdict']}\n")

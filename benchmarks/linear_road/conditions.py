@@ -1,4 +1,4 @@
-"""What holds on each segment for a minute: speed, toll, and the nearest accident ahead."""
+"""Conditions of each segment during a minute: speed, toll, and the nearest accident ahead."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 
 from benchmarks.linear_road.rows import SEGMENTS, Column
 
-AHEAD = 5  # segments in which an accident matters: the vehicle's own and four more
-FREE_VEHICLES = 50  # vehicles in a segment that cost nothing
-FREE_SPEED = 40  # miles an hour from which on nobody pays
+AHEAD = 5  # segments in which an accident matters: the current one and four more
+FREE_VEHICLES = 50  # number of vehicles in a segment up to which there is no toll
+FREE_SPEED = 40  # miles per hour from which on there is no toll
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """One entry for each segment of each direction, in the order of `segment`; roads that nobody knows are free."""
+    """One entry for each segment of each direction, in the order of `compute_segment`; unknown roads have no toll."""
 
     lav: Column
     toll: Column
-    accident: Column  # the nearest segment with one; -1: none
+    accident: Column  # the nearest segment with an accident; -1: none
 
     @classmethod
     def none(cls, roads: int) -> Conditions:
@@ -28,9 +28,9 @@ class Conditions:
 
     @classmethod
     def of(cls, speed: Column, reports: Column, cars: Column, stopped: Column) -> Conditions:
-        """From speeds and reports of five minutes, added up, vehicles of the last one, and where accidents are.
+        """Conditions from sums of speeds and reports of five minutes, vehicles of the last minute, and accidents.
 
-        The average is rounded, halves up, in whole numbers.
+        The average is rounded half up, in integer arithmetic.
         """
         lav = np.where(reports > 0, (2 * speed + reports) // np.maximum(2 * reports, 1), 0)
         accident = find_nearest(stopped)
@@ -47,9 +47,9 @@ def compute_segment(xway: Column, direction: Column, seg: Column) -> Column:
 
 
 def find_nearest(accidents: Column) -> Column:
-    """For each segment the nearest of its road, ahead or here, that has an accident; -1 if none is near.
+    """For each segment the nearest one with an accident, at or ahead of it on its road; -1 if none is near.
 
-    Traffic in direction 0 goes up, in direction 1 down; nothing is beyond the ends.
+    Traffic in direction 0 moves to higher segments, in direction 1 to lower ones; the ends are bounds.
     """
     here = np.arange(SEGMENTS)
     roads = accidents.reshape(-1, SEGMENTS) > 0

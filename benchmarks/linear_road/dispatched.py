@@ -1,7 +1,7 @@
-"""Linear Road as two flows on one track: the dispatcher says which of those that are behind goes first.
+"""Linear Road as two flows on one track: the dispatcher chooses which pending flow runs next.
 
-It is the dispatcher of servers, with its policies, over real runs. What it may choose between is small: tolls,
-accidents and balances are one flow, what was spent on days past another. A run takes all rows that are there.
+It is the dispatcher of servers, with its policies and real runs. There are two flows to choose from: tolls, accidents
+and balances are one, expenditures of past days the other. A run takes all available rows.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tidemill.runtime.runs.dispatch import DispatchConfig, RunDispatcher
 
 FLOWS = (TOLLING, SPENDING)
 PAUSE = 0.01
-"""Seconds after which a policy is asked again that starts nothing: some begin rounds."""
+"""Seconds after which a policy that started nothing is called again: some begin rounds."""
 
 
 def play(
     directory: Path, rows: Columns, history: Columns, policy: str, clock: Clock, on_progress: ProgressReporter
 ) -> Live:
-    """Answer all rows under a policy; everything is under the directory."""
+    """Answer all rows with a policy; all state is stored in the directory."""
     directory.mkdir(parents=True, exist_ok=True)
     roads = int(rows["xway"].max(initial=0)) + 1
     settings = Settings(maintenance=MaintenanceSettings(automatic=False))
@@ -38,7 +38,7 @@ def play(
         mill.apply()
         mill.insert("history", write_rows(directory, history, HISTORY))
         for flow in FLOWS:
-            mill.run(flow)  # whatever is only done once comes before the clock starts
+            mill.run(flow)  # one-time initialisation before the clock starts
         dispatch = RunDispatcher(mill.catalog, DispatchConfig(policy, "single", "none", tracks=1))
         return collect_answers(
             mill,
@@ -48,7 +48,7 @@ def play(
 
 @dataclass(slots=True)
 class _DispatchedRun:
-    """The seconds of a run: inserted when they are over, and answered when a flow has its turn."""
+    """Inserts each second when it has ended, and runs the flows that the dispatcher chooses."""
 
     mill: Tidemill
     dispatch: RunDispatcher
@@ -56,7 +56,9 @@ class _DispatchedRun:
     seconds: Sequence[Columns]
     clock: Clock
     inserted: int = 0  # seconds that were inserted
-    pending: dict[str, int] = field(default_factory=dict)  # by flow that has not run since, the first second it missed
+    pending: dict[str, int] = field(
+        default_factory=dict
+    )  # by requested flow, the first second that it has not processed
     began: float = 0.0
 
     def run_laps(self, on_progress: ProgressReporter) -> Iterator[Lap]:
@@ -69,7 +71,7 @@ class _DispatchedRun:
                 continue
             yield lap
             if is_too_late(lap.emitted, lap.second):
-                on_progress(f"given up at second {lap.second}: too far behind")
+                on_progress(f"aborted at second {lap.second}: too far behind")
                 return
 
     def _read_clock(self) -> float:
@@ -79,7 +81,7 @@ class _DispatchedRun:
         return int(self.seconds[number]["time"][0])
 
     def _insert_seconds(self) -> tuple[int, float]:
-        """Insert all seconds that are over; how many rows they have, and how long it took."""
+        """Insert all seconds that have ended; returns their number of rows, and the seconds of the insert."""
         clock_time = self._read_clock()
         batches = [s for s in self.seconds[self.inserted :] if int(s["time"][0]) + 1 <= clock_time]
         if not batches:
@@ -94,7 +96,7 @@ class _DispatchedRun:
         return len(rows["time"]), self.clock.now() - began
 
     def _run_flow(self, rows: int, insert: float) -> Lap | None:
-        """The run of one flow, if the dispatcher starts one."""
+        """Run one flow, if the dispatcher starts one."""
         if not self.pending:
             return None
         started = self.dispatch.start_runs(self.mill.catalog.list_runnable_runs(), time.time())
@@ -114,6 +116,6 @@ class _DispatchedRun:
         return self.mill.catalog.list_written_blocks(run.id)
 
     def _wait_for_work(self) -> None:
-        """Until the next second is over; with something to do, until the policy may have changed its mind."""
+        """Wait for the end of the next second; with pending flows, at most `PAUSE`."""
         rest = self._get_second(self.inserted) + 1 - self._read_clock() if self.inserted < len(self.seconds) else PAUSE
         self.clock.sleep(max(0.0, min(rest, PAUSE) if self.pending else rest))

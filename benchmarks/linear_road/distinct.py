@@ -1,4 +1,4 @@
-"""Which keys occur for the first time, since the beginning or since all were forgotten."""
+"""Detection of keys that occur for the first time since the beginning or since the last clear."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tidemill.stream.table import StateTable
 
 
 class DistinctKeys:
-    """A set of keys; the rows that are new in it are the delta of its state."""
+    """A set of keys; its new rows are the delta of its state."""
 
     def __init__(self, key: Sequence[str]) -> None:
         self._table = StateTable.create_table(RowLayout(tuple(key), {}))
 
     def add_keys(self, keys: Keys) -> Rows:
-        """The keys that were not there before, each once."""
+        """Add keys; returns the new ones, each once."""
         before = self._table.count
         self._table.ensure_slots(keys)
         return self._table.read(np.arange(before, self._table.count))
 
     def clear_keys(self) -> None:
-        """Begin anew, with room for as many."""
+        """Remove all keys, with capacity for as many again."""
         self._table = StateTable.create_table(self._table.layout, self._table.count)

@@ -1,8 +1,8 @@
-"""Linear Road on its clock, through real runs: rows are inserted as they fall due, answered, and committed.
+"""Linear Road in real time, through real runs: rows are inserted at their due times, answered, and committed.
 
-The rows of a second are inserted when that second is over, and an answer counts from the beginning of the second that
-its row carries to the commit of the run that gave it: so the second of waiting is part of every response. Whoever is
-behind takes all seconds that are over in one batch.
+The rows of a second are inserted when that second has ended. The response time is measured from the beginning of the
+second of the row to the commit of the run that answers it, so it includes one second of waiting. A run that is behind
+takes all ended seconds in one batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.linear_road.rows import ANSWERS, HISTORY, INPUT, LIMITS, Columns, concat_batches, split_batches
-from benchmarks.linear_road.tolling import TOLLING, workflow
+from benchmarks.linear_road.tolling import TOLLING, build_workflow
 from benchmarks.linear_road.validator import Verdict, compare_answers, compute_expected
 from tidemill.app.project import Project
 from tidemill.app.settings import MaintenanceSettings, Settings
@@ -34,7 +34,7 @@ Times = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The wall clock, or another that a test has."""
+    """The wall clock, or a clock of a test."""
 
     now: Callable[[], float] = time.perf_counter
     sleep: Callable[[float], None] = time.sleep
@@ -42,10 +42,10 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Lap:
-    """What became of one batch."""
+    """Figures of one batch."""
 
     rows: int
-    second: int  # the last one of its rows
+    second: int  # last second of its rows
     insert: float  # seconds
     run: float
     emitted: float  # on the benchmark's clock
@@ -54,7 +54,7 @@ class Lap:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A run of the benchmark."""
+    """Result of a run of the benchmark."""
 
     laps: Sequence[Lap]
     answers: Mapping[str, Columns]
@@ -66,14 +66,14 @@ class Live:
 
 
 def play(directory: Path, rows: Columns, history: Columns, clock: Clock, on_progress: ProgressReporter) -> Live:
-    """Answer all rows; the state of the workflow, and everything else, is under the directory."""
+    """Answer all rows; all state of the workflow is stored in the directory."""
     directory.mkdir(parents=True, exist_ok=True)
     roads = ceil(int(rows["xway"].max(initial=0)) + 1)
     settings = Settings(maintenance=MaintenanceSettings(automatic=False))
-    with Tidemill(directory, settings, Project((workflow(roads).declared(),))) as mill:
+    with Tidemill(directory, settings, Project((build_workflow(roads).declared(),))) as mill:
         mill.apply()
         mill.insert("history", write_rows(directory, history, HISTORY))
-        mill.run(TOLLING)  # whatever is only done once, and reading the history, comes before the clock starts
+        mill.run(TOLLING)  # one-time initialisation and reading the history, before the clock starts
         laps = list(_run_laps(mill, directory, list(split_batches(rows, 1)), clock, on_progress))
         return collect_answers(mill, laps)
 
@@ -82,36 +82,38 @@ def _run_laps(
     mill: Tidemill, directory: Path, seconds: Sequence[Columns], clock: Clock, on_progress: ProgressReporter
 ) -> Iterator[Lap]:
     start = int(seconds[0]["time"][0])
-    began, done = clock.now(), 0
+    began, first_batch = clock.now(), 0
 
-    def shown() -> float:
+    def read_clock() -> float:
         return start + clock.now() - began
 
-    while done < len(seconds):
-        over = int(seconds[done]["time"][0]) + 1
-        clock.sleep(max(0.0, over - shown()))
-        upto = max(done + 1, sum(int(s["time"][0]) + 1 <= shown() for s in seconds[done:]) + done)
-        lap = _run_lap(mill, directory, seconds[done:upto], clock, shown)
+    while first_batch < len(seconds):
+        second_end = int(seconds[first_batch]["time"][0]) + 1
+        clock.sleep(max(0.0, second_end - read_clock()))
+        end_batch = max(
+            first_batch + 1, sum(int(s["time"][0]) + 1 <= read_clock() for s in seconds[first_batch:]) + first_batch
+        )
+        lap = _run_lap(mill, directory, seconds[first_batch:end_batch], clock, read_clock)
         if (lap.second - start) % 60 == 0:
             on_progress(
                 f"second {lap.second}: {lap.rows} rows, answered {lap.emitted - lap.second:.2f} s after it began"
             )
         yield lap
-        done = upto
+        first_batch = end_batch
         if is_too_late(lap.emitted, lap.second):
-            on_progress(f"given up at second {lap.second}: too far behind")
+            on_progress(f"aborted at second {lap.second}: too far behind")
             return
 
 
 def _run_lap(
-    mill: Tidemill, directory: Path, batch: Sequence[Columns], clock: Clock, shown: Callable[[], float]
+    mill: Tidemill, directory: Path, batch: Sequence[Columns], clock: Clock, read_clock: Callable[[], float]
 ) -> Lap:  # fmt: skip
     rows = concat_batches(batch)
     began = clock.now()
     mill.insert("reports", write_rows(directory, rows, INPUT))
     inserted = clock.now()
     _, blocks = mill.run(TOLLING)
-    emitted = shown()
+    emitted = read_clock()
     answers = tuple(b for b in blocks if b.channel in ANSWERS)
     return Lap(len(rows["time"]), int(rows["time"][-1]), inserted - began, clock.now() - inserted, emitted, answers)
 
@@ -123,7 +125,7 @@ def write_rows(directory: Path, rows: Columns, names: Sequence[str]) -> Path:
 
 
 def collect_answers(mill: Tidemill, laps: Sequence[Lap]) -> Live:
-    """The answers as anybody reads them: from the files of the committed blocks."""
+    """Read all answers from the files of the committed blocks."""
     answers, emitted = {}, {}
     for kind, (_, names) in ANSWERS.items():
         parts = [
@@ -149,7 +151,7 @@ def verdict(live: Live, rows: Columns, history: Columns) -> Verdict:
 
 
 def is_too_late(emitted: float, second: int) -> bool:
-    """Is it so late that even who may wait longest has no answer in time?"""
+    """Whether the delay exceeds the limits of all kinds of answers."""
     return emitted - second > max(LIMITS.values())
 
 
@@ -158,7 +160,7 @@ def is_in_time(live: Live) -> bool:
 
 
 def summary(live: Live) -> dict[str, Any]:
-    """Response times by kind of answer, and what a batch costs."""
+    """Response times by kind of answer, and costs of a batch."""
     kinds = {kind: _compute_percentiles(live.responses(kind)) for kind in ANSWERS}
     laps = live.laps
     seconds_by_part = {"insert": [lap.insert for lap in laps], "run": [lap.run for lap in laps]}

@@ -1,4 +1,4 @@
-"""What the workflow's kernel costs without Spark: per batch, and per thousand rows."""
+"""Cost of the workflow's kernel without Spark: per batch, and per thousand rows."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tidemill.stream.keyed import merge_outputs
 from tidemill.stream.state_blocks import rebuild_table
 from tidemill.stream.table import StateTable
 
-WARM_UP = 30  # seconds in which every vehicle on the road is new
+WARM_UP = 30  # seconds until every vehicle on the road has reported once
 
 
 class _StageTimes:
-    """Processor seconds of this process, part by part: others on the machine count less than by the wall clock."""
+    """CPU seconds of this process by stage, which other processes affect less than wall-clock time."""
 
     def __init__(self) -> None:
         self._last = time.process_time()
@@ -48,13 +48,13 @@ def measure(
     check: bool = True,
     on_progress: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Run a plan with several numbers of expressways; what a batch costs is split into a fixed part and one by rows."""
+    """Run a plan with several numbers of expressways; fit the cost of a batch as a fixed and a per-row part."""
     points = [_point(directory / str(n), replace(plan, expressways=n), batch, check, on_progress) for n in sizes]
     return {"points": points, **_fit_cost([p["rows_a_batch"] for p in points], [p["kernel_ms"] for p in points])}
 
 
 def _fit_cost(rows: Sequence[float], milliseconds: Sequence[float]) -> dict[str, float]:
-    """What a batch costs however small it is, and what each thousand rows add; one point cannot tell."""
+    """The fixed cost of a batch, and the cost of a thousand rows; needs two points or more."""
     if len(rows) < 2:
         return {}
     fixed, per_row = np.polynomial.Polynomial.fit(rows, milliseconds, 1).convert().coef
@@ -62,7 +62,7 @@ def _fit_cost(rows: Sequence[float], milliseconds: Sequence[float]) -> dict[str,
 
 
 def _point(directory: Path, plan: Plan, batch: int, check: bool, on_progress: Callable[[str], None]) -> dict[str, Any]:
-    on_progress(f"making traffic on {plan.expressways:g} expressways")
+    on_progress(f"generating traffic on {plan.expressways:g} expressways")
     rows, history = generate_traffic(plan)
     road = LinearRoad(ceil(plan.expressways), history)
     on_progress(f"running {len(rows['time'])} rows in batches of {batch} s")
@@ -78,7 +78,7 @@ def _point(directory: Path, plan: Plan, batch: int, check: bool, on_progress: Ca
         "slowest_kernel_ms": round(max(b["kernel"] for b in warm) * 1000, 2),
         "vehicles": road.partitions[0].vehicles.count,
         "answers": {kind: len(columns["time"]) for kind, columns in answers.items()},
-        "exact": None if verdict is None else verdict.passed,
+        "exact": None if verdict is None else verdict.has_passed,
     }
 
 
@@ -86,7 +86,7 @@ _PARTS = ("hold", "kernel", "leave", "write")
 
 
 class _Runner:
-    """Runs batches as a task would: on cached state at exactly the last version, and with the delta made durable."""
+    """Runs batches like a task: on cached state of the last version, with a durable write of the delta."""
 
     def __init__(self, road: LinearRoad, directory: Path) -> None:
         directory.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Some of the vehicles, and what they add to the statistics of the segments: state that is split by vehicle."""
+"""A partition of the state by vehicle: vehicles, and their contribution to the statistics of the segments."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ ALL_SEGMENTS = 2**20
 NO_VALUES = np.empty(0, np.int64)
 
 Blocks = Mapping[str, Iterable[pa.Table]]
-"""For each part of a state, its base and the deltas after it."""
+"""For each part of the state, its base and later deltas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Minute:
-    """What the windows that end with a minute came to, segment by segment."""
+    """Sums of the windows that end with a minute, by segment."""
 
     speed: Column
     reports: Column
@@ -47,14 +47,14 @@ class Minute:
 
 @dataclass(frozen=True, slots=True)
 class BatchEffect:
-    """What came of a batch, and how the state changed: a delta for each of its parts."""
+    """Outputs of a batch, and the delta of each part of the state."""
 
     outputs: Mapping[str, Columns]
     deltas: Mapping[str, pa.Table]
 
 
 class Partition:
-    """Vehicles by key, two windows over what they report, and who was seen where in this minute."""
+    """Vehicles by key, two windows over their reports, and the vehicles seen in each segment in this minute."""
 
     def __init__(self) -> None:
         self.vehicles = StateTable.create_table(LAYOUT)
@@ -63,7 +63,7 @@ class Partition:
         self._seen = DistinctKeys(["vehicle_and_segment"])
 
     def drive(self, batch: Columns, conditions: Conditions) -> BatchEffect:
-        """Run rows of one minute, in which these conditions hold."""
+        """Process rows of one minute with its conditions."""
         outcome = run_batch(self.vehicles, batch, VehicleFunction(conditions))
         seen, last = outcome.outputs["seen"], int(batch["time"][-1])
         speeds = _feed(self._speeds, seen, seen["time"], last)
@@ -78,14 +78,14 @@ class Partition:
         return BatchEffect(outcome.outputs, deltas)
 
     def close(self, begins: int, into: Minute) -> None:
-        """Add what the windows came to that end where a minute begins (in seconds)."""
+        """Add the sums of the windows that end at the beginning of a minute (in seconds)."""
         speeds = _feed(self._speeds, {"segment": NO_VALUES, "spd": NO_VALUES}, NO_VALUES, begins)
         cars = _feed(self._cars, {"segment": NO_VALUES}, NO_VALUES, begins)
         self._seen.clear_keys()
         into.add(_select_last_windows(speeds.windows, begins), _select_last_windows(cars.windows, begins))
 
     def restore(self, blocks: Blocks, begins: int) -> None:
-        """Go on from a state in the minute that begins at this second."""
+        """Restore the state in the minute that begins at this second."""
         self.vehicles = rebuild_table(LAYOUT, blocks["vehicles"])
         for name, panes in (("speeds", self._speeds), ("cars", self._cars)):
             groups = rebuild_table(panes.groups.layout, blocks[f"{name} groups"])
@@ -109,6 +109,6 @@ def _pack_panes(name: str, result: PaneResult, panes: PaneAggregator) -> dict[st
 
 
 def _select_last_windows(windows: Columns, second: int) -> Columns:
-    """Of windows of several minutes, if nothing came for long, those of the last."""
+    """The windows that end at this second; after a gap there are windows of several minutes."""
     last = windows[END] == second * MICROSECONDS
     return {name: column[last] for name, column in windows.items()}

@@ -1,4 +1,4 @@
-"""What is looked up by other things than vehicles: places where somebody stands, and the tolls of days past."""
+"""State that is not keyed by vehicle: stopped vehicles by place, and tolls of past days."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tidemill.stream.state_blocks import rebuild_table, to_arrow_table
 from tidemill.stream.table import StateTable
 
 ACCIDENT = 2
-"""From so many vehicles in one place on."""
+"""Minimum number of stopped vehicles of an accident."""
 
 
 class Accidents:
-    """How many vehicles stand in each place."""
+    """Number of stopped vehicles by place."""
 
     LAYOUT = RowLayout(("place",), {"stopped": "i4"})
 
@@ -27,11 +27,11 @@ class Accidents:
         self._places = StateTable.create_table(self.LAYOUT)
 
     def update(self, stops: Columns) -> pa.Table:
-        """Returns the delta of the state."""
+        """Apply stops and departures; returns the delta of the state."""
         return to_arrow_table(run_batch(self._places, stops, _count_stopped).changed, self.LAYOUT)
 
     def segments(self, roads: int) -> Column:
-        """How many accidents there are now, segment by segment."""
+        """The number of current accidents by segment."""
         rows = self._places.read_all()
         road, position = split_place(rows["place"][rows["stopped"] >= ACCIDENT])
         return np.bincount(road * SEGMENTS + position // FEET, minlength=roads * SEGMENTS)
@@ -46,7 +46,7 @@ def _count_stopped(state: Rows, stops: Columns) -> KeyedResult:
 
 
 class Expenditures:
-    """The tolls of days past, by vehicle, day and expressway."""
+    """Tolls of past days by vehicle, day and expressway."""
 
     LAYOUT = RowLayout(("vid", "day", "xway"), {"toll": "i8"})
 

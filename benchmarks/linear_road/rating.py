@@ -1,4 +1,4 @@
-"""`bench linear-road`: one run of the benchmark with its verdict, or the search for the most expressways that pass."""
+"""`linear-road`: one run of the benchmark with its verdict, or a search for the largest load that passes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tidemill.sim.chart import render_line_chart
 Curves = dict[str, list[tuple[float, float]]]
 
 SEARCH_PRECISION = 1.1
-"""The search ends when what passes and what does not are so close."""
+"""The search ends at this ratio of the smallest failing to the largest passing number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where rows come from and where answers go, as CSV in the specification's columns."""
+    """Input and output files, as CSV in the specification's columns."""
 
-    input: Path | None = None  # None: traffic is made
+    input: Path | None = None  # None: traffic is generated
     history: Path | None = None
     output: Path | None = None
     plot: Path | None = None
@@ -43,9 +43,9 @@ def measure(
     on_progress: ProgressReporter,
     clock: Clock | None = None,
 ) -> dict[str, Any]:
-    """One run: response times by kind of answer, what a batch costs, and the verdict."""
+    """One run: response times by kind of answer, costs of a batch, and the verdict."""
     rows, history = _load_rows(plan, files, on_progress)
-    on_progress(f"playing {len(rows['time'])} rows, a second in a second")
+    on_progress(f"playing {len(rows['time'])} rows in real time")
     live = play(directory, rows, history, clock or Clock(), on_progress)
     if files.output is not None:
         _write_answers(files.output, live)
@@ -63,7 +63,7 @@ def compare(
     on_progress: ProgressReporter,
     clock: Clock | None = None,
 ) -> dict[str, Any]:
-    """The same rows under several policies of the dispatcher, the benchmark being two flows on one track."""
+    """The same rows with several policies of the dispatcher, for two flows on one track."""
     for policy in policies:
         DispatchConfig(policy).validate_values()
     rows, history = _load_rows(plan, files, on_progress)
@@ -81,18 +81,18 @@ def compare(
 
 
 COMPARED = ("tolls", "expenditures")
-"""Of each flow a kind of answer."""
+"""One kind of answer of each flow."""
 
 
 def rate(directory: Path, *, plan: Plan, on_progress: ProgressReporter, clock: Clock | None = None) -> dict[str, Any]:
-    """The most expressways for which the whole run passes, and every try."""
+    """The largest number of expressways for which the run passes, and all tries."""
     tries: list[dict[str, Any]] = []
 
     def passes(expressways: float) -> bool:
         run_directory = directory / f"{expressways:g}"
         try_plan = replace(plan, expressways=expressways)
         result = measure(run_directory, plan=try_plan, files=Files(), on_progress=on_progress, clock=clock)
-        shutil.rmtree(run_directory)  # the answers of many expressways take much room
+        shutil.rmtree(run_directory)  # the answers of many expressways are large
         tries.append({"expressways": expressways, **result})
         on_progress(f"{expressways:g} expressways: {result['verdict']}")
         return bool(result["verdict"] == "passed")
@@ -106,7 +106,7 @@ def rate(directory: Path, *, plan: Plan, on_progress: ProgressReporter, clock: C
 
 
 def find_highest(passes: Callable[[float], bool], first: float) -> float:
-    """About the largest number that passes: doubled until one does not, then halved in between.
+    """About the largest number that passes: doubles until one fails, then bisects.
 
     >>> highest(lambda n: n <= 23, 4), highest(lambda n: False, 4)
     (22, 0.0)
@@ -125,7 +125,7 @@ def find_highest(passes: Callable[[float], bool], first: float) -> float:
 def _load_rows(plan: Plan, files: Files, on_progress: ProgressReporter) -> tuple[Columns, Columns]:
     if files.input is not None:
         return read_input(files.input), NO_HISTORY if files.history is None else read_history(files.history)
-    on_progress(f"making traffic on {plan.expressways:g} expressways")
+    on_progress(f"generating traffic on {plan.expressways:g} expressways")
     rows, history = generate_traffic(plan)
     return rows, history if files.history is None else read_history(files.history)
 
@@ -138,12 +138,12 @@ def _judge(live: Live, rows: Columns, history: Columns, on_progress: ProgressRep
         "missing": {kind: len(answers) for kind, answers in result.missing.items()},
         "extra": {kind: len(answers) for kind, answers in result.extra.items()},
         "slow": result.slow,
-        "verdict": "passed" if result.passed else "failed",
+        "verdict": "passed" if result.has_passed else "failed",
     }
 
 
 def _write_answers(path: Path, live: Live) -> None:
-    """All answers, kind by kind; the moment of each is rounded down to seconds."""
+    """Write all answers by kind; their times are rounded down to seconds."""
     with path.open("w", encoding="ascii") as file:
         for kind in ANSWERS:
             emit = np.floor(live.emitted[kind]).astype(np.int64)
@@ -156,7 +156,7 @@ def _draw_chart(path: Path, title: str, curves: Curves) -> None:
 
 
 def _build_curves(live: Live) -> Curves:
-    """Of each kind, the slowest answer of every batch."""
+    """The slowest answer of every batch, by kind."""
     curves = {}
     for kind in ANSWERS:
         batches, batch_numbers = np.unique(live.emitted[kind], return_inverse=True)

@@ -1,4 +1,4 @@
-"""What goes in and what comes out, in the columns and the CSV of the specification."""
+"""Input and output rows, in the columns and the CSV of the specification."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ INPUT = ("type", "time", "vid", "spd", "xway", "lane", "dir", "seg", "pos", "qid
 HISTORY = ("vid", "day", "xway", "toll")
 
 REPORT, BALANCE, EXPENDITURE = 0, 2, 3
-"""Types of rows that come in. Type 4, the travel time, is left out as everywhere."""
+"""Types of input rows. Type 4, the travel time, is omitted, as in other implementations."""
 
 SEGMENTS = 100
 FEET = 5280
-"""In a segment."""
+"""Feet of a segment."""
 
 EXIT = 4
 ENTRY = 0
-"""Lanes."""
+"""Lane numbers."""
 
 ANSWERS: Mapping[str, tuple[int, tuple[str, ...]]] = {
     "tolls": (0, ("vid", "time", "emit", "lav", "toll")),
@@ -39,10 +39,10 @@ ANSWERS: Mapping[str, tuple[int, tuple[str, ...]]] = {
 """Type and columns of each kind of answer."""
 
 LIMITS = {"tolls": 5, "accidents": 5, "balances": 5, "expenditures": 10}
-"""Seconds between an event and its answer."""
+"""Maximum seconds between an event and its answer."""
 
 
-def minute(time: Column) -> Column:
+def to_minute(time: Column) -> Column:
     return time // 60 + 1
 
 
@@ -68,13 +68,13 @@ def write_csv(path: Path, columns: Iterable[Column]) -> None:
 
 
 def answer_columns(kind: str, answers: Columns) -> list[Column]:
-    """An answer as it is written: its type, then its columns; `emit` is rounded down to seconds."""
+    """The output columns of answers: their type, then the columns of their kind."""
     number, names = ANSWERS[kind]
     return [np.full(len(answers["time"]), number), *(answers[name] for name in names)]
 
 
 def split_batches(rows: Columns, seconds: int) -> Iterator[Columns]:
-    """Rows in batches of so many seconds, those of a second together. Seconds without rows make no batch."""
+    """Rows in batches of a number of seconds; the rows of a second stay together, and empty batches are omitted."""
     times = rows["time"]
     bounds = np.searchsorted(times, np.arange(times[0] // seconds, times[-1] // seconds + 2) * seconds)
     for begin, end in pairwise(bounds):

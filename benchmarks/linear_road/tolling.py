@@ -1,4 +1,4 @@
-"""Linear Road as a workflow of Tidemill: reports come in, answers go out, and everything between them is state."""
+"""Linear Road as a workflow of Tidemill: an operator with state that reads reports and writes answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STATES = {
     ),
 }  # fmt: skip
 SHARED = {"places": "accidents", "conditions": "conditions"}
-"""The kinds of state that are not split by vehicle, as the kernel calls them."""
+"""The kernel's names of the kinds of state that are not partitioned by vehicle."""
 
 STATISTICS = {
     "0 speeds groups": ("segment", "mark", "seen"),
@@ -40,25 +40,25 @@ STATISTICS = {
     "0 cars groups": ("segment", "mark", "seen"),
     "0 cars panes": ("segment", "pane", "events"),
 }
-"""Kinds of state with a few rows each share a channel, which has its price in every commit; and their columns."""
+"""Columns of the small kinds of state, which share one channel, because every channel adds to the cost of a commit."""
 
 EXPENDITURES = "expenditures"
 NO_HISTORY: Columns = {name: np.empty(0, np.int64) for name in HISTORY}
 
 
 TOLLING, SPENDING = "tolling", "spending"
-"""The flows, where the benchmark is two of them; else the first is all of it."""
+"""The two flows; without a second flow, the first one answers everything."""
 
 
-def workflow(expressways: int) -> tm.Workflow:
-    """All answers by one flow: what it writes is one commit a batch."""
+def build_workflow(expressways: int) -> tm.Workflow:
+    """All answers by one flow, with one commit per batch."""
     wf = _create_inputs()
     _add_tolling(wf, expressways, _ANSWER_SCHEMAS)
     return wf
 
 
 def two_flows(expressways: int) -> tm.Workflow:
-    """The tolls of days past have a flow of their own, which may take longer: somebody has to say which goes first."""
+    """Two flows: tolls of past days, whose answers may take longer, are separate, so that policies differ."""
     wf = _create_inputs()
     _add_tolling(wf, expressways, {kind: ddl for kind, ddl in _ANSWER_SCHEMAS.items() if kind != EXPENDITURES})
     reads = {"reports": tm.New, "history": tm.All}
@@ -80,7 +80,7 @@ def _add_tolling(wf: tm.Workflow, expressways: int, writes: Mapping[str, str]) -
 
 
 class Tolling:
-    """The operator: the kernel, with its state in channels."""
+    """The operator: the kernel with its state in channels."""
 
     def __init__(self, expressways: int, answers: Sequence[str]) -> None:
         self._road = LinearRoad(expressways, NO_HISTORY)
@@ -114,14 +114,14 @@ class Tolling:
 
 
 class Spending:
-    """The operator that answers what was spent on days past. It keeps nothing but a look-up table."""
+    """The operator that answers queries for expenditures of past days, from a lookup table; it has no state."""
 
     def __init__(self) -> None:
         self._history: pa.Table | None = None
         self._expenditures = Expenditures(NO_HISTORY)
 
     def restore(self, blocks: Mapping[str, Sequence[pa.Table]]) -> None:
-        """There is no state."""
+        """Does nothing: there is no state."""
 
     def run(self, batch: OperatorBatch) -> OperatorResult:
         history = batch.whole["history"]
@@ -139,7 +139,7 @@ def _to_ddl(names: Iterable[str]) -> str:
 
 
 def _get_kernel_name(name: str) -> str:
-    """What the kernel calls a kind of state: it numbers partitions, and here is one."""
+    """The kernel's name of a kind of state, with the number of the only partition."""
     return SHARED.get(name) or f"0 {name.replace('_', ' ')}"
 
 
@@ -147,7 +147,7 @@ _ANSWER_SCHEMAS = {kind: _to_ddl(n for n in names if n != "emit") for kind, (_, 
 
 
 def _pack_statistics(deltas: Mapping[str, Sequence[pa.Table]]) -> Iterator[pa.Table]:
-    """The kinds that share a channel, each with its number, in the columns of all."""
+    """The kinds that share a channel, each with its number, with the columns of all kinds."""
     schema = to_arrow_schema(STATES["statistics"].schema)
     for kind, name in enumerate(STATISTICS):
         for rows in deltas.get(name, ()):
@@ -166,7 +166,7 @@ def _unpack_statistics(blocks: Sequence[pa.Table]) -> dict[str, list[pa.Table]]:
 
 
 def _select_newest(tables: Sequence[pa.Table], key: tuple[str, ...]) -> pa.Table | None:
-    """The last row of each key; only a batch that goes over a minute's end has several tables."""
+    """The last row of each key; only a batch that crosses the end of a minute has several tables."""
     changed = [table for table in tables if table.num_rows]
     if len(changed) < 2:
         return changed[0] if changed else None
@@ -177,7 +177,7 @@ def _select_newest(tables: Sequence[pa.Table], key: tuple[str, ...]) -> pa.Table
 
 
 def _find_firsts(columns: Sequence[Column]) -> Column:
-    """Where each key occurs first."""
+    """The index of the first occurrence of each key."""
     order = np.lexsort(columns[::-1])
     new = np.r_[True, np.logical_or.reduce([np.diff(c[order]) != 0 for c in columns])]
     return np.sort(order[new])

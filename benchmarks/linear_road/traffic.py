@@ -1,8 +1,8 @@
-"""Traffic: vehicles on expressways, seeded, in steps of the 30 seconds after which each reports again.
+"""Traffic generator: vehicles on expressways from a seed, in steps of 30 seconds, the interval of their reports.
 
-The number of vehicles on the road grows as the specification has it, from 17 to 1,700 reports a second on each
-expressway over three hours. A run that starts later finds the vehicles of that moment on the road. Traffic is slow
-where it is dense; two vehicles that stop in one place make an accident, which clears after a while.
+The number of vehicles on the road grows by the specification, from 17 to 1,700 reports per second on each expressway
+over three hours. A run that starts later begins with the vehicles of that time on the road. Dense traffic is slow; two
+vehicles that stop in one place are an accident, which is cleared after some time.
 """
 
 from __future__ import annotations
@@ -30,53 +30,53 @@ PERIOD = 30
 """Seconds between two reports of a vehicle."""
 
 FEET_A_SECOND = 5280 / 3600
-"""At one mile an hour."""
+"""Feet per second at one mile per hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Which traffic to make. The defaults are the specification's."""
+    """Parameters of the traffic. The defaults are the specification's."""
 
-    expressways: float = 1.0  # with a half at the end: the last one has one direction only
+    expressways: float = 1.0  # with a fraction of 0.5, the last one has one direction only
     seconds: int = 10_800
     start: int = 0
     seed: int = 1
-    first_rate: float = 17.0  # reports a second on an expressway, at second 0
+    first_rate: float = 17.0  # reports per second on an expressway at second 0
     last_rate: float = 1_700.0  # at second 10,800
     trip: float = 1_200.0  # seconds on the road, on average
-    returning: float = 0.1  # of the vehicles that leave
+    returning: float = 0.1  # share of the leaving vehicles that return
     accident_every: int = 1_200  # seconds, on each expressway
-    cleared_after: tuple[int, int] = (600, 1_200)  # seconds from detection on
-    balance_queries: float = 0.005  # for each report
+    cleared_after: tuple[int, int] = (600, 1_200)  # seconds after detection
+    balance_queries: float = 0.005  # per report
     expenditure_queries: float = 0.001
-    history_days: int = 5  # with a toll, for each vehicle, of the 69
+    history_days: int = 5  # days with a toll for each vehicle, of 69
 
     @property
     def roads(self) -> int:
-        """Directions of expressways."""
+        """Number of directions of expressways."""
         return round(self.expressways * 2)
 
     def vehicles(self, time: float) -> float:
-        """On one direction of an expressway."""
+        """The number of vehicles on one direction of an expressway."""
         rate = self.first_rate + (self.last_rate - self.first_rate) * time / 10_800
         return rate * PERIOD / 2
 
 
 @dataclass(slots=True)
 class _Vehicles:
-    """Those on the road: one array for each property, one place for each vehicle."""
+    """The vehicles on the road: one array for each property, one element for each vehicle."""
 
     vid: Column
     road: Column  # expressway times two, plus direction
     pos: Column
     lane: Column
     phase: Column  # second of the period in which it reports
-    speed_offset: npt.NDArray[np.float64]  # how much faster than others
-    exit: Column  # the position at which it leaves
-    stopped_until: Column  # until when it stands still
+    speed_offset: npt.NDArray[np.float64]  # difference to the speed of others
+    exit: Column  # position of the exit
+    stopped_until: Column  # second until which it is stopped
 
     def find_finished(self) -> npt.NDArray[np.bool_]:
-        """Who has come to where it leaves."""
+        """A mask of the vehicles that have reached their exit."""
         return np.where(self.road % 2 == 0, self.pos >= self.exit, self.pos <= self.exit)
 
     def select(self, which: npt.NDArray[np.bool_]) -> _Vehicles:
@@ -88,19 +88,19 @@ class _Vehicles:
 
 @dataclass(slots=True)
 class Traffic:
-    """Makes the rows of a plan, period by period."""
+    """Generates the rows of a plan, period by period."""
 
     plan: Plan
-    vehicles: int = 0  # so many have there been
+    vehicles: int = 0  # number of vehicles so far
     _chance: np.random.Generator = field(init=False)
-    _away: list[tuple[int, Column]] = field(init=False, default_factory=list)  # who comes back, and when
+    _away: list[tuple[int, Column]] = field(init=False, default_factory=list)  # times of return, and vehicles
     _queries: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self._chance = np.random.default_rng(self.plan.seed)
 
     def rows(self) -> Iterator[Columns]:
-        """Rows in the order of time, a period at a time."""
+        """Rows ordered by time, one period per item."""
         plan = self.plan
         road = self._create_vehicles(round(plan.vehicles(plan.start)) * plan.roads, under_way=True)
         for began in range(plan.start, plan.start + plan.seconds, PERIOD):
@@ -114,7 +114,7 @@ class Traffic:
             )
 
     def history(self) -> Columns:
-        """The tolls of days past, of vehicles that were on the road."""
+        """The tolls of past days, of all vehicles so far."""
         count = self.vehicles * self.plan.history_days
         vid = np.repeat(np.arange(self.vehicles), self.plan.history_days)
         first = self._chance.integers(0, 69, self.vehicles)
@@ -130,7 +130,7 @@ class Traffic:
         }
 
     def _create_vehicles(self, count: int, *, under_way: bool, now: int = 0) -> _Vehicles:
-        """Vehicles that come onto the road: some that were there before, the others new."""
+        """Vehicles that enter the road: returning ones first, the others new."""
         returning = self._take_returning(now, count)
         new = np.arange(self.vehicles, self.vehicles + count - len(returning))
         self.vehicles += len(new)
@@ -150,7 +150,7 @@ class Traffic:
         )
 
     def _draw_entries(self, count: int) -> Column:
-        """Where vehicles come onto the road: one half anywhere, the other around the middle, where it is dense."""
+        """Positions of entry: half of them uniform, the others around the middle, which becomes dense."""
         anywhere = self._chance.uniform(0, SEGMENTS - 1, count)
         middle = np.clip(self._chance.normal(SEGMENTS / 2, 3, count), 0, SEGMENTS - 1)
         return (np.where(self._chance.random(count) < 0.5, anywhere, middle) * FEET).astype(np.int64)
@@ -181,14 +181,14 @@ class Traffic:
         }
 
     def _compute_speeds(self, road: _Vehicles, seg: Column) -> Column:
-        """Slow where it is dense: with 100 vehicles in a segment about 40 miles an hour."""
+        """Speeds that fall with density: about 40 miles per hour with 100 vehicles in a segment."""
         place = road.road * SEGMENTS + seg
         density = np.bincount(place, minlength=self.plan.roads * SEGMENTS)[place]
         speed: Column = np.clip(70 - density * 0.3 + road.speed_offset, 10, 100).astype(np.int64)
         return speed
 
     def _remove_leaving(self, road: _Vehicles, began: int) -> _Vehicles:
-        """Without those that have reported from the exit; some of them come back, a minute later at the earliest."""
+        """Remove vehicles that reported from the exit; some of them return, a minute later at the earliest."""
         moving = road.stopped_until <= began
         leaving = moving & road.find_finished()
         returning = road.vid[leaving][self._chance.random(int(leaving.sum())) < self.plan.returning]
@@ -197,7 +197,7 @@ class Traffic:
         return road.select(~leaving)
 
     def _move_vehicles(self, road: _Vehicles, began: int) -> _Vehicles:
-        """Where everybody is when they report next; nobody drives through a segment without reporting from it."""
+        """Move vehicles to their next report; no vehicle passes a segment without a report from it."""
         moving = road.stopped_until <= began + PERIOD
         speed = self._compute_speeds(road, road.pos // FEET)
         feet = np.where(moving, (speed * FEET_A_SECOND * PERIOD).astype(np.int64), 0)
@@ -210,7 +210,7 @@ class Traffic:
         return road
 
     def _cause_accidents(self, road: _Vehicles, now: int) -> _Vehicles:
-        """From time to time two vehicles of a segment meet and stand in one place for a while."""
+        """At random times, stop two vehicles of a segment in one place for some time."""
         chance = min(1.0, PERIOD / self.plan.accident_every)
         for expressway in range(-(-self.plan.roads // 2)):
             if self._chance.random() < chance:
@@ -231,7 +231,7 @@ class Traffic:
             road.stopped_until[vehicle] = detected + int(self._chance.integers(*self.plan.cleared_after))
 
     def _add_queries(self, reports: Columns, until: int) -> Columns:
-        """Reports and the queries that go with some of them, by time; what comes after the end is left out."""
+        """Reports and the queries of some of them, ordered by time; rows after the end are removed."""
         parts = [reports]
         for kind, share in ((BALANCE, self.plan.balance_queries), (EXPENDITURE, self.plan.expenditure_queries)):
             chosen = np.flatnonzero(self._chance.random(len(reports["vid"])) < share)
@@ -252,7 +252,7 @@ class Traffic:
 
 
 def generate_traffic(plan: Plan) -> tuple[Columns, Columns]:
-    """All rows of a plan and the history that goes with them."""
+    """All rows of a plan, and the matching history."""
     traffic = Traffic(plan)
     parts = list(traffic.rows())
     return {name: np.concatenate([p[name] for p in parts]) for name in INPUT}, traffic.history()

@@ -1,7 +1,7 @@
-"""What the answers must be, straight from the specification, in plain Python: it shares no code with the engine.
+"""The expected answers by the specification, in plain Python: it shares no code with the engine.
 
-Everything is looked up in what happened in finished minutes, so the whole input is gone through twice: first for trips,
-statistics and accidents, then for what was told, charged and asked.
+Answers depend on data of finished minutes, so the input is processed twice: first for trips, statistics and accidents,
+then for tolls, charges and queries.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Segment = tuple[int, int, int]
 Place = tuple[int, int, int, int]  # expressway, direction, lane, position
 
 
-def minute(time: int) -> int:
+def to_minute(time: int) -> int:
     return time // 60 + 1
 
 
 @dataclass(slots=True)
 class _Vehicle:
-    """What is known of a vehicle from its reports so far."""
+    """State of a vehicle from its reports so far."""
 
     time: int
     place: Place
@@ -48,18 +48,20 @@ class _Crossing:
 
 @dataclass(slots=True)
 class _Road:
-    """All that happened."""
+    """All trips, statistics and accidents."""
 
     cars: dict[tuple[Segment, int], set[int]] = field(default_factory=lambda: defaultdict(set))
     speeds: dict[tuple[Segment, int], tuple[int, int]] = field(default_factory=lambda: defaultdict(lambda: (0, 0)))
     crossings: list[_Crossing] = field(default_factory=list)
     stopped: dict[Place, set[int]] = field(default_factory=lambda: defaultdict(set))
-    since: dict[Place, int] = field(default_factory=dict)  # accidents that are not cleared: when they were detected
+    since: dict[Place, int] = field(
+        default_factory=dict
+    )  # accidents that are not cleared, with their second of detection
     in_force: dict[Segment, set[tuple[int, int | None]]] = field(default_factory=lambda: defaultdict(set))
 
 
 def compute_expected(rows: Columns, history: Columns) -> Expected:
-    """The answers of each kind, without the moment at which they are given."""
+    """The answers of each kind, without their time of emission."""
     ordered = sorted(zip(*(rows[n].tolist() for n in _COLUMNS), strict=True), key=lambda row: row[1])
     road = _collect_history([r for r in ordered if r[0] == REPORT])
     answers: Expected = {kind: Counter() for kind in LIMITS}
@@ -82,7 +84,7 @@ def _collect_history(reports: Iterable[tuple[int, ...]]) -> _Road:
         first = before is None or before.has_left or _is_new_trip(before, time, place)
         if before is None or first or before.segment != seg:
             road.crossings.append(_Crossing(time, vid, (xway, direction, seg), lane, first))
-        _count_report(road, vid, spd, (xway, direction, seg), minute(time))
+        _count_report(road, vid, spd, (xway, direction, seg), to_minute(time))
         now = _Vehicle(time, place, seg, has_left=lane == 4)
         if before is not None and before.place == place:
             now.same_place = before.same_place + 1
@@ -94,7 +96,7 @@ def _collect_history(reports: Iterable[tuple[int, ...]]) -> _Road:
 
 
 def _is_new_trip(before: _Vehicle, time: int, place: Place) -> bool:
-    """Does a vehicle that has not left begin another trip?"""
+    """Whether a vehicle that has not left begins another trip."""
     return place[:2] != before.place[:2] or (place[2] == 0 and time - before.time > 60)
 
 
@@ -105,7 +107,7 @@ def _count_report(road: _Road, vid: int, spd: int, segment: Segment, minute_numb
 
 
 def _update_stops(road: _Road, vid: int, before: _Vehicle | None, now: _Vehicle) -> None:
-    """Who stands where, and the accidents that begin and end with it."""
+    """Update stopped vehicles, and the accidents that begin and end with them."""
     if before is not None and before.same_place >= 4 and before.place != now.place:
         road.stopped[before.place].discard(vid)
         if len(road.stopped[before.place]) == 1:
@@ -118,16 +120,16 @@ def _update_stops(road: _Road, vid: int, before: _Vehicle | None, now: _Vehicle)
 
 def _add_accident(road: _Road, place: Place, detected: int, cleared: int | None) -> None:
     xway, direction, _, pos = place
-    last = None if cleared is None else minute(cleared)
-    road.in_force[xway, direction, pos // 5280].add((minute(detected) + 1, last))
+    last = None if cleared is None else to_minute(cleared)
+    road.in_force[xway, direction, pos // 5280].add((to_minute(detected) + 1, last))
 
 
 def _compute_tolls(road: _Road, answers: Mapping[str, Counter[Answer]]) -> dict[int, list[tuple[int, int]]]:
-    """Tell tolls and accidents at each crossing; returns what each vehicle was charged, and when."""
+    """Add the answers on tolls and accidents at each crossing; returns the charges of each vehicle with their times."""
     charges: dict[int, list[tuple[int, int]]] = defaultdict(list)
     quoted: dict[int, int] = {}
     for crossing in road.crossings:
-        vid, when = crossing.vehicle, minute(crossing.time)
+        vid, when = crossing.vehicle, to_minute(crossing.time)
         if not crossing.first:
             charges[vid].append((crossing.time, quoted[vid]))
         lav = _compute_lav(road, crossing.segment, when)
@@ -173,7 +175,7 @@ def _answer_queries(
         spent[vid, day, xway] += toll
     for kind, time, vid, _, xway, *_, qid, day in rows:
         if kind == BALANCE:
-            balance = sum(toll for at, toll in charges.get(vid, ()) if at <= time)
+            balance = sum(toll for charged_at, toll in charges.get(vid, ()) if charged_at <= time)
             answers["balances"][time, time, qid, balance] += 1
         elif kind == EXPENDITURE:
             answers["expenditures"][time, qid, spent[vid, day, xway]] += 1
@@ -181,7 +183,7 @@ def _answer_queries(
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How the answers compare with what they must be."""
+    """Comparison of answers with the expected ones."""
 
     right: int
     missing: Mapping[str, list[Answer]]
@@ -189,7 +191,7 @@ class Verdict:
     slow: int  # right, but after the limit
 
     @property
-    def passed(self) -> bool:
+    def has_passed(self) -> bool:
         return not (any(self.missing.values()) or any(self.extra.values()) or self.slow)
 
 
@@ -202,7 +204,7 @@ _COMPARED = {
 
 
 def compare_answers(expected: Expected, answers: Mapping[str, Mapping[str, npt.NDArray[Any]]]) -> Verdict:
-    """Compare answers with what they must be. Where they say when they were given, the limits are checked as well."""
+    """Compare answers with the expected ones. For answers with a time of emission, the limits are checked as well."""
     counts = {k: Counter(zip(*(answers[k][n].tolist() for n in names), strict=True)) for k, names in _COMPARED.items()}
     slow = sum(int((answers[k]["emit"] - answers[k]["time"] > LIMITS[k]).sum()) for k in LIMITS if "emit" in answers[k])
     return Verdict(

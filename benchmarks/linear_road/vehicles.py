@@ -1,7 +1,7 @@
-"""The vehicles: what a report means, given the state of the one that sends it and the conditions of the minute.
+"""The keyed function of vehicles: it processes reports by the state of the vehicle and the conditions of the minute.
 
-A function for the keyed-state operator: it gets one row of state for each event, no vehicle twice, and works on all of
-them at once.
+The keyed-state operator passes one row of state for each event, no vehicle twice; the function processes all of them at
+once.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ LAYOUT = RowLayout(
     ("vid",),
     {
         "balance": "i8",
-        "quoted": "i8",  # the toll told at the trip's last crossing
-        "time": "i4",  # of the last report, like what follows
+        "quoted": "i8",  # the toll quoted at the trip's last crossing
+        "time": "i4",  # of the last report, as are the following columns
         "pos": "i4",
         "xway": "i4",
-        "alike": "i4",  # reports in a row from the same place
+        "alike": "i4",  # consecutive reports from the same place
         "seg": "i2",
         "dir": "i1",
         "lane": "i1",
@@ -36,12 +36,12 @@ LAYOUT = RowLayout(
 UNKNOWN, DRIVING, LEFT = 0, 1, 2
 
 TRIP_GAP = 60  # seconds without a report after which an entry begins a new trip
-STOPPED = 4  # reports in a row from the same place
+STOPPED = 4  # consecutive reports from the same place
 
 
 @dataclass(frozen=True, slots=True)
 class VehicleFunction:
-    """The function, for a minute in which these conditions hold."""
+    """The function, with the conditions of a minute."""
 
     conditions: Conditions
 
@@ -76,14 +76,14 @@ class VehicleFunction:
 
 
 def _find_accepted(before: Rows, batch: Columns) -> Mask:
-    """Reports that count: not those after an exit but for an entry, and no exit of a vehicle never seen."""
+    """A mask of valid reports: after an exit only entries are, and no exit of an unknown vehicle is."""
     status, lane = before["status"], batch["lane"]
     accepted: Mask = np.where(status == UNKNOWN, lane != EXIT, (status == DRIVING) | (lane == ENTRY))
     return accepted
 
 
 def _find_trip_starts(before: Rows, batch: Columns) -> Mask:
-    """Reports with which a trip begins, of those that count."""
+    """A mask of the reports that begin a trip, if they are valid."""
     elsewhere = (before["xway"] != batch["xway"]) | (before["dir"] != batch["dir"])
     again = (batch["lane"] == ENTRY) & (batch["time"] - before["time"] > TRIP_GAP)
     starts: Mask = (before["status"] != DRIVING) | elsewhere | again
@@ -91,7 +91,7 @@ def _find_trip_starts(before: Rows, batch: Columns) -> Mask:
 
 
 def _update_vehicles(before: Rows, batch: Columns, starts: Mask, crossing: Mask, toll: Column) -> Rows:
-    """The vehicles after their reports. A crossing inside a trip charges what was told at the one before."""
+    """The vehicles after their reports. A crossing within a trip charges the toll quoted at the previous one."""
     after = before.copy()
     after["balance"] += np.where(crossing & ~starts, before["quoted"], 0)
     after["quoted"] = np.where(crossing, toll, before["quoted"])
@@ -109,7 +109,7 @@ def _is_same_place(before: Rows, batch: Columns) -> Mask:
 
 
 def _find_stops(before: Rows, after: Rows, accepted: Mask) -> Columns:
-    """Vehicles that have come to stand somewhere, and those that stand there no longer."""
+    """Places in which vehicles have stopped (+1), and places that stopped vehicles have left (-1)."""
     departed = accepted & (before["alike"] >= STOPPED) & (after["alike"] == 1)
     stopped = accepted & (after["alike"] == STOPPED)
     place = np.concatenate([_compute_place(before[departed]), _compute_place(after[stopped])])
@@ -128,7 +128,7 @@ def split_place(place: Column) -> tuple[Column, Column]:
 
 
 def _answer_balances(state: Rows, queries: Columns) -> Columns:
-    """The balance includes what was charged in the second of the query."""
+    """Answers to balance queries; a balance includes the charges of the second of the query."""
     time = queries["time"]
     return {"time": time, "result_time": time, "qid": queries["qid"], "balance": state["balance"].copy()}
 

@@ -1,8 +1,8 @@
-"""The workflow: vehicles by key, statistics by windows, accidents by place, and tolls of days past by look-up.
+"""The workflow: vehicles by key, statistics by windows, accidents by place, and tolls of past days by lookup.
 
-Only finished minutes matter to what a vehicle is told. So a batch needs what the minutes before it came to, which is a
-small table that changes once a minute, and nothing of what other vehicles do meanwhile. The vehicles and their windows
-are split into partitions by vehicle; what the windows of all partitions come to is added up.
+Answers depend only on finished minutes. So a batch needs the results of earlier minutes, a small table that changes
+once a minute, and no data of other vehicles in the current minute. The vehicles and their windows are partitioned by
+vehicle; the sums of the windows of all partitions are added.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 from benchmarks.linear_road.conditions import Conditions
 from benchmarks.linear_road.partition import NO_VALUES, BatchEffect, Blocks, Minute, Partition
 from benchmarks.linear_road.places import Accidents, Expenditures
-from benchmarks.linear_road.rows import EXPENDITURE, LIMITS, REPORT, SEGMENTS, Columns, minute
+from benchmarks.linear_road.rows import EXPENDITURE, LIMITS, REPORT, SEGMENTS, Columns, to_minute
 from tidemill.stream.keyed import merge_outputs
 from tidemill.stream.layout import RowLayout
 from tidemill.stream.state_blocks import rebuild_table
@@ -30,7 +30,7 @@ DRIVEN = ("type", "time", "vid", "spd", "xway", "lane", "dir", "seg", "pos", "qi
 
 
 class LinearRoad:
-    """The workflow with its state. A batch holds all rows of its seconds."""
+    """The workflow with its state. A batch contains all rows of its seconds."""
 
     def __init__(self, expressways: int, history: Columns, partitions: int = 1) -> None:
         self._roads = expressways * 2
@@ -47,7 +47,7 @@ class LinearRoad:
         ]
         deltas: dict[str, list[pa.Table]] = defaultdict(list)
         for rows in _split_minutes(_sort_rows(batch)):
-            self._begin_minute(int(minute(rows["time"][:1])[0] - 1) * MINUTE, deltas)
+            self._begin_minute(int(to_minute(rows["time"][:1])[0] - 1) * MINUTE, deltas)
             for number, part in self._split_rows(rows):
                 driving = self.partitions[number].drive(part, self._conditions)
                 answers.append({kind: driving.outputs[kind] for kind in LIMITS if kind in driving.outputs})
@@ -55,11 +55,11 @@ class LinearRoad:
         return {**_NO_ANSWERS, **merge_outputs(answers)}, deltas
 
     def set_history(self, history: Columns) -> None:
-        """From now on the tolls of days past are these."""
+        """Replace the tolls of past days."""
         self._expenditures = Expenditures(history)
 
     def restore(self, blocks: Blocks) -> None:
-        """Go on from the state that all deltas make. The minute that was under way goes on as well."""
+        """Restore the state from its deltas, including that of the current minute."""
         newest = rebuild_table(CONDITIONS, blocks["conditions"]).read_all()
         newest = newest[np.argsort(newest["segment"])]
         self._begins = int(newest["begins"][0])
@@ -79,7 +79,7 @@ class LinearRoad:
             deltas[f"{number} {name}"].append(delta)
 
     def _begin_minute(self, begins: int, deltas: dict[str, list[pa.Table]]) -> None:
-        """Before the first rows of a minute: what the minutes before it came to holds from now on."""
+        """Before the first rows of a minute, compute its conditions from the earlier minutes."""
         if begins == self._begins:
             return
         self._begins = begins
@@ -104,7 +104,7 @@ class LinearRoad:
 
 
 def _sort_rows(batch: Columns) -> Columns:
-    """Reports and balance queries by time, the reports of a second first: a balance has all charges of its second."""
+    """Reports and balance queries by time; reports of a second come first, so that a balance includes its charges."""
     selected = np.flatnonzero(batch["type"] != EXPENDITURE)
     order = selected[np.lexsort((batch["type"][selected] != REPORT, batch["time"][selected]))]
     return {name: batch[name][order] for name in DRIVEN}
@@ -115,7 +115,7 @@ def _select_type(batch: Columns, kind: int) -> Columns:
 
 
 def _split_minutes(rows: Columns) -> Iterator[Columns]:
-    cuts = np.flatnonzero(np.diff(minute(rows["time"]))) + 1
+    cuts = np.flatnonzero(np.diff(to_minute(rows["time"]))) + 1
     for begin, end in pairwise([0, *cuts.tolist(), len(rows["time"])]):
         if begin < end:
             yield {name: column[begin:end] for name, column in rows.items()}

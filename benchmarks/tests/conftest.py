@@ -1,4 +1,4 @@
-"""What the tests of benchmarks share: the session of the product's tests, and the program in this process."""
+"""Shared fixtures: the Spark session of the product's tests, and the program in this process."""
 
 from __future__ import annotations
 

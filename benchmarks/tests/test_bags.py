@@ -1,4 +1,4 @@
-"""When two frames are the same bag of rows."""
+"""Comparison of frames as bags of rows."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Rows = list[tuple[Any, ...]]
         ([(None, 0.5, Decimal("1.00"))], [ROW], False),
     ],
 )
-def test_rows_count_as_often_as_they_occur(spark: SparkSession, left: Rows, right: Rows, same: bool) -> None:
+def test_rows_are_compared_with_their_counts(spark: SparkSession, left: Rows, right: Rows, same: bool) -> None:
     assert is_same_bag(spark.createDataFrame(left, SCHEMA), spark.createDataFrame(right, SCHEMA)) is same
 
 
-def test_other_types_are_other_bags(spark: SparkSession) -> None:
+def test_frames_of_other_types_differ(spark: SparkSession) -> None:
     assert not is_same_bag(spark.sql("SELECT 1 AS k"), spark.sql("SELECT 1L AS k"))

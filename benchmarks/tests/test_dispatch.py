@@ -1,4 +1,4 @@
-"""Dispatching is timed, and what is timed is the dispatcher at work."""
+"""The timed dispatchers make real decisions."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from tidemill.scheduler.policies import POLICIES
 
 
 def test_simulations_and_decisions_are_timed() -> None:
-    told: list[str] = []
-    found = measure(events=2000, tables=50, rounds=1, on_progress=told.append)
-    assert [s["way"] for s in found["simulations"]] == list(CONFIGS)
-    assert [d["policy"] for d in found["decisions"]] == list(POLICIES)
-    assert all(0 < s["least_s"] <= s["seconds"] for s in found["simulations"])
-    assert all(0 < d["median_ms"] <= d["slowest_ms"] for d in found["decisions"])
-    assert len(told) == len(CONFIGS) + len(POLICIES)
+    messages: list[str] = []
+    document = measure(events=2000, tables=50, rounds=1, on_progress=messages.append)
+    assert [s["way"] for s in document["simulations"]] == list(CONFIGS)
+    assert [d["policy"] for d in document["decisions"]] == list(POLICIES)
+    assert all(0 < s["least_s"] <= s["seconds"] for s in document["simulations"])
+    assert all(0 < d["median_ms"] <= d["slowest_ms"] for d in document["decisions"])
+    assert len(messages) == len(CONFIGS) + len(POLICIES)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_all_tables_wait_and_one_is_chosen_for_each_track(policy: str) -> None:
+def test_one_table_is_chosen_for_each_track(policy: str) -> None:
     mill, jobs = build_dispatcher(policy, 200)
     assert len(jobs) == 200
     assert len({track for _, track, _ in mill.dispatch_jobs(1.0)}) == 4

@@ -1,6 +1,6 @@
-"""The rules that judge the paper's figures: each on curves that bear a claim out, and on curves that do not.
+"""The rules for the paper's figures: each on curves that support a claim, and on curves that do not.
 
-Measuring all figures as declared takes minutes: TIDEMILL_FIGURES=1 pytest tests/sim/staleness/test_figures.py
+Measuring all figures as declared takes minutes: TIDEMILL_FIGURES=1 pytest benchmarks/tests/test_figures.py
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ Added = Mapping[str, float]
 
 
 def judge(figure: int, *curves: Curves) -> list[bool]:
-    """Whether each claim of a figure holds, if these were the curves of its seeds."""
+    """Whether each claim of a figure holds for these curves of its seeds."""
     claims = FIGURES[figure].declaration.claims
     return [claim.holds(average_curves(curves)) for claim in claims]
 
 
-def rising(figure: int, added: Added, power: float = 4.0) -> dict[str, dict[float, float]]:
+def create_curves(figure: int, added: Added, power: float = 4.0) -> dict[str, dict[float, float]]:
     return {name: {x: 1 + at_full * x**power for x in FIGURES[figure].values} for name, at_full in added.items()}
 
 
-def swapped(curves: Curves, one: str, other: str) -> dict[str, Mapping[float, float]]:
+def swap_curves(curves: Curves, one: str, other: str) -> dict[str, Mapping[float, float]]:
     return {**curves, one: curves[other], other: curves[one]}
 
 
-# -- how curves are compared -------------------------------------------------------------------------------------
+# -- comparison of curves ---------------------------------------------------------------------------------------
 
 LOW, HIGH = {0.5: 1.1, 0.9: 1.5}, {0.5: 1.2, 0.9: 2.0}
 
@@ -48,9 +48,9 @@ def test_no_comparison_holds_both_ways() -> None:
     assert not is_nowhere_later(HIGH, LOW)
 
 
-def test_at_one_load_what_cannot_be_seen_is_the_same() -> None:
+def test_invisible_differences_at_one_load_are_ignored() -> None:
     assert [compare({1: 1.10}, {1: y}, 1) for y in (1.109, 1.2, 1.0)] == [0, -1, 1]
-    assert compare({1: 11.0}, {1: 11.4}, 1) == 0  # less than 5 % of what is added
+    assert compare({1: 11.0}, {1: 11.4}, 1) == 0  # less than 5 % of the added lateness
 
 
 def test_a_crossing_is_in_one_direction_and_happens_once() -> None:
@@ -65,10 +65,10 @@ def test_a_crossing_is_in_one_direction_and_happens_once() -> None:
 
 
 def test_figure_4() -> None:
-    slower = rising(4, {"S = 2": 0.1, "S = 3": 0.5, "S = 5": 0.7, "S = 9": 0.9})
+    slower = create_curves(4, {"S = 2": 0.1, "S = 3": 0.5, "S = 5": 0.7, "S = 9": 0.9})
     assert judge(4, slower) == [True, True]
-    assert judge(4, swapped(slower, "S = 2", "S = 9")) == [False, False]
-    assert judge(4, swapped(slower, "S = 3", "S = 9")) == [True, False]
+    assert judge(4, swap_curves(slower, "S = 2", "S = 9")) == [False, False]
+    assert judge(4, swap_curves(slower, "S = 3", "S = 9")) == [True, False]
 
 
 def test_figure_5() -> None:
@@ -76,7 +76,7 @@ def test_figure_5() -> None:
     benefit = {x: 1 + x for x in loads}
     crossed = {"Max Benefit": benefit, "prioritised EDF": {x: 1 + x * (0.8 if x < 0.8 else 1.3) for x in loads}}
     assert judge(5, crossed) == [True, True]
-    assert judge(5, swapped(crossed, "Max Benefit", "prioritised EDF")) == [False, False]
+    assert judge(5, swap_curves(crossed, "Max Benefit", "prioritised EDF")) == [False, False]
     assert judge(5, {"Max Benefit": benefit, "prioritised EDF": {x: 1 + 1.3 * x for x in loads}}) == [False, True]
     assert judge(5, {"Max Benefit": benefit, "prioritised EDF": benefit}) == [False, False]
 
@@ -90,24 +90,24 @@ def test_figure_6() -> None:
     assert judge(6, curves) == [True, True, True]
     assert judge(6, {**curves, "partitioned": {0.5: 1.05, 0.6: 1.06, 0.7: 1.2}}) == [False, True, True]
     assert judge(6, {**curves, "partitioned": {0.5: 1.02, 0.6: 1.02, 0.7: 1.02}}) == [True, False, True]
-    dear = {x: 1 + 1.5 * (y - 1) for x, y in curves["Max Benefit"].items()}
-    assert judge(6, {**curves, "proportional": dear}) == [True, True, False]
+    costly = {x: 1 + 1.5 * (y - 1) for x, y in curves["Max Benefit"].items()}
+    assert judge(6, {**curves, "proportional": costly}) == [True, True, False]
 
 
 def test_figure_7() -> None:
-    curves = rising(7, {"Max Benefit": 0.3, "EDF": 1.0, "random": 0.9})
+    curves = create_curves(7, {"Max Benefit": 0.3, "EDF": 1.0, "random": 0.9})
     assert judge(7, curves) == [True]
-    assert judge(7, swapped(curves, "Max Benefit", "EDF")) == [False]
-    assert judge(7, rising(7, {"Max Benefit": 0.8, "EDF": 0.9, "random": 0.9})) == [False]
+    assert judge(7, swap_curves(curves, "Max Benefit", "EDF")) == [False]
+    assert judge(7, create_curves(7, {"Max Benefit": 0.8, "EDF": 0.9, "random": 0.9})) == [False]
 
 
 def test_figure_8() -> None:
-    as_claimed = rising(8, {"none": 1.0, "sum": 0.11, "max": 0.10, "max-plus": 0.105})
+    as_claimed = create_curves(8, {"none": 1.0, "sum": 0.11, "max": 0.10, "max-plus": 0.105})
     assert judge(8, as_claimed) == [True, True, True, True]
-    assert judge(8, swapped(as_claimed, "max", "sum")) == [True, True, False, False]
-    assert judge(8, swapped(as_claimed, "none", "sum")) == [False, False, True, True]
-    assert judge(8, as_claimed, swapped(as_claimed, "max", "max-plus")) == [True, True, False, True]
-    same = rising(8, {"none": 1.0, "sum": 0.1, "max": 0.1, "max-plus": 0.1})
+    assert judge(8, swap_curves(as_claimed, "max", "sum")) == [True, True, False, False]
+    assert judge(8, swap_curves(as_claimed, "none", "sum")) == [False, False, True, True]
+    assert judge(8, as_claimed, swap_curves(as_claimed, "max", "max-plus")) == [True, True, False, True]
+    same = create_curves(8, {"none": 1.0, "sum": 0.1, "max": 0.1, "max-plus": 0.1})
     assert judge(8, same) == [True, True, False, False]
 
 
@@ -118,7 +118,7 @@ def test_figure_9() -> None:
     proportional = {x: 1 + 0.6 * x for x in loads}
     curves = {"Max Benefit": single, "partitioned": partitioned, "proportional": proportional}
     assert judge(9, curves) == [True, True, True, True]
-    assert judge(9, swapped(curves, "Max Benefit", "proportional")) == [False, False, False, False]
+    assert judge(9, swap_curves(curves, "Max Benefit", "proportional")) == [False, False, False, False]
     hardly = {x: 1 + x * (0.9 if x < 0.6 else 1.3) for x in loads if x <= 0.75}
     assert judge(9, {**curves, "partitioned": hardly}) == [True, True, False, True]
     better = {x: 1 + 0.5 * x for x in loads if x <= 0.75}
@@ -126,25 +126,25 @@ def test_figure_9() -> None:
 
 
 def test_figure_10() -> None:
-    curves = rising(10, {"basic": 1.0, "all tracks": 0.7, "all tracks, aggressive": 0.5})
+    curves = create_curves(10, {"basic": 1.0, "all tracks": 0.7, "all tracks, aggressive": 0.5})
     assert judge(10, curves) == [True, True, True]
-    assert judge(10, swapped(curves, "basic", "all tracks")) == [False, True, True]
-    assert judge(10, swapped(curves, "basic", "all tracks, aggressive")) == [False, False, False]
-    assert judge(10, swapped(curves, "all tracks", "all tracks, aggressive")) == [True, False, False]
+    assert judge(10, swap_curves(curves, "basic", "all tracks")) == [False, True, True]
+    assert judge(10, swap_curves(curves, "basic", "all tracks, aggressive")) == [False, False, False]
+    assert judge(10, swap_curves(curves, "all tracks", "all tracks, aggressive")) == [True, False, False]
 
 
 def test_figure_11() -> None:
-    curves = rising(11, {"whole": 1.0, "chopped": 0.9})
+    curves = create_curves(11, {"unlimited": 1.0, "limited": 0.9})
     assert judge(11, curves) == [True, True]
-    assert judge(11, swapped(curves, "whole", "chopped")) == [False, False]
-    assert judge(11, rising(11, {"whole": 1.0, "chopped": 1.0})) == [False, True]
+    assert judge(11, swap_curves(curves, "unlimited", "limited")) == [False, False]
+    assert judge(11, create_curves(11, {"unlimited": 1.0, "limited": 1.0})) == [False, True]
 
 
 # -- the declarations --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("figure", FIGURES)
-def test_every_claim_says_what_decides_and_what_does_not_hold_says_why(figure: int) -> None:
+def test_every_claim_has_a_rule_and_every_failing_one_a_finding(figure: int) -> None:
     experiment = FIGURES[figure]
     assert {"tables", "tracks", "slow times", "events", "measure"} <= experiment.declaration.parameters.keys()
     for claim in experiment.declaration.claims:
@@ -156,12 +156,12 @@ def test_every_claim_says_what_decides_and_what_does_not_hold_says_why(figure: i
 
 
 @cache
-def roughly(figure: int) -> Result:
+def measure_roughly(figure: int) -> Result:
     return measure_experiment(FIGURES[figure], 300, (1,))
 
 
 def test_results_for_programs() -> None:
-    document = roughly(6).to_json()
+    document = measure_roughly(6).to_json()
     assert (document["figure"], document["events"], document["seeds"]) == (6, 300, 1)
     assert {"setup", "series", "x", "lateness", "by_seed"} == document["points"][0].keys()
     assert not document["as_declared"]
@@ -169,7 +169,7 @@ def test_results_for_programs() -> None:
 
 
 def test_partitioned_tracks_have_no_points_where_the_jobs_do_not_fit() -> None:
-    (sample,) = roughly(6).samples.values()
+    (sample,) = measure_roughly(6).samples.values()
     assert 0.85 in sample.mean["partitioned"]
     assert (
         0.9 not in sample.mean["partitioned"]
@@ -177,7 +177,7 @@ def test_partitioned_tracks_have_no_points_where_the_jobs_do_not_fit() -> None:
 
 
 @pytest.mark.parametrize("figure", [7, 8])
-def test_what_needs_few_events_is_as_declared(figure: int) -> None:
+def test_claims_that_need_few_events_are_as_declared(figure: int) -> None:
     """Priorities and inheritance matter far more than noise."""
     name, series = next(iter(FIGURES[figure].setups.items()))
     result = measure_experiment(replace(FIGURES[figure], values=(0.9,), setups={name: series}), 3000, (1,))

@@ -1,4 +1,4 @@
-"""When `bench growth` says that nothing grows."""
+"""The rule by which `growth` decides that nothing grows."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ def points(
     return [Point(n, seconds(n), int(files(n)), int(disk(n)), int(catalog(n)), 1) for n in range(1, 501)]
 
 
-def test_what_goes_up_and_down_is_flat() -> None:
-    found = summarize_points(points(lambda n: 1 + n % 3 / 10, lambda n: 10 + n % 8, catalog=lambda n: min(n, 60) * 100))
-    assert found["flat"] is True
-    assert (found["refreshes"], found["compactions"]) == (500, 500)
-    assert [p["refresh"] for p in found["along"]] == list(range(50, 501, 50))
+def test_oscillating_figures_are_flat() -> None:
+    document = summarize_points(
+        points(lambda n: 1 + n % 3 / 10, lambda n: 10 + n % 8, catalog=lambda n: min(n, 60) * 100)
+    )
+    assert document["flat"] is True
+    assert (document["refreshes"], document["compactions"]) == (500, 500)
+    assert [p["refresh"] for p in document["along"]] == list(range(50, 501, 50))
 
 
-def test_the_first_refreshes_are_not_judged() -> None:
+def test_the_first_refreshes_do_not_count() -> None:
     assert summarize_points(points(lambda n: 0.1 if n <= 50 else 1.0))["flat"] is True
 
 
-@pytest.mark.parametrize("what", ["seconds", "files", "disk", "catalog"])
-def test_what_grows_is_not_flat_and_is_named(what: str) -> None:
-    found = summarize_points(points(**{what: lambda n: 100 + n}))
-    growing = [m["measure"] for m in found["measures"] if not m["flat"]]
-    assert found["flat"] is False
+@pytest.mark.parametrize("figure", ["seconds", "files", "disk", "catalog"])
+def test_a_growing_figure_is_not_flat_and_is_named(figure: str) -> None:
+    document = summarize_points(points(**{figure: lambda n: 100 + n}))
+    growing = [m["measure"] for m in document["measures"] if not m["flat"]]
+    assert document["flat"] is False
     assert len(growing) == 1
-    assert what in growing[0] or growing == ["refresh_s"]
+    assert figure in growing[0] or growing == ["refresh_s"]

@@ -1,4 +1,4 @@
-"""The search workflow at a tiny size, and the shape of its data."""
+"""The search workflow at a tiny size, and the distribution of its data."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def test_a_point_has_every_figure_and_equal_results(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(incremental, "UNCOUNTED_ROUNDS", 1)
-    said: list[str] = []
-    point = measure(tmp_path, pages=500, delta=0.02, rounds=1, warm_up=1, on_progress=said.append)
+    messages: list[str] = []
+    point = measure(tmp_path, pages=500, delta=0.02, rounds=1, warm_up=1, on_progress=messages.append)
     assert point["equal"] is True
     assert (point["pages"], point["delta"], point["rounds"]) == (500, 0.02, 1)
-    timed = ("full_s", "incremental_s", "full_cpu_s", "incremental_cpu_s", "read_s", "read_compacted_s", "peak_mb")
-    assert all(point[name] > 0 for name in timed)
+    figures = ("full_s", "incremental_s", "full_cpu_s", "incremental_cpu_s", "read_s", "read_compacted_s", "peak_mb")
+    assert all(point[name] > 0 for name in figures)
     assert point["variant"]
-    assert [line.partition(":")[0] for line in said[1:]] == [
+    assert [line.partition(":")[0] for line in messages[1:]] == [
         "warming up with 1 refreshes",
         "warm-up",
         "round 1 of 1",

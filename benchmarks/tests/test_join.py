@@ -27,10 +27,10 @@ def test_the_crossover_lies_between_the_points_around_it(ratios: tuple[float, ..
     assert find_crossover(points(*ratios)) == expected
 
 
-def test_all_ways_join_the_same(spark: SparkSession, tmp_path: Path) -> None:
+def test_all_joins_are_equal(spark: SparkSession, tmp_path: Path) -> None:
     document = measure(tmp_path, rows=300, rounds=1, shares=(0.1,), on_progress=lambda _: None)
     (point,) = document["points"]
     assert point["equal"] is True
     assert point["delta"] == 0.1
-    assert all(point[f"{way}_s"] > 0 for way in ("full", "incremental", "declared"))
+    assert all(point[f"{join}_s"] > 0 for join in ("full", "incremental", "declared"))
     assert point["ratio"] == pytest.approx(point["incremental_s"] / point["full_s"], rel=0.05)

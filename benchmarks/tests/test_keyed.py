@@ -1,4 +1,4 @@
-"""The measurement of keyed tasks runs batches in both places."""
+"""The measurement of keyed tasks runs batches on the driver and in workers."""
 
 from __future__ import annotations
 

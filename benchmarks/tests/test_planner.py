@@ -1,4 +1,4 @@
-"""How planning grows, in blocks that are weighed rather than in seconds."""
+"""Growth of planning, in considered blocks rather than in seconds."""
 
 from __future__ import annotations
 
@@ -12,32 +12,34 @@ from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.planner import DynamicProgrammingPlanner
 
 
-def generated(inventory: BlockInventory, arrivals: int = 1) -> int:
-    layout = inventory.index
-    (output,) = layout.graph.outputs
-    inputs = {p[0] for p in layout.pathways[output]}
-    first = next(iter(layout.channels))
+def count_considered_blocks(inventory: BlockInventory, arrivals: int = 1) -> int:
+    index = inventory.index
+    (output,) = index.graph.outputs
+    inputs = {p[0] for p in index.pathways[output]}
+    first = next(iter(index.channels))
     versions = {name: range(1, arrivals + 2) if name == first else [1] for name in inputs}
-    answer = DynamicProgrammingPlanner(layout, _estimate_cost).find_plan(
+    result = DynamicProgrammingPlanner(index, _estimate_cost).find_plan(
         inventory, output, Timeline(versions, arrivals + 2)
     )
-    assert answer.plan is not None
-    assert answer.fallbacks == 0
-    return answer.generated
+    assert result.plan is not None
+    assert result.fallbacks == 0
+    return result.generated
 
 
-def test_a_call_weighs_the_same_blocks_however_many_have_arrived() -> None:
-    assert generated(build_line(10, 1)) == generated(build_line(10, 1000), 1000)
+def test_the_number_of_considered_blocks_does_not_depend_on_arrivals() -> None:
+    assert count_considered_blocks(build_line(10, 1)) == count_considered_blocks(build_line(10, 1000), 1000)
 
 
 @pytest.mark.parametrize("workflow", [build_line, build_tree])
-def test_a_call_weighs_blocks_in_proportion_to_channels_at_most(workflow: Callable[[int], BlockInventory]) -> None:
-    small, large = generated(workflow(20)), generated(workflow(200))
+def test_the_number_of_considered_blocks_is_at_most_proportional_to_channels(
+    workflow: Callable[[int], BlockInventory],
+) -> None:
+    small, large = count_considered_blocks(workflow(20)), count_considered_blocks(workflow(200))
     assert large <= 11 * small
 
 
 def test_calls_are_timed() -> None:
-    called = _time_call(build_tree(7), rounds=1)
-    assert called["blocks"] == generated(build_tree(7))
-    assert called["ms"] > 0
-    assert called["warm_ms"] > 0
+    figures = _time_call(build_tree(7), rounds=1)
+    assert figures["blocks"] == count_considered_blocks(build_tree(7))
+    assert figures["ms"] > 0
+    assert figures["warm_ms"] > 0

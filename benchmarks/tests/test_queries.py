@@ -1,4 +1,4 @@
-"""The measurement of TPC-H's queries, with one of them; tests/acceptance/test_tpch.py has them all."""
+"""The measurement of TPC-H's queries, with one of them; tests/acceptance/test_tpch.py runs all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import sqlglot
 from benchmarks import tpch
 from benchmarks.queries import measure
-from benchmarks.refresh import project
+from benchmarks.refresh import open_project
 from benchmarks.tpch import texts
 from pyspark.sql import SparkSession
 from sqlglot import exp
@@ -21,29 +21,29 @@ from tidemill.errors import ConfigError
 
 @pytest.mark.skipif("TIDEMILL_EXAMPLES" not in os.environ, reason="most of a minute; `make search` runs it")
 def test_a_point_for_each_query(spark: SparkSession, tmp_path: Path) -> None:
-    said: list[str] = []
-    document = measure(tmp_path, scale=0.01, only=[6], share=0.05, warm_up=0, on_progress=said.append)
+    messages: list[str] = []
+    document = measure(tmp_path, scale=0.01, only=[6], share=0.05, warm_up=0, on_progress=messages.append)
     (point,) = document["points"]
     assert (point["query"], point["variants"], point["equal"]) == (6, "batch, recompute, incremental", True)
     assert point["speedup"] == pytest.approx(point["recompute_s"] / point["refresh_s"], rel=0.05)
     assert "forced_variant" not in point
-    assert [line.partition(",")[0] for line in said if line.startswith("RF")] == ["RF1", "RF2"]
+    assert [line.partition(",")[0] for line in messages if line.startswith("RF")] == ["RF1", "RF2"]
 
 
-def test_refreshes_bring_new_orders_and_delete_others(spark: SparkSession, tmp_path: Path) -> None:
+def test_refresh_functions_insert_new_orders_and_delete_others(spark: SparkSession, tmp_path: Path) -> None:
     tables = tpch.read_tables(spark, tpch.generate(tmp_path, 0.001))
     orders, lineitem = tables["orders"], tables["lineitem"]
     keys = {r["o_orderkey"] for r in orders.collect()}
-    new, gone = (tpch.REFRESHES[name](orders, lineitem, 0.1, 0) for name in ("RF1", "RF2"))
-    inserted = {r["o_orderkey"] for r in new["orders"].collect()}
-    deleted = {r["o_orderkey"] for r in gone["orders"].collect()}
+    insertions, deletions = (tpch.REFRESHES[name](orders, lineitem, 0.1, 0) for name in ("RF1", "RF2"))
+    inserted = {r["o_orderkey"] for r in insertions["orders"].collect()}
+    deleted = {r["o_orderkey"] for r in deletions["orders"].collect()}
     assert 100 < len(inserted) < 200
     assert 100 < len(deleted) < 200
     assert not inserted & keys
     assert deleted <= keys
-    assert {r["l_orderkey"] for r in new["lineitem"].collect()} == inserted
-    assert {r["l_orderkey"] for r in gone["lineitem"].collect()} == deleted
-    assert all(r["_deleted"] for r in gone["lineitem"].collect())
+    assert {r["l_orderkey"] for r in insertions["lineitem"].collect()} == inserted
+    assert {r["l_orderkey"] for r in deletions["lineitem"].collect()} == deleted
+    assert all(r["_deleted"] for r in deletions["lineitem"].collect())
 
 
 def test_each_turn_changes_other_orders(spark: SparkSession, tmp_path: Path) -> None:
@@ -57,10 +57,10 @@ def test_each_turn_changes_other_orders(spark: SparkSession, tmp_path: Path) -> 
     assert len(set.union(*deleted)) == sum(map(len, deleted))
 
 
-def test_a_refresh_that_changes_nothing_is_no_measurement(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_refresh_function_that_changes_nothing_fails(spark: SparkSession, tmp_path: Path) -> None:
     tables = tpch.read_tables(spark, tpch.generate(tmp_path / "data", 0.001))
     orders = {table: tables[table] for table in ("orders", "lineitem")}
-    with project(tmp_path / "project", tpch.workflow(orders, {})) as mill:
+    with open_project(tmp_path / "project", tpch.build_workflow(orders, {})) as mill:
         tpch.load(mill, orders)
         with pytest.raises(ConfigError, match="RF1 of turn 2 finds no rows of orders to change at a share of 1"):
             tpch.apply(mill, "RF1", 1.0, turn=1)
@@ -78,24 +78,24 @@ def test_the_texts_are_found_without_importing_their_package() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize(("package", "said"), [("no_such_package", "is not installed"), ("json", "is without them")])
-def test_without_the_texts_the_error_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, package: str, said: str
+@pytest.mark.parametrize(("package", "message"), [("no_such_package", "is not installed"), ("json", "is without them")])
+def test_without_the_texts_the_error_names_the_package(
+    monkeypatch: pytest.MonkeyPatch, package: str, message: str
 ) -> None:
     monkeypatch.setattr(texts, "_PACKAGE", package)
     texts.get_text.cache_clear()
-    with pytest.raises(ConfigError, match=f"ibis-framework, which {said}; run `make setup`"):
+    with pytest.raises(ConfigError, match=f"ibis-framework, which {message}; run `make setup`"):
         texts.get_text(1)
 
 
-def test_without_the_generator_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_generator_the_error_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="run `make setup`"):
         tpch.generate(tmp_path, 0.001)
 
 
-def test_what_the_generator_says_is_told(tmp_path: Path) -> None:
+def test_the_error_contains_the_message_of_the_generator(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="did not generate the TPC-H tables at scale 0.001: .+"):
         tpch.generate(tmp_path / "file", 0.001)

@@ -1,4 +1,4 @@
-"""The verdict on a live server under two policies."""
+"""The verdict on a live server with two policies."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from benchmarks.staleness import FIRST, SECOND, Phase, _summarize
     ],
 )
 def test_the_verdict_can_fail(first: float, second: float, predicted: float, verdicts: list[bool]) -> None:
-    phases = [Phase(policy, 0.0, 1.0, stale, 0.5, 3) for policy, stale in ((FIRST, first), (SECOND, second))]
-    found = _summarize(phases, {FIRST: predicted, SECOND: 1.0}, 1.0)
-    assert [claim["holds"] for claim in found["claims"]] == verdicts
-    assert found["holds"] == all(verdicts)
-    assert found["parameters"]["arrivals"]
+    phases = [Phase(policy, 0.0, 1.0, staleness, 0.5, 3) for policy, staleness in ((FIRST, first), (SECOND, second))]
+    document = _summarize(phases, {FIRST: predicted, SECOND: 1.0}, 1.0)
+    assert [claim["holds"] for claim in document["claims"]] == verdicts
+    assert document["holds"] == all(verdicts)
+    assert document["parameters"]["arrivals"]

@@ -1,4 +1,4 @@
-"""The shape of the paper's tables, on less time than the paper took."""
+"""The relations within the paper's tables, over less simulated time than in the paper."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def lags(rows: list[Row], workflow: str) -> dict[str, float]:
 
 
 def test_verdicts_on_table_5_are_as_declared(rows_5: list[Row]) -> None:
-    """But for costs in feedback, where the last day's repair of nine is not paid for yet."""
+    """Except for costs in feedback, where the cost of the last of nine daily refreshes is not included yet."""
     verdicts = TABLE_5.judge(group_by_workflow(rows_5)).verdicts
     assert [verdict.changed_setups for verdict in verdicts] == [[], [], [], [FEEDBACK.name], []]
 
 
-def test_asynchrony_wins_by_orders_of_magnitude_where_the_paper_says_so(rows_5: list[Row]) -> None:
+def test_asynchrony_is_better_by_orders_of_magnitude_as_in_the_paper(rows_5: list[Row]) -> None:
     search, feedback, crawl = (lags(rows_5, s.name) for s in (SEARCH, FEEDBACK, CRAWL))
     assert search[SYNC_INCR] > 100 * search[ASYNC_INCR]
     assert search[ASYNC_BATCH] > 1000 * search[ASYNC_INCR]
@@ -49,7 +49,7 @@ def test_asynchrony_wins_by_orders_of_magnitude_where_the_paper_says_so(rows_5: 
 
 
 def test_the_cost_of_feedback_hardly_depends_on_asynchrony() -> None:
-    """Everything is processed once either way, the rest when it is a day old; that starts fewer steps."""
+    """Both process everything once; asynchronous processing of the rest once a day starts fewer steps."""
     until = 8 * (DAY + HOUR // 2) + MINUTE  # when it has just been processed for the eighth time
     costs = [
         Simulation(
@@ -64,40 +64,40 @@ def test_the_cost_of_feedback_hardly_depends_on_asynchrony() -> None:
 
 
 def test_verdicts_on_table_6_are_as_declared() -> None:
-    """Chance loses by far. Greed loses by little here, and nothing in feedback: the paper's gap is not reproduced."""
+    """RANDOM is far worse. GREEDY is slightly worse, and equal in feedback: the paper's gap is not reproduced."""
     rows = measure_table_6(12 * HOUR, seeds=(1, 2, 3))
-    found = {(r["workflow"], r["mode"]): r for r in rows}
+    rows_by_mode = {(r["workflow"], r["mode"]): r for r in rows}
     assert TABLE_6.judge(group_by_workflow(rows)).changes == []
     for scenario in (SEARCH, FEEDBACK, CRAWL):
-        planned, chance = found[scenario.name, "DP"], found[scenario.name, "RANDOM"]
+        planned, chance = rows_by_mode[scenario.name, "DP"], rows_by_mode[scenario.name, "RANDOM"]
         assert chance["lag"] > 10 * planned["lag"]
         assert chance["cost"] > 5 * planned["cost"]
 
 
 def test_planners_that_run_the_same_steps_pay_the_same() -> None:
-    """In feedback one plan of two steps and two plans of one do the same; before, they differed by noise."""
+    """In feedback, one plan of two steps and two plans of one step do the same work, with the same noise."""
     planned, greedy = (simulate_scenario(FEEDBACK, planner, 12 * HOUR, seed=5) for planner in ("DP", "GREEDY"))
     assert planned.runs_by_variant == greedy.runs_by_variant
     assert planned.cost == pytest.approx(greedy.cost, rel=1e-9)
     assert compute_median_lag(planned) == pytest.approx(
         compute_median_lag(greedy), rel=1e-3
-    )  # plans end at whole moments
+    )  # plans end at integer times
 
 
-def test_planners_are_asked_about_the_same_moments() -> None:
-    """What arrives at the moment at which a bound runs out is there for whoever plans then, in one step or in many."""
+def test_planners_are_called_at_the_same_times() -> None:
+    """Data that arrive when a bound is reached are visible to the planner at that time, in one step or in many."""
     planned, greedy = (simulate_scenario(CRAWL, planner, 12 * HOUR) for planner in ("DP", "GREEDY"))
-    assert [moment // HOUR for moment, _ in planned.lags] == [moment // HOUR for moment, _ in greedy.lags]
+    assert [time // HOUR for time, _ in planned.lags] == [time // HOUR for time, _ in greedy.lags]
 
 
-def of_the_paper(rows: list[Row]) -> dict[str, dict[str, Row]]:
-    """The rows that a table would have if everything were as in the paper."""
+def create_paper_rows(rows: list[Row]) -> dict[str, dict[str, Row]]:
+    """The rows of a table with the paper's figures."""
     return group_by_workflow([Row(**{**r, "lag": r["paper_lag"], "cost": r["paper_cost"]}) for r in rows])
 
 
 @pytest.fixture(scope="module")
 def papers() -> dict[int, dict[str, dict[str, Row]]]:
-    return {5: of_the_paper(measure_table_5(HOUR)), 6: of_the_paper(measure_table_6(HOUR))}
+    return {5: create_paper_rows(measure_table_5(HOUR)), 6: create_paper_rows(measure_table_6(HOUR))}
 
 
 @pytest.mark.parametrize("number", [5, 6])
@@ -115,32 +115,32 @@ def test_every_rule_holds_for_the_papers_own_figures(number: int, papers: dict[i
         (6, "DP", "GREEDY", {1, 2}),
     ],
 )
-def test_no_rule_holds_with_what_it_compares_swapped(
+def test_no_rule_holds_with_swapped_modes(
     number: int, one: str, other: str, wrong: set[int], papers: dict[int, Any]
 ) -> None:
-    def like(row: Row, other: Row) -> Row:
+    def copy_figures(row: Row, other: Row) -> Row:
         return Row(**{**row, "lag": other["lag"], "cost": other["cost"]})
 
     swapped = {
-        w: {**modes, one: like(modes[one], modes[other]), other: like(modes[other], modes[one])}
+        w: {**modes, one: copy_figures(modes[one], modes[other]), other: copy_figures(modes[other], modes[one])}
         for w, modes in papers[number].items()
     }
     verdicts = (TABLE_5 if number == 5 else TABLE_6).judge(swapped).verdicts
     assert {n for n, verdict in enumerate(verdicts) if not verdict.holds} == wrong
 
 
-def test_the_noise_that_may_turn_an_order_round_is_five_percent(papers: dict[int, Any]) -> None:
-    def judged(share: float) -> list[bool]:
+def test_the_tolerance_for_noise_is_five_percent(papers: dict[int, Any]) -> None:
+    def judge_share(share: float) -> list[bool]:
         rows = {
             w: {**modes, "GREEDY": Row(**{**modes["DP"], "lag": share * modes["DP"]["lag"]})}
             for w, modes in papers[6].items()
         }
         return [verdict.holds for verdict in TABLE_6.judge(rows).verdicts]
 
-    assert (judged(0.96), judged(0.94)) == ([True, True, False], [True, False, False])
+    assert (judge_share(0.96), judge_share(0.94)) == ([True, True, False], [True, False, False])
 
 
-def test_rows_carry_the_papers_figures(rows_5: list[Row]) -> None:
+def test_rows_contain_the_papers_figures(rows_5: list[Row]) -> None:
     row = next(r for r in rows_5 if (r["workflow"], r["mode"]) == (SEARCH.name, ASYNC_INCR))
     assert (row["paper_lag"], row["paper_cost"]) == (0.0606, 28_900)
     assert len(rows_5) == 12
@@ -158,7 +158,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
     assert simulate_scenario(CRAWL, "DP", DAY, seed=8).cost != one.cost
 
 
-def test_planning_is_timed_by_who_asks() -> None:
+def test_planning_is_timed_by_the_given_stopwatch() -> None:
     ticks = iter(range(10**9))
     outcome = simulate_scenario(FEEDBACK, "DP", 2 * HOUR, stopwatch=lambda: next(ticks))
     assert outcome.scheduler_s > outcome.calls

@@ -1,4 +1,4 @@
-"""`workflows`: the tables for people and for programs."""
+"""`workflows`: the tables as text and as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.workflows.command import TABLES, TableNumber
 from benchmarks.workflows.table_claims import TABLE_6
 
 
-def test_table_5_for_programs(bench: Bench) -> None:
+def test_table_5_as_json(bench: Bench) -> None:
     found = bench.json("workflows", "--table", "5", "--weeks", "0.2", "--seeds", "1")
     rows = found["rows"]
     assert len(rows) == 3 * 4
@@ -18,7 +18,7 @@ def test_table_5_for_programs(bench: Bench) -> None:
     assert all(row["lag"] > 0 and row["cost"] > 0 and row["scheduler_s"] > 0 for row in rows)
 
 
-def test_table_6_for_people(bench: Bench) -> None:
+def test_table_6_as_text(bench: Bench) -> None:
     out = bench.well("workflows", "--table", "6", "--weeks", "0.02").out
     assert "GREEDY" in out
     assert "Set-up" in out
@@ -27,25 +27,25 @@ def test_table_6_for_people(bench: Bench) -> None:
 
 @pytest.fixture
 def two_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Were table 6 declared for two seeds."""
+    """Declare table 6 for two seeds, to save time."""
     measure, declaration, usual, _ = TABLES[TableNumber.PLANNERS]
     monkeypatch.setitem(TABLES, TableNumber.PLANNERS, (measure, declaration, usual, 2))
 
 
 @pytest.mark.usefixtures("two_seeds")
-def test_table_6_has_a_verdict_for_programs_and_what_is_known_is_no_failure(bench: Bench) -> None:
-    """Measured as declared, a verdict that has changed would be an exit code of 1."""
+def test_table_6_has_a_verdict_as_json_and_declared_failures_pass(bench: Bench) -> None:
+    """Measured as declared, a changed verdict would give exit code 1."""
     found = bench.json("workflows", "--table", "6")
     assert (found["as_declared"], found["holds"], found["unexpected"]) == (True, False, [])
     assert [claim["holds"] for claim in found["claims"]] == [True, True, False]
     assert all(claim["finding"] for claim in found["claims"] if not claim["holds"])
 
 
-def test_a_verdict_that_has_changed_is_an_exit_code(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_verdict_gives_an_exit_code(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     known = replace(TABLE_6, claims=tuple(replace(claim, fails_in=()) for claim in TABLE_6.claims))
     measure, _, usual, _ = TABLES[TableNumber.PLANNERS]
     monkeypatch.setitem(TABLES, TableNumber.PLANNERS, (measure, known, usual, 1))
     ended = bench("workflows", "--table", "6")
     assert ended.code == 1
     assert "not as declared: the dynamic program is much better than greed" in ended.err
-    assert bench("workflows", "--table", "6", "--weeks", "0.02").code == 0  # another set-up proves nothing
+    assert bench("workflows", "--table", "6", "--weeks", "0.02").code == 0  # other set-ups are not compared

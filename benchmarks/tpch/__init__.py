@@ -1,7 +1,7 @@
 """TPC-H: its queries, its data and its refreshes."""
 
 from benchmarks.tpch.data import KEYS, generate
-from benchmarks.tpch.tables import REFRESHES, apply, compute_query, load, names, read_tables, workflow
+from benchmarks.tpch.tables import REFRESHES, apply, build_workflow, compute_query, load, names, read_tables
 from benchmarks.tpch.texts import NUMBERS, get_text
 
 __all__ = [
@@ -9,11 +9,11 @@ __all__ = [
     "NUMBERS",
     "REFRESHES",
     "apply",
+    "build_workflow",
     "compute_query",
     "generate",
     "get_text",
     "load",
     "names",
     "read_tables",
-    "workflow",
 ]

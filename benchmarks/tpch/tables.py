@@ -28,7 +28,7 @@ def read_tables(spark: SparkSession, files: Mapping[str, Path]) -> dict[str, Dat
     return {table: spark.read.parquet(str(path)) for table, path in files.items()}
 
 
-def workflow(tables: Mapping[str, DataFrame], queries: Mapping[str, int]) -> tm.Workflow:
+def build_workflow(tables: Mapping[str, DataFrame], queries: Mapping[str, int]) -> tm.Workflow:
     """Every table as an input with its key, and each named query as a table."""
     spec = tm.Workflow("tpch")
     for table, rows in tables.items():

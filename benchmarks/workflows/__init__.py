@@ -1,4 +1,4 @@
-"""Three workflows of a web search engine, as in Olston's paper on asynchronous incremental workflows."""
+"""Three workflows of a web search engine, from Olston's paper on asynchronous incremental workflows."""
 
 from benchmarks.workflows.crawl import CRAWL
 from benchmarks.workflows.feedback import FEEDBACK

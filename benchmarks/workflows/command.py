@@ -27,32 +27,34 @@ TABLES = {
     TableNumber.MODES: (measure_table_5, TABLE_5, TEN_WEEKS, SEEDS_5),
     TableNumber.PLANNERS: (measure_table_6, TABLE_6, TWELVE_HOURS, SEEDS_6),
 }
-"""How each table is measured, what is claimed of it, and for how long and with how many seeds that is declared."""
+"""For each table the measurement, the declared claims, duration and number of seeds."""
 
 
 def workflows(
     which: Annotated[
         TableNumber,
-        typer.Option("--table", help="5: incremental or batch, synchronous or not; 6: the planner and simpler ones."),
+        typer.Option(
+            "--table", help="5: incremental or batch, synchronous or asynchronous; 6: the planner and simpler ones."
+        ),
     ] = TableNumber.MODES,
     weeks: Annotated[
         float | None,
-        typer.Option(min=0.01, help="Simulated time; ten weeks, or twelve hours for table 6, if left out."),
+        typer.Option(min=0.01, help="Simulated time; default: ten weeks, for table 6 twelve hours."),
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, help="Simulations of each, whose means are shown; three, or ten for table 6, if left out."),
+        typer.Option(min=1, help="Simulations, whose means are shown; default: three, for table 6 ten."),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(file_okay=False, help="Draw lag and cost over time into this directory, as SVG.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Three workflows of the paper on asynchronous incremental processing: lag and cost, and the paper's beside ours.
+    """Three workflows of the paper on asynchronous incremental processing: lag and cost, measured and in the paper.
 
-    Lag and cost are CPU hours. The paper's rates are not known: the orders can be compared, the figures cannot. What
-    the paper claims is printed with the rule that decides and the set-up; the exit code is 1 if a verdict is another
-    one than declared.
+    Lag and cost are CPU hours. The paper's rates are not known: the orders can be compared, the figures cannot. The
+    paper's claims are printed with the deciding rules and the set-up; the exit code is 1 if a verdict differs from the
+    declared one.
     """
     measure, declaration, declared_duration, declared_seeds = TABLES[which]
     duration = declared_duration if weeks is None else int(weeks * WEEK)

@@ -1,11 +1,11 @@
-"""Crawl selection (section 4.2): which pages to fetch next, from what was fetched so far.
+"""Crawl selection (section 4.2): which pages to fetch next, based on the pages fetched so far.
 
              ┌ log → successful ─────────────┬─ top ──────┐
     fetched ─┼ shingle → shingles ───────────┼─ adaptive ─┼ union → queue
              └ extract → links ─ count → indegrees ┴─ periodic ─┘
 
-`top` and `periodic` read what was fetched, `adaptive` the shingles, and all three the indegrees. None of them can be
-done incrementally. Every half hour 25 GB of fetched pages arrive, after four weeks of them.
+`top` and `periodic` read the successful fetches, `adaptive` the shingles, and all three the indegrees. None of them has
+an incremental variant. Every half hour 25 GB of fetched pages arrive, after four weeks of initial data.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Feedback prioritisation (section 4.1): what users make of news shall be learnt at once, of all else within a day.
+"""Feedback prioritisation (section 4.1): feedback on news is available immediately, all other within a day.
 
     log ─ split ┬→ news ──┐
                 └→ other ─┴ union → feedback
 
-Every half hour 20 GB of the log of searches arrive, after four weeks of it; 3% of them have to do with news. A split
-can be asked for either alone, so it is two tasks here.
+Every half hour 20 GB of the search log arrive, after four weeks of initial data; 3% of the searches concern news.
+Either output of the split can be requested alone, so it is two tasks here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The same workflow under other rules: synchronous, or in batch; planned by other planners."""
+"""Variants of a scenario: synchronous or batch processing, and other planners."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ASYNC_INCR, SYNC_INCR, ASYNC_BATCH, SYNC_BATCH = "Async/Incr", "Sync/Incr", "Asy
 
 
 def make_synchronous(scenario: Scenario) -> Scenario:
-    """Only consistent blocks are made."""
+    """The scenario restricted to consistent blocks."""
     derived = {name for task in scenario.graph.tasks for name in task.writes}
     channels = tuple(_require_consistency(c) if c.name in derived else c for c in scenario.graph.channels)
     return replace(scenario, graph=PlanningGraph(channels, scenario.graph.tasks))
 
 
 def make_batch(scenario: Scenario) -> Scenario:
-    """Only bases are made. What arrives is what it is: a new base of an input is made of it first."""
+    """The scenario restricted to bases. Arrivals keep their shape and are first merged into a new base of the input."""
     only = frozenset([BlockShape.BASE])
     channels = tuple(
         replace(c, accepts=c.accepts & only, conversions=tuple(k for k in c.conversions if k.target_shape in only))

@@ -15,13 +15,13 @@ from tidemill.sim.chart import render_line_chart
 
 DAY = 24 * HOUR
 POINTS = 200
-"""Of a line, at most."""
+"""Maximum number of points of a line."""
 
 Line = list[tuple[float, float]]
 
 
 def draw_charts(duration: Version, seed: int = 1) -> Iterator[tuple[str, str]]:
-    """Names and documents."""
+    """Names of the charts, and their SVG documents."""
     for scenario in WORKFLOWS:
         outcomes = {mode: simulate_scenario(change(scenario), "DP", duration, seed) for mode, change in MODES.items()}
         yield f"{scenario.name}-lag", _draw_lags(scenario.name, outcomes)
@@ -41,5 +41,5 @@ def _draw_costs(name: str, outcomes: Mapping[str, Outcome]) -> str:
 
 
 def _select_points(points: list[tuple[Version, float]]) -> list[tuple[Version, float]]:
-    """A line that has too many points to be seen, with fewer."""
+    """A subset of at most about `POINTS` points, evenly spaced."""
     return points[:: max(1, len(points) // POINTS)]

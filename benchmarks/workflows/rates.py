@@ -1,9 +1,9 @@
-"""What things cost in simulations: one table for all workflows.
+"""Cost rates of the simulations: one table for all workflows.
 
-The paper says that its rates come from practice and does not print them. These are round figures for a cluster of
-commodity machines: a core reads or writes 100 MB a second, and takes four times as long where rows have to be sorted or
-sent to another machine. A step costs ten seconds of a core to start. Whoever makes something of rows reads all that it
-is given and writes what it makes; whoever only picks rows, told apart when they were written, reads and writes those.
+The paper's rates come from practice and are not published. These are round figures for a cluster of commodity machines:
+a core reads or writes 100 MB per second, and takes four times as long for rows that are sorted or sent to another
+machine. A step costs ten core seconds to start. A task that transforms rows reads all its input and writes its output;
+a task that only selects rows, which are stored separately, reads and writes those rows alone.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ SHUFFLE = 4 * SCAN
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a variant does with each block that it reads."""
+    """Work of a variant for each block that it reads."""
 
-    hours: tuple[float, ...]  # for a gigabyte of each
-    yields: tuple[tuple[float, ...], ...]  # for each channel that is written, bytes for a byte of each block read
+    hours: tuple[float, ...]  # per gigabyte of each
+    yields: tuple[tuple[float, ...], ...]  # for each written channel, bytes per byte of each block read
 
 
 def create_map_work(*yields: float) -> Work:
-    """One block, read once; so much is written to each channel."""
+    """Work of a task that reads one block once and writes a share of it to each channel."""
     return Work((SCAN,), tuple((y,) for y in yields))
 
 
 def create_filter_work(share: float) -> Work:
-    """This share of the rows of one block, as they are."""
+    """Work of a task that selects a share of the rows of one block."""
     return Work((share * SCAN,), ((share,),))
 
 
@@ -49,16 +49,16 @@ CONVERSIONS: Mapping[str, Work] = {
     ShapeConversion(BlockShape.STRONG, BlockShape.BASE).name: Work((SHUFFLE, SHUFFLE), ((1.0, 1.0),)),
     ShapeConversion(BlockShape.WEAK, BlockShape.BASE).name: Work(
         (SHUFFLE, SHUFFLE), ((1.0, 0.5),)
-    ),  # half replaces what was there
+    ),  # half of the rows replace existing ones
     ShapeConversion(BlockShape.WEAK, BlockShape.STRONG).name: Work(
         (SHUFFLE, SHUFFLE), ((0.0, 1.5),)
-    ),  # old rows taken back as well
+    ),  # old rows are deleted as well
     ShapeConversion(BlockShape.BASE, BlockShape.STRONG).name: Work((SHUFFLE, SHUFFLE), ((0.0, 0.1),)),
 }
 
 
 class Rates:
-    """The costs of a workflow's steps, given what its variants do."""
+    """Cost estimates of a workflow's steps, from the work of its variants."""
 
     def __init__(self, graph: PlanningGraph, work: Mapping[tuple[str, str], Work]) -> None:
         tasks = {(t.name, v.name): work[t.name, v.name] for t in graph.tasks for v in t.variants}

@@ -1,9 +1,9 @@
-"""A workflow in virtual time: data arrive, the planner is asked when an output is too stale, and plans take their time.
+"""Simulation of a workflow in virtual time: data arrive, stale outputs are planned, and plans take time to execute.
 
-Machines are many and paid by the hour, so time and cost are the same thing: a plan of a hundred CPU hours on ten
-thousand machines takes a hundredth of an hour. What a step really costs and makes is noise around what was estimated.
-The noise is drawn for each step by what the step is, and a step is charged for what it really reads: with one seed,
-two planners that run the same step pay the same for it, so that they differ by their decisions alone.
+Machines are many and paid by the hour, so time and cost are equivalent: a plan of a hundred CPU hours on ten thousand
+machines takes a hundredth of an hour. Actual costs and sizes are noise around the estimates. The noise of a step is a
+function of the seed and the step, and a step is charged for its actual reads: with one seed, two planners that run the
+same step pay the same for it, so that they differ by their decisions alone.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from tidemill.planner.steps import Plan, PlanResult, PlanStep
 from tidemill.planner.vector import NEVER, Ends, PlanningClock
 
 MACHINES = 10_000
-SPREAD = 0.5 * sqrt(pi / 2)  # of a Gaussian that is half of the value off on average
-MIN_FACTOR = 0.1  # of what was estimated; nothing is done in no time
+SPREAD = 0.5 * sqrt(pi / 2)  # of a Gaussian with a mean deviation of half the value
+MIN_FACTOR = 0.1  # of the estimate; no step takes no time
 
 T = TypeVar("T")
 Stopwatch = Callable[[], float]
 Noise = Callable[[str], float]
-"""By what factor something that is known by its name differs from its estimate."""
+"""The factor between the actual and the estimated value, by name."""
 
 
 def create_noise(seed: int) -> Noise:
-    """Noise that depends on the seed and the name alone."""
+    """Noise that depends on the seed and the name only."""
     return lambda name: max(MIN_FACTOR, Random(f"{seed} {name}").gauss(1.0, SPREAD))
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a simulation. Costs and lags are CPU hours."""
+    """Result of a simulation. Costs and lags are CPU hours."""
 
     cost: float = 0.0
-    lags: list[tuple[Version, float]] = field(default_factory=list)  # when an output was repaired, and how late
-    costs: list[tuple[Version, float]] = field(default_factory=list)  # what everything had cost by then
+    lags: list[tuple[Version, float]] = field(default_factory=list)  # time of each refresh of an output, and its lag
+    costs: list[tuple[Version, float]] = field(default_factory=list)  # time and total cost
     scheduler_s: float = 0.0
     calls: int = 0
-    unplanned: int = 0  # calls that found no plan
+    unplanned: int = 0  # calls without a plan
     fallbacks: int = 0
     generated: int = 0
-    inconsistent: int = 0  # deliveries that broke a bound on inconsistency
+    inconsistent: int = 0  # deliveries that exceed a bound on inconsistency
     runs_by_variant: Counter[tuple[str, str]] = field(default_factory=Counter)  # by task and variant
 
 
@@ -89,7 +89,7 @@ class Simulation:
         return self.outcome
 
     def _run_next_events(self) -> None:
-        """Let all of the next moment happen: who looks at what is due then sees all that has arrived by then."""
+        """Run all events of the next time, so that the following check of due outputs sees all their arrivals."""
         self._now = self._events[0][0]
         while self._events and self._events[0][0] == self._now:
             heappop(self._events)[2]()
@@ -104,7 +104,7 @@ class Simulation:
         self._schedule_event(feed.every + feed.phase, lambda: self._add_arrival(channel, feed))
 
     def _process_initial_data(self, output: str) -> None:
-        """What was there before has been processed before, and is not measured."""
+        """Process the initial data; this is not measured."""
         plan = (
             DynamicProgrammingPlanner(self._index, self._scenario.costs)
             .find_plan(self._inventory, output, self._timeline)
@@ -124,7 +124,7 @@ class Simulation:
 
     @property
     def _timeline(self) -> Timeline:
-        """What has arrived has arrived before now, if only just."""
+        """All arrivals, with `now` just after the newest one."""
         return Timeline(self._versions, self._now + 1)
 
     @property
@@ -132,7 +132,7 @@ class Simulation:
         return PlanningClock(self._timeline, self._index.inputs)
 
     def _check_outputs(self) -> None:
-        """Is something too stale, or when will it be?"""
+        """Refresh outputs that are too stale, and set timers for the others."""
         for output in self._index.graph.outputs:
             due = None if output in self._busy else find_due_time(self._inventory, output, self._timeline)
             if due is None:
@@ -147,7 +147,7 @@ class Simulation:
         answer = self._measure_time(lambda: self._planner.find_plan(self._inventory, output, self._timeline))
         self._record_call(answer)
         if answer.plan is None:
-            return  # tried again when something happens
+            return  # retried after the next event
         self._start_plan(answer.plan)
 
     def _record_call(self, answer: PlanResult) -> None:
@@ -166,7 +166,7 @@ class Simulation:
         )
 
     def _run_steps(self, plan: Plan) -> tuple[float, dict[BlockNode, BlockNode]]:
-        """What a plan really costs, and what it makes. A step reads what others made, not what was expected of them."""
+        """The actual cost and blocks of a plan. A step reads the actual, not the estimated blocks of other steps."""
         total = 0.0
         blocks: dict[BlockNode, BlockNode] = {}
         for step in plan.steps:
@@ -178,9 +178,9 @@ class Simulation:
         return total, blocks
 
     def _finish_plan(self, plan: Plan, cost: float, blocks: dict[BlockNode, BlockNode]) -> None:
-        """All that a plan made becomes visible together, and its goal is handed over.
+        """Commit all blocks of a plan at once, and deliver its goal.
 
-        It is paid now: at the end of a simulation, planners that make one plan of a repair or several pay alike.
+        The cost is added now, so that at the end of a simulation one plan for a refresh or several cost the same.
         """
         self._busy.remove(plan.goal)
         self.outcome.cost += cost
@@ -192,7 +192,7 @@ class Simulation:
             self._measure_lag(plan.goal, before)
 
     def _commit_blocks(self, plan: Plan, blocks: list[BlockNode]) -> None:
-        """What was read stays pinned until all that was made of it is there: only then is it known who stands where."""
+        """Commit blocks. Inputs stay pinned until all outputs are added and the channels' versions are final."""
         for block in blocks:
             self._inventory.add_block(block)
         if plan.delivers is not None:
@@ -202,7 +202,7 @@ class Simulation:
         self._inventory.trim_channels(touched, self._clock)
 
     def _draw_block(self, step: PlanStep, block: BlockNode) -> BlockNode:
-        """What a step makes. A base that a delta was applied to is the size it is: noise would add up for ever."""
+        """The actual block of a step. A base after applying a delta has no noise, which would accumulate."""
         is_compaction = step.task == block.channel and block.shape is BlockShape.BASE
         return (
             block if is_compaction else block.resize_block(_scale_size(block.size, self._noise(f"size of {block!r}")))
@@ -212,7 +212,7 @@ class Simulation:
         return self._clock.find_ends(output, self._inventory.get_delivered(output))
 
     def _measure_lag(self, output: str, before: Ends) -> None:
-        """How long each pathway that was too stale had been so."""
+        """Record for how long each pathway was too stale."""
         limit, after = get_declared_limit(self._index, output), self._find_ends(output)
         self.outcome.inconsistent += not limit.is_consistent(self._inventory.get_delivered(output), after)
         for bound, old, new in zip(limit.staleness, before, after, strict=True):

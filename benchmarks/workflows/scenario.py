@@ -1,4 +1,4 @@
-"""What is simulated: a workflow, what its variants do, and what arrives."""
+"""Simulated scenarios: a workflow, the work of its variants, and its arrivals."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ WEEK = 7 * DAY
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What arrives on an input channel: so much every so often, after so much that was there before."""
+    """Arrivals on an input channel: bytes per interval, after an initial amount."""
 
     bytes: float
     initial_bytes: float
     every: Version = 30 * MINUTE
-    phase: Version = 0  # how long after the first moment the first arrives
+    phase: Version = 0  # delay of the first arrival
     shape: BlockShape = BlockShape.MONOTONE
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What the paper reports; lag and cost in CPU hours."""
+    """Figures of the paper; lag and cost in CPU hours."""
 
     lag: float
     cost: float

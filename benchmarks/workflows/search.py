@@ -1,10 +1,10 @@
-"""Search preprocessing (section 1.1): new pages shall be found at once, with scores that may be some days old.
+"""Search preprocessing (section 1.1): new pages are indexed immediately, with scores that may be some days old.
 
     pages ─ shingle → digests ──────────────────────────────┐
                                                             join → index
     clicks ─ distinct → pairs ─ count → users ─ log → scores ┘
 
-Every half hour 20 GB of crawled pages arrive and 2 GB of clicks, after four weeks of both.
+Every half hour 20 GB of crawled pages and 2 GB of clicks arrive, after four weeks of initial data.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ GRAPH = PlanningGraph(
             (
                 VariantNode("batch", (BASE, BASE), (B,)),
                 VariantNode("both", (WITH_OLD, WITH_OLD), (D,)),
-                VariantNode("pages", (NEW, BASE), (M,)),  # monotone: what was joined with older scores stays as it is
+                VariantNode("pages", (NEW, BASE), (M,)),  # monotone: rows joined with older scores stay
                 VariantNode("scores", (BASE, DELTA), (D,)),
             ),
         ),
@@ -75,9 +75,9 @@ WORK = {
     ("log", "batch"): create_map_work(1.0),
     ("log", "new"): create_map_work(1.0),
     ("join", "batch"): Work((SHUFFLE, SHUFFLE), ((1.1, 0.0),)),
-    # Popular sites have most pages, and their scores move all the time: any day's clicks touch a third of the index.
+    # Popular sites have most pages, and their scores change often: each day's clicks affect a third of the index.
     ("join", "both"): Work((SHUFFLE, SHUFFLE, SHUFFLE, SHUFFLE), ((0.3, 1.1, 0.0, 0.0),)),
-    ("join", "pages"): Work((SCAN, SCAN), ((1.1, 0.0),)),  # scores are few: a copy goes to each machine
+    ("join", "pages"): Work((SCAN, SCAN), ((1.1, 0.0),)),  # scores are few: they are broadcast to all machines
     ("join", "scores"): Work((SHUFFLE, SHUFFLE), ((0.3, 0.0),)),
 }
 

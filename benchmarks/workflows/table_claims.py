@@ -1,4 +1,4 @@
-"""What the paper claims of its tables 5 and 6, the rules that decide, and the set-ups: declared before they are run."""
+"""The paper's claims about its tables 5 and 6, the deciding rules and the set-ups: declared before they are run."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Modes = Mapping[str, Row]
 Figure = Literal["lag", "cost"]
 
 NOISE = 0.05
-"""By how much noise alone may turn an order round."""
+"""The largest difference that noise alone may cause."""
 
 SMALL_DIFFERENCE = 0.20
-"""Costs that differ by no more differ little."""
+"""The largest difference of costs that counts as small."""
 
 LARGE_FACTOR = 2.0
-"""The factor from which on one is much less than another, if the paper names no order of magnitude."""
+"""The factor from which on a figure is much larger, if the paper gives no order of magnitude."""
 
 ORDER_OF_MAGNITUDE = 10.0
 """An order of magnitude."""
@@ -32,16 +32,16 @@ ORDER_OF_MAGNITUDE = 10.0
 SEEDS_5, SEEDS_6 = 3, 10
 
 PARAMETERS = {
-    "workflows": "those of sections 1.1, 4.1 and 4.2 with the bounds of section 5.1",
+    "workflows": "sections 1.1, 4.1 and 4.2 with the bounds of section 5.1",
     "rates": "not given in the paper: one table of round figures for all workflows (`benchmarks/workflows/rates.py`)",
     "arrivals": "every half hour, after four weeks of data (from the repairs that the costs of table 5 imply)",
-    "noise": "Gaussian, half of the value on average (7), the same for the same step whichever planner runs it",
+    "noise": "Gaussian, half of the value on average (7), the same for the same step with every planner",
     "measure": "median lag and total cost in CPU hours, means over seeds (7.1)",
 }
 
 
 def group_by_workflow(rows: Iterable[Row]) -> dict[str, dict[str, Row]]:
-    """What the claims are judged by: the rows of each workflow."""
+    """The rows of each workflow, by which claims are decided."""
     workflows: dict[str, dict[str, Row]] = {}
     for row in rows:
         workflows.setdefault(row["workflow"], {})[row["mode"]] = row
@@ -49,7 +49,7 @@ def group_by_workflow(rows: Iterable[Row]) -> dict[str, dict[str, Row]]:
 
 
 def _compute_factor(modes: Modes, one: str, other: str, figure: Figure) -> float:
-    """How many times as much one has as the other."""
+    """The figure of one mode as a multiple of that of the other."""
     return modes[one][figure] / modes[other][figure]
 
 
@@ -97,13 +97,13 @@ TABLE_5: Declaration[Modes] = Declaration(
         Claim(
             "7.2",
             "lag grows from Async/Incr to Sync/Incr, Async/Batch and Sync/Batch",
-            "each is more than 5 % above the one before, wherever that is so in the paper",
+            "each is more than 5 % above the one before, in every case where that is so in the paper",
             lambda modes: _is_in_order(modes, "lag"),
         ),
         Claim(
             "7.2",
             "cost grows in the same order",
-            "each is more than 5 % above the one before, wherever that is so in the paper",
+            "each is more than 5 % above the one before, in every case where that is so in the paper",
             lambda modes: _is_in_order(modes, "cost"),
         ),
         Claim(
@@ -114,7 +114,7 @@ TABLE_5: Declaration[Modes] = Declaration(
         ),
         Claim(
             "7.2",
-            "it lowers the cost by much, but for feedback, where everything is processed in the end",
+            "it lowers the cost by much, except in feedback, where all data are processed eventually",
             "Sync/Incr has at least twice the cost of Async/Incr; in feedback they differ by at most 20 %",
             _has_less_cost,
         ),
@@ -154,8 +154,8 @@ TABLE_6: Declaration[Modes] = Declaration(
             lambda modes: _is_better_by(modes, "GREEDY", "DP", 1 + SMALL_DIFFERENCE),
             fails_in=(FEEDBACK.name, CRAWL.name),
             finding="greed has 1.30, 1.00 and 1.08 times the lag, and 1.29, 1.00 and 1.13 times the cost (search, "
-            "feedback, crawl). In feedback both run the same two steps. Old blocks are gone and chains are formed for "
-            "greed too, so that few useless blocks are left to it; the paper has 19 to 426 times the lag",
+            "feedback, crawl). In feedback both run the same two steps. Old blocks are deleted and chains are formed "
+            "for greed too, so that few useless blocks remain for it; the paper has 19 to 426 times the lag",
         ),
     ),
 )

@@ -1,6 +1,6 @@
 """The paper's tables 5 and 6, measured again: a row for each workflow and mode.
 
-The paper's rates are not known, so its figures are no targets; what can be held to account is their shape, which
+The paper's rates are not known, so its figures are not targets; only their relations can be compared, which
 `table_claims` declares.
 """
 
@@ -30,7 +30,7 @@ class Row(TypedDict):
     mode: str
     lag: float
     cost: float
-    repairs: float  # how often an output was made fresh again
+    repairs: float  # number of refreshes of outputs
     scheduler_s: float
     paper_lag: float
     paper_cost: float
@@ -39,7 +39,7 @@ class Row(TypedDict):
 
 
 def skip_timing() -> float:
-    """For those who do not ask what planning itself costs."""
+    """A stopwatch that always shows zero: the time of planning is not measured."""
     return 0.0
 
 
@@ -79,7 +79,7 @@ def compute_median_lag(outcome: Outcome) -> float:
 
 
 def compute_lag_over_time(outcome: Outcome, every: Version = WEEK) -> list[float]:
-    """The median lag of each stretch of time in which something was repaired."""
+    """The median lag of each interval with refreshes."""
     intervals: dict[Version, list[float]] = {}
     for time, lag in outcome.lags:
         intervals.setdefault(time // every, []).append(lag)

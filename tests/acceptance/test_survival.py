@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from benchmarks.linear_road.rows import ANSWERS, HISTORY, Columns, split_batches
-from benchmarks.linear_road.tolling import workflow as linear_road
+from benchmarks.linear_road.tolling import build_workflow as linear_road
 from benchmarks.linear_road.traffic import Plan, generate_traffic
 from benchmarks.linear_road.validator import compare_answers, compute_expected
 from tests.acceptance.stateful import Mill, guarded, in_runs, killed, opened
@@ -147,15 +147,15 @@ STORIES: Mapping[str, Callable[[], Story]] = {"windows": windows, "linear road":
 @cache
 def undisturbed(name: str, root: Path) -> tuple[Answers, int]:
     """What is told if nobody dies, and in how many steps."""
-    passed = Value("i", 0)
+    has_passed = Value("i", 0)
     wire = Tripwire(0)
 
     def work() -> None:
         STORIES[name]().live(root, wire=wire)
-        passed.value = -wire.left
+        has_passed.value = -wire.left
 
     assert not killed(work)
-    return STORIES[name]().told(root), passed.value
+    return STORIES[name]().told(root), has_passed.value
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -175,7 +175,7 @@ def test_the_undisturbed_run_is_right(tmp_path: Path) -> None:
     """What the others are compared with: the validator shares no code with the workflow."""
     told, _ = undisturbed("linear road", tmp_path)
     given = {kind: _columns(rows) for kind, rows in told.items()}
-    assert compare_answers(compute_expected(*traffic()), given).passed
+    assert compare_answers(compute_expected(*traffic()), given).has_passed
     assert given["accidents"]["time"].size, "no accident was in force"
     assert (given["balances"]["balance"] > 0).any(), "nobody has paid"
 

@@ -30,7 +30,7 @@ Bag = Counter[tuple[Any, ...]]
 @pytest.mark.timeout(3600)
 def test_every_query_stays_right_while_orders_come_and_go(spark: SparkSession, open_mill: Open, tmp_path: Path) -> None:
     tables = _half(tpch.read_tables(spark, tpch.generate(tmp_path / "tables", SCALE)))
-    mill = open_mill(tpch.workflow(tables, QUERIES))
+    mill = open_mill(tpch.build_workflow(tables, QUERIES))
     tpch.load(mill, tables)
     before = _refreshed(mill, None)
     still = set(QUERIES)

@@ -16,7 +16,7 @@ USUAL = {
 USERS = 8
 
 
-def adhoc(random: Random, count: int) -> list[Submission]:
+def generate_adhoc(random: Random, count: int) -> list[Submission]:
     factory = DatasetFactory(random, USUAL, spread=1.0)
     explored: list[list[ProducedDataset]] = [[factory.create_dataset("source", user)] for user in range(USERS)]
     return [_create_exploration(random, factory, random.randrange(USERS), explored, number) for number in range(count)]

@@ -17,7 +17,7 @@ BRANCH = 0.06
 MEAN_BRANCH_STEPS = 12  # steps that a branch goes back, on average
 
 
-def chains(random: Random, count: int) -> list[Submission]:
+def generate_chains(random: Random, count: int) -> list[Submission]:
     factory = DatasetFactory(random, USUAL, spread=0.5)
     states: list[list[ProducedDataset]] = [[] for _ in range(CHAINS)]
     submissions: list[Submission] = []

@@ -18,7 +18,7 @@ DRIFT_INTERVAL = 12  # submissions after which the most popular pipeline loses i
 RENEWAL_SHARE = 0.1  # probability of new data since the last submission of a pipeline
 
 
-def drift(random: Random, count: int) -> list[Submission]:
+def generate_drift(random: Random, count: int) -> list[Submission]:
     factory = DatasetFactory(random, USUAL, spread=0.9)
     ranking = list(range(PIPELINES))
     versions = [0] * PIPELINES

@@ -12,7 +12,7 @@ TASKS = 14
 USUAL = {f"task {n}": (60.0 + 40.0 * (n % 5), 40.0 * (1 + n % 7)) for n in range(TASKS)}
 
 
-def edits(random: Random, count: int) -> list[Submission]:
+def generate_edits(random: Random, count: int) -> list[Submission]:
     factory = DatasetFactory(random, USUAL, spread=1.0)
     graphs = [_draw_graph(random) for _ in range(PIPELINES)]
     versions = [[0] * TASKS for _ in range(PIPELINES)]

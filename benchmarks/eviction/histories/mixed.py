@@ -18,7 +18,7 @@ USERS, TABLES, FILTERS = 12, 40, 8
 RENEWAL_SHARE = 0.1  # probability of new data since the last read of a table
 
 
-def mixed(random: Random, count: int) -> list[Submission]:
+def generate_mixed(random: Random, count: int) -> list[Submission]:
     factory = DatasetFactory(random, USUAL, spread=0.9)
     pairs = [(a, b) for a in range(TABLES) for b in range(a)]
     random.shuffle(pairs)

@@ -18,7 +18,7 @@ SOURCES = 3
 BACKFILL = 0.02  # daily probability that a report changes and is recomputed for the last four weeks
 
 
-def recurring(random: Random, count: int) -> list[Submission]:
+def generate_recurring(random: Random, count: int) -> list[Submission]:
     factory = DatasetFactory(random, USUAL)
     submissions: list[Submission] = []
     version, day = 0, 0

@@ -19,7 +19,7 @@ PROJECTS = 6
 GRID = (3, 9)  # minimum and maximum number of points of a sweep
 
 
-def sweeps(random: Random, count: int) -> list[Submission]:
+def generate_sweeps(random: Random, count: int) -> list[Submission]:
     factory = DatasetFactory(random, USUAL)
     best = [dict.fromkeys(STAGES, 0) for _ in range(PROJECTS)]
     last_values = [dict.fromkeys(STAGES, 0) for _ in range(PROJECTS)]
