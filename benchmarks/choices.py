@@ -48,12 +48,12 @@ _MODES = ("incremental", "batch")
 
 
 def build_workflow(query: str) -> tm.Workflow:
-    made = tm.Workflow("choices")
-    made.input("events", "id bigint, k bigint, v bigint")
-    made.input("things", "k bigint, name string")
-    made.sql("chosen", query)
-    made.sql("twin", query)
-    return made
+    spec = tm.Workflow("choices")
+    spec.input("events", "id bigint, k bigint, v bigint")
+    spec.input("things", "k bigint, name string")
+    spec.sql("chosen", query)
+    spec.sql("twin", query)
+    return spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,12 @@ class Events:
     spark: SparkSession
     rows: int
 
-    def batch(self, first: int, count: int) -> DataFrame:
+    def create_batch(self, first: int, count: int) -> DataFrame:
         k = F.pmod(F.xxhash64("id"), F.lit(self._keys))
         v = F.pmod(F.xxhash64("id", F.lit(1)), F.lit(1000))
         return self.spark.range(first, first + count).select("id", k.alias("k"), v.alias("v"))
 
-    def things(self) -> DataFrame:
+    def create_things(self) -> DataFrame:
         name = F.concat(F.lit("thing"), F.col("id") % 1000)
         return self.spark.range(self._keys).select(F.col("id").alias("k"), name.alias("name"))
 
@@ -93,17 +93,17 @@ def measure(
             sweep = _QuerySweep(mill, Events(mill.engine.spark, rows))
             sweep.warm_up()
             for share in [s for _ in range(rounds) for s in shares]:
-                point = {"query": name, "share": share} | sweep.point(share)
+                point = {"query": name, "share": share} | sweep.measure_point(share)
                 on_progress(
                     f"{name}, {share:.2%}: {point['chosen']} {point['seconds']} s, else {point['other_seconds']} s"
                 )
                 points.append(point)
-    return summary(points)
+    return summarize(points)
 
 
-def summary(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarize(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """
-    >>> summary([{"seconds": 1.0, "other_seconds": 2.0}, {"seconds": 3.0, "other_seconds": 2.0}])["lost"]
+    >>> summarize([{"seconds": 1.0, "other_seconds": 2.0}, {"seconds": 3.0, "other_seconds": 2.0}])["lost"]
     0.25
     """
     right = [p["seconds"] <= TIE * p["other_seconds"] for p in points]
@@ -124,7 +124,7 @@ class _QuerySweep:
         self._mill, self._events, self._rows = mill, events, 0
 
     def warm_up(self) -> None:
-        self._mill.insert("things", self._events.things())
+        self._mill.insert("things", self._events.create_things())
         self._insert_events(self._events.rows)
         for table in ("chosen", "twin"):
             refresh(self._mill, table)
@@ -139,7 +139,7 @@ class _QuerySweep:
             refresh(self._mill, "twin", mode)
         self._compact_channels()
 
-    def point(self, share: float) -> dict[str, Any]:
+    def measure_point(self, share: float) -> dict[str, Any]:
         self._insert_events(max(1, round(self._rows * share)))
         choices: list[RefreshChoice] = []
         cost = measure_cost(
@@ -161,7 +161,7 @@ class _QuerySweep:
         }
 
     def _insert_events(self, count: int) -> None:
-        self._mill.insert("events", self._events.batch(self._rows, count))
+        self._mill.insert("events", self._events.create_batch(self._rows, count))
         self._rows += count
 
     def _compact_channels(self) -> None:

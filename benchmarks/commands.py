@@ -231,10 +231,10 @@ def queries(
     as_json: AsJson = False,
 ) -> None:
     """Refresh of the TPC-H queries while orders are inserted and deleted, against recomputation."""
-    chosen = _parse_numbers(only) if only else range(1, 23)
+    numbers = _parse_numbers(only) if only else range(1, 23)
     with scratch() as directory:
         document = measure_queries(
-            directory, only=chosen, scale=scale, share=share, forced=forced, rounds=rounds, on_progress=print_message
+            directory, only=numbers, scale=scale, share=share, forced=forced, rounds=rounds, on_progress=print_message
         )
     write_output(json.dumps(document) + "\n" if as_json else _format_markdown(document["points"]))
 

@@ -60,7 +60,9 @@ def measure(directory: Path, *, refreshes: int, on_progress: Callable[[str], Non
     There is no server and no explicit maintenance: only the maintenance that runs start themselves.
     """
     mill = Tidemill(
-        directory, Settings(maintenance=MaintenanceSettings(run_history=HISTORY)), Project((_workflow().declared(),))
+        directory,
+        Settings(maintenance=MaintenanceSettings(run_history=HISTORY)),
+        Project((_build_workflow().declared(),)),
     )
     try:
         mill.apply()
@@ -80,7 +82,7 @@ def _format_point(point: Point) -> str:
     return f"{point.refresh} refreshes: {sizes}, the last one in {point.seconds:.2f} s"
 
 
-def _workflow() -> tm.Workflow:
+def _build_workflow() -> tm.Workflow:
     workflow = tm.Workflow("growth")
     workflow.input("events", "id bigint, user bigint, amount bigint", key="id")
     workflow.input("users", "user bigint, city string", key="user")

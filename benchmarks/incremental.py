@@ -64,7 +64,7 @@ def measure(
         on_progress(f"warming up with {warm_up} refreshes")
         bench.warm_up(warm_up)
         results = [
-            _run_round(on_progress, number - UNCOUNTED_ROUNDS, rounds, bench.round, number)
+            _run_round(on_progress, number - UNCOUNTED_ROUNDS, rounds, bench.run_round, number)
             for number in range(1, UNCOUNTED_ROUNDS + rounds + 1)
         ]
     return _summarize(pages, delta, results[UNCOUNTED_ROUNDS:])
@@ -113,7 +113,7 @@ class _Bench:
         return self.mill.engine.spark
 
     def prepare(self) -> None:
-        self._insert(self.web.batch(0))
+        self._insert(self.web.create_batch(0))
         for table in TABLES:
             refresh(self.mill, table)
         self._compact()
@@ -121,13 +121,13 @@ class _Bench:
     def warm_up(self, refreshes: int) -> None:
         small_web = Web(self.spark, self.web.pages, min(self.web.share, _WARM_UP_SHARE))
         for number in range(_WARM_UP_START, _WARM_UP_START + refreshes):
-            self._insert(small_web.batch(number))
+            self._insert(small_web.create_batch(number))
             self._refresh()
         self._compact()
 
-    def round(self, number: int) -> Round:
+    def run_round(self, number: int) -> Round:
         """Measure both methods, in one order in odd rounds and in the reverse order in even rounds."""
-        self._insert(self.web.batch(number))
+        self._insert(self.web.create_batch(number))
         inputs, output, compacted = (
             self._clear_directory("inputs"),
             self._clear_directory("output"),

@@ -72,9 +72,9 @@ def find_crossover(points: Sequence[Mapping[str, Any]]) -> float | None:
 
     Between two points, the logarithm of the ratio is interpolated linearly over the logarithm of the share.
 
-    >>> crossover([{"delta": 0.01, "ratio": 0.5}, {"delta": 1.0, "ratio": 2.0}])
+    >>> find_crossover([{"delta": 0.01, "ratio": 0.5}, {"delta": 1.0, "ratio": 2.0}])
     0.1
-    >>> crossover([{"delta": 0.01, "ratio": 0.5}, {"delta": 1.0, "ratio": 0.9}])
+    >>> find_crossover([{"delta": 0.01, "ratio": 0.5}, {"delta": 1.0, "ratio": 0.9}])
     """
     for before, after in pairwise(points):
         if before["ratio"] <= 1 < after["ratio"]:
@@ -129,11 +129,11 @@ def _rotate(joins: tuple[str, ...], number: int) -> tuple[str, ...]:
 
 def _insert(mill: Tidemill, first: int, count: int, keys: int) -> None:
     spark = mill.engine.spark
-    mill.insert("lefts", _rows(spark, first, count, keys, 7919).select("id", F.col("hash").alias("name")))
-    mill.insert("rights", _rows(spark, first, count, keys, 104_729).select("id", F.col("hash").alias("text")))
+    mill.insert("lefts", _generate_rows(spark, first, count, keys, 7919).select("id", F.col("hash").alias("name")))
+    mill.insert("rights", _generate_rows(spark, first, count, keys, 104_729).select("id", F.col("hash").alias("text")))
 
 
-def _rows(spark: SparkSession, first: int, count: int, keys: int, prime: int) -> DataFrame:
+def _generate_rows(spark: SparkSession, first: int, count: int, keys: int, prime: int) -> DataFrame:
     """Rows whose keys have the same range in old and new data: each row matches about one old row."""
     number = F.col("id")
     return spark.range(first, first + count).select(

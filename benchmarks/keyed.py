@@ -24,7 +24,7 @@ PARTITIONS = 2
 
 def measure(directory: Path, spark: SparkSession, *, sizes: Sequence[int], rounds: int) -> list[dict[str, Any]]:
     """Milliseconds of a batch of vehicles' reports by its rows, in both places; medians with warm state."""
-    function = VehicleFunction(Conditions.none(ROADS))
+    function = VehicleFunction(Conditions.create_empty(ROADS))
     return [_measure_point(directory, spark, function, size, rounds) for size in sizes]
 
 

@@ -70,7 +70,7 @@ def _run_live(directory: Path, mode: str, pages: int, share: float, arrivals: in
     with open_project(directory / mode.replace("/", "_"), build_workflow(day), Settings(planner=MODES[mode])) as mill:
         web = Web(mill.engine.spark, pages, share)
         for number in range(_WARM_UP):
-            _insert_batch(mill, web.batch(number))
+            _insert_batch(mill, web.create_batch(number))
             mill.run("ranked")
         batches = [_write_batch(mill.directory, web, _WARM_UP + number) for number in range(arrivals)]
         first = mill.catalog.read_channel("ranked").head.seq
@@ -90,7 +90,7 @@ def _run_live(directory: Path, mode: str, pages: int, share: float, arrivals: in
 def _write_batch(directory: Path, web: Web, number: int) -> dict[str, Path]:
     """Write a batch to one file for each channel, so that its generation is not measured."""
     files = {channel: directory / f"{channel}-{number}.parquet" for channel in INPUTS}
-    for channel, rows in web.batch(number).items():
+    for channel, rows in web.create_batch(number).items():
         pq.write_table(rows.toArrow(), files[channel])
     return files
 

@@ -42,7 +42,7 @@ def measure(
     on_progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """Alternate plain PySpark and Tidemill runs of the same code, on a catalog with a number of other blocks."""
-    mill = Tidemill(directory, _settings(catalog_url), Project((_workflow().declared(),)))
+    mill = Tidemill(directory, _create_settings(catalog_url), Project((_build_workflow().declared(),)))
     try:
         mill.apply()
         on_progress(f"adding a history of {blocks} blocks to the catalog")
@@ -54,11 +54,11 @@ def measure(
         mill.close()
 
 
-def _settings(catalog_url: str | None) -> Settings:
+def _create_settings(catalog_url: str | None) -> Settings:
     return Settings() if catalog_url is None else Settings(catalog=CatalogSettings(url=catalog_url))
 
 
-def _workflow() -> tm.Workflow:
+def _build_workflow() -> tm.Workflow:
     workflow = tm.Workflow("overhead")
     workflow.input("clicks", SCHEMA)
     workflow.input("history", "a int")

@@ -109,11 +109,11 @@ def _build_inventory(names: list[str], tasks: tuple[TaskNode, ...], arrivals: in
 def _create_deltas(channel: str, count: int) -> list[BlockNode]:
     """One change split into blocks; the total size is constant, so that the planner considers the same plans."""
 
-    def at(version: int) -> Vector:
+    def to_vector(version: int) -> Vector:
         return ((version,),)
 
     return [
-        BlockNode(channel, BlockShape.STRONG, at(v), at(v + 1), DataSize(1e3 / count, 1e5 / count))
+        BlockNode(channel, BlockShape.STRONG, to_vector(v), to_vector(v + 1), DataSize(1e3 / count, 1e5 / count))
         for v in range(1, count + 1)
     ]
 

@@ -67,14 +67,17 @@ def measure(
     spark = start_session(project_settings.spark.master, project_settings.spark.settings)
     on_progress(f"generating the tables at scale {scale:g}")
     tables = tpch.read_tables(spark, tpch.generate(directory / "tables", scale))
-    queries = tpch.names(only) | (tpch.names(only, _FORCED) if forced else {})
+    queries = tpch.get_table_names(only) | (tpch.get_table_names(only, _FORCED) if forced else {})
     with open_project(directory, tpch.build_workflow(tables, queries), settings) as mill:
         bench = _Bench(mill, directory / "scratch", tables, share, forced, on_progress)
         bench.prepare(queries)
         timings = [
-            result for number in range(warm_up + rounds) for result in bench.round(only, number) if number >= warm_up
+            result
+            for number in range(warm_up + rounds)
+            for result in bench.run_round(only, number)
+            if number >= warm_up
         ]
-        variants = {number: bench.variants(name) for name, number in tpch.names(only).items()}
+        variants = {number: bench.variants(name) for name, number in tpch.get_table_names(only).items()}
     points = [_summarize_query(variants[number], [r for r in timings if r.query == number]) for number in only]
     return {"scale": scale, "share": share, "rounds": rounds, "points": points}
 
@@ -101,7 +104,7 @@ class _Bench:
         (writer,) = self.mill.explain(table).writers
         return ", ".join(dict.fromkeys(v.name.partition(":")[0] for v in writer.variants))
 
-    def round(self, queries: Sequence[int], turn: int) -> Iterator[QueryTiming]:
+    def run_round(self, queries: Sequence[int], turn: int) -> Iterator[QueryTiming]:
         for change in tpch.REFRESHES:
             tpch.apply(self.mill, change, self.share, turn)
             tables = {**self.tables, **self._export_changed_tables()}
@@ -119,7 +122,7 @@ class _Bench:
     def _refresh_query(self, number: int, tables: Mapping[str, DataFrame]) -> QueryTiming:
         recompute_cost = measure_cost(lambda: self._write_and_read(tpch.compute_query(tables, number), "result"))
         expected = self.mill.engine.spark.read.parquet(str(self.scratch / "result"))
-        (name,), (forced,) = tpch.names([number]), tpch.names([number], _FORCED)
+        (name,), (forced,) = tpch.get_table_names([number]), tpch.get_table_names([number], _FORCED)
         automatic = self._time_refresh(name, None, expected)
         return QueryTiming(
             number,

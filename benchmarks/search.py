@@ -52,11 +52,14 @@ class Web:
     pages: int
     share: float  # of the pages and clicks in each later batch
 
-    def batch(self, number: int) -> dict[str, DataFrame]:
+    def create_batch(self, number: int) -> dict[str, DataFrame]:
         """The rows of a batch for each input."""
         if number == 0:
-            return {"pages": self._pages(self.spark.range(self.pages), 0), "clicks": self._clicks(0, self.clicks)}
-        return {"pages": self._crawl(number), "clicks": self._further_clicks(number)}
+            return {
+                "pages": self._create_pages(self.spark.range(self.pages), 0),
+                "clicks": self._create_clicks(0, self.clicks),
+            }
+        return {"pages": self._create_crawl(number), "clicks": self._create_further_clicks(number)}
 
     @property
     def clicks(self) -> int:
@@ -70,40 +73,40 @@ class Web:
     def users(self) -> int:
         return max(10, self.pages // 10)
 
-    def _crawl(self, number: int) -> DataFrame:
+    def _create_crawl(self, number: int) -> DataFrame:
         """Half new pages, half old pages with changed text, spread evenly over the first crawl."""
         changed = max(2, round(self.pages * self.share))
         old, new = changed // 2, changed - changed // 2
         step = max(1, self.pages // old)
         first = self.pages + (number - 1) * new
         recrawled = self.spark.range(old).select((F.col("id") * step + number % step).alias("id"))
-        return self._pages(recrawled.unionAll(self.spark.range(first, first + new)), number)
+        return self._create_pages(recrawled.unionAll(self.spark.range(first, first + new)), number)
 
-    def _further_clicks(self, number: int) -> DataFrame:
+    def _create_further_clicks(self, number: int) -> DataFrame:
         count = max(1, round(self.clicks * self.share))
-        return self._clicks(self.clicks + (number - 1) * count, count)
+        return self._create_clicks(self.clicks + (number - 1) * count, count)
 
-    def _pages(self, ids: DataFrame, crawl: int) -> DataFrame:
-        site = self._site("page")
+    def _create_pages(self, ids: DataFrame, crawl: int) -> DataFrame:
+        site = self._draw_site("page")
         return ids.select(
             F.concat(F.lit("https://"), site, F.lit("/"), "id").alias("url"),
             site.alias("site"),
             F.sha2(F.concat_ws(" ", "id", F.lit(crawl)), 256).alias("digest"),
         )
 
-    def _clicks(self, first: int, count: int) -> DataFrame:
+    def _create_clicks(self, first: int, count: int) -> DataFrame:
         return self.spark.range(first, first + count).select(
-            F.floor(_uniform("user") * self.users).alias("user"),
-            self._site("click").alias("site"),
+            F.floor(_draw_uniform("user") * self.users).alias("user"),
+            self._draw_site("click").alias("site"),
             F.timestamp_seconds(F.col("id") + _EPOCH).alias("at"),
         )
 
-    def _site(self, salt: str) -> Column:
+    def _draw_site(self, salt: str) -> Column:
         """Site k with a probability proportional to 1/k, by the inverse of its cumulative distribution."""
-        rank = F.floor(F.pow(F.lit(float(self.sites + 1)), _uniform(salt)))
+        rank = F.floor(F.pow(F.lit(float(self.sites + 1)), _draw_uniform(salt)))
         return F.concat(F.lit("site"), rank)
 
 
-def _uniform(salt: str) -> Column:
+def _draw_uniform(salt: str) -> Column:
     """A number in [0, 1) computed from the row's `id`; numbers of different salts are independent."""
     return F.xxhash64("id", F.lit(salt)).bitwiseAND(F.lit(2**_BITS - 1)) / F.lit(float(2**_BITS))

@@ -22,12 +22,12 @@ class Conditions:
     accident: Column  # the nearest segment with an accident; -1: none
 
     @classmethod
-    def none(cls, roads: int) -> Conditions:
+    def create_empty(cls, roads: int) -> Conditions:
         zeros = np.zeros(roads * SEGMENTS, np.int64)
         return cls(zeros, zeros, zeros - 1)
 
     @classmethod
-    def of(cls, speed: Column, reports: Column, cars: Column, stopped: Column) -> Conditions:
+    def from_sums(cls, speed: Column, reports: Column, cars: Column, stopped: Column) -> Conditions:
         """Conditions from sums of speeds and reports of five minutes, vehicles of the last minute, and accidents.
 
         The average is rounded half up, in integer arithmetic.
@@ -37,7 +37,7 @@ class Conditions:
         has_toll = (cars > FREE_VEHICLES) & (lav < FREE_SPEED) & (accident < 0)
         return cls(lav, np.where(has_toll, 2 * (cars - FREE_VEHICLES) ** 2, 0), accident)
 
-    def at(self, segments: Column) -> tuple[Column, Column, Column]:
+    def get_at(self, segments: Column) -> tuple[Column, Column, Column]:
         return self.lav[segments], self.toll[segments], self.accident[segments]
 
 

@@ -60,7 +60,7 @@ class Live:
     answers: Mapping[str, Columns]
     emitted: Mapping[str, Times] = field(repr=False)
 
-    def responses(self, kind: str) -> Times:
+    def get_response_times(self, kind: str) -> Times:
         """Seconds from each event to its answer."""
         return self.emitted[kind] - self.answers[kind]["time"]
 
@@ -133,7 +133,7 @@ def collect_answers(mill: Tidemill, laps: Sequence[Lap]) -> Live:
         ]
         columns = [n for n in names if n != "emit"]
         answers[kind] = {n: _concat_columns([rows[n].to_numpy() for _, rows in parts]) for n in columns}
-        emitted[kind] = np.repeat([at for at, _ in parts], [rows.num_rows for _, rows in parts]).astype(np.float64)
+        emitted[kind] = np.repeat([t for t, _ in parts], [rows.num_rows for _, rows in parts]).astype(np.float64)
     return Live(laps, answers, emitted)
 
 
@@ -145,7 +145,7 @@ def _concat_columns(columns: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.
     return np.concatenate([np.empty(0, np.int64), *columns])
 
 
-def verdict(live: Live, rows: Columns, history: Columns) -> Verdict:
+def compute_verdict(live: Live, rows: Columns, history: Columns) -> Verdict:
     answers = {kind: {**columns, "emit": live.emitted[kind]} for kind, columns in live.answers.items()}
     return compare_answers(compute_expected(rows, history), answers)
 
@@ -156,12 +156,12 @@ def is_too_late(emitted: float, second: int) -> bool:
 
 
 def is_in_time(live: Live) -> bool:
-    return all((live.responses(kind) <= limit).all() for kind, limit in LIMITS.items())
+    return all((live.get_response_times(kind) <= limit).all() for kind, limit in LIMITS.items())
 
 
-def summary(live: Live) -> dict[str, Any]:
+def summarize(live: Live) -> dict[str, Any]:
     """Response times by kind of answer, and costs of a batch."""
-    kinds = {kind: _compute_percentiles(live.responses(kind)) for kind in ANSWERS}
+    kinds = {kind: _compute_percentiles(live.get_response_times(kind)) for kind in ANSWERS}
     laps = live.laps
     seconds_by_part = {"insert": [lap.insert for lap in laps], "run": [lap.run for lap in laps]}
     return {
@@ -169,7 +169,7 @@ def summary(live: Live) -> dict[str, Any]:
         "rows": sum(lap.rows for lap in laps),
         "response_s": kinds,
         "batch_ms": {name: _compute_percentiles(np.array(seconds) * 1000) for name, seconds in seconds_by_part.items()},
-        "under_2_s": round(float(np.mean(np.concatenate([live.responses(k) for k in ANSWERS]) < 2.0)), 5),
+        "under_2_s": round(float(np.mean(np.concatenate([live.get_response_times(k) for k in ANSWERS]) < 2.0)), 5),
         "in_time": is_in_time(live),
     }
 

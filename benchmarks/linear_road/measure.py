@@ -49,7 +49,9 @@ def measure(
     on_progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """Run a plan with several numbers of expressways; fit the cost of a batch as a fixed and a per-row part."""
-    points = [_point(directory / str(n), replace(plan, expressways=n), batch, check, on_progress) for n in sizes]
+    points = [
+        _measure_point(directory / str(n), replace(plan, expressways=n), batch, check, on_progress) for n in sizes
+    ]
     return {"points": points, **_fit_cost([p["rows_a_batch"] for p in points], [p["kernel_ms"] for p in points])}
 
 
@@ -61,7 +63,9 @@ def _fit_cost(rows: Sequence[float], milliseconds: Sequence[float]) -> dict[str,
     return {"fixed_ms": round(float(fixed), 2), "ms_per_1000_rows": round(float(per_row) * 1000, 3)}
 
 
-def _point(directory: Path, plan: Plan, batch: int, check: bool, on_progress: Callable[[str], None]) -> dict[str, Any]:
+def _measure_point(
+    directory: Path, plan: Plan, batch: int, check: bool, on_progress: Callable[[str], None]
+) -> dict[str, Any]:
     on_progress(f"generating traffic on {plan.expressways:g} expressways")
     rows, history = generate_traffic(plan)
     road = LinearRoad(ceil(plan.expressways), history)

@@ -30,7 +30,7 @@ class Accidents:
         """Apply stops and departures; returns the delta of the state."""
         return to_arrow_table(run_batch(self._places, stops, _count_stopped).changed, self.LAYOUT)
 
-    def segments(self, roads: int) -> Column:
+    def count_by_segment(self, roads: int) -> Column:
         """The number of current accidents by segment."""
         rows = self._places.read_all()
         road, position = split_place(rows["place"][rows["stopped"] >= ACCIDENT])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.linear_road import dispatched
-from benchmarks.linear_road.live import Clock, Live, ProgressReporter, play, summary, verdict
+from benchmarks.linear_road.live import Clock, Live, ProgressReporter, compute_verdict, play, summarize
 from benchmarks.linear_road.rows import ANSWERS, Columns, answer_columns, read_history, read_input
 from benchmarks.linear_road.tolling import NO_HISTORY
 from benchmarks.linear_road.traffic import Plan, generate_traffic
@@ -51,7 +51,7 @@ def measure(
         _write_answers(files.output, live)
     if files.plot is not None:
         _draw_chart(files.plot, "Response time", _build_curves(live))
-    return summary(live) | (_judge(live, rows, history, on_progress) if check else {"verdict": "not checked"})
+    return summarize(live) | (_judge(live, rows, history, on_progress) if check else {"verdict": "not checked"})
 
 
 def compare(
@@ -73,7 +73,7 @@ def compare(
         on_progress(f"playing {len(rows['time'])} rows under {policy}")
         live = dispatched.play(directory / policy, rows, history, policy, clock or Clock(), on_progress)
         curves |= {f"{policy}, {kind}": curve for kind, curve in _build_curves(live).items() if kind in COMPARED}
-        results.append({"policy": policy, **summary(live), **_judge(live, rows, history, on_progress)})
+        results.append({"policy": policy, **summarize(live), **_judge(live, rows, history, on_progress)})
         shutil.rmtree(directory / policy)
     if files.plot is not None:
         _draw_chart(files.plot, "Response time by policy", curves)
@@ -108,7 +108,7 @@ def rate(directory: Path, *, plan: Plan, on_progress: ProgressReporter, clock: C
 def find_highest(passes: Callable[[float], bool], first: float) -> float:
     """About the largest number that passes: doubles until one fails, then bisects.
 
-    >>> highest(lambda n: n <= 23, 4), highest(lambda n: False, 4)
+    >>> find_highest(lambda n: n <= 23, 4), find_highest(lambda n: False, 4)
     (22, 0.0)
     """
     if not passes(first):
@@ -132,7 +132,7 @@ def _load_rows(plan: Plan, files: Files, on_progress: ProgressReporter) -> tuple
 
 def _judge(live: Live, rows: Columns, history: Columns, on_progress: ProgressReporter) -> dict[str, Any]:
     on_progress("comparing the answers with the validator's")
-    result = verdict(live, rows, history)
+    result = compute_verdict(live, rows, history)
     return {
         "right": result.right,
         "missing": {kind: len(answers) for kind, answers in result.missing.items()},
@@ -161,7 +161,7 @@ def _build_curves(live: Live) -> Curves:
     for kind in ANSWERS:
         batches, batch_numbers = np.unique(live.emitted[kind], return_inverse=True)
         slowest = np.zeros(len(batches))
-        np.maximum.at(slowest, batch_numbers, live.responses(kind))
+        np.maximum.at(slowest, batch_numbers, live.get_response_times(kind))
         if len(batches):
             curves[kind] = list(zip(batches.tolist(), slowest.tolist(), strict=True))
     return curves

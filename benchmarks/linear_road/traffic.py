@@ -99,7 +99,7 @@ class Traffic:
     def __post_init__(self) -> None:
         self._chance = np.random.default_rng(self.plan.seed)
 
-    def rows(self) -> Iterator[Columns]:
+    def generate_rows(self) -> Iterator[Columns]:
         """Rows ordered by time, one period per item."""
         plan = self.plan
         road = self._create_vehicles(round(plan.vehicles(plan.start)) * plan.roads, under_way=True)
@@ -108,12 +108,12 @@ class Traffic:
             reports = self._create_reports(road, began)
             yield self._add_queries(reports, until=plan.start + plan.seconds)
             road = self._move_vehicles(self._remove_leaving(road, began), began)
-            wanted = round(plan.vehicles(began + PERIOD)) * plan.roads
+            target = round(plan.vehicles(began + PERIOD)) * plan.roads
             road = road.concat(
-                self._create_vehicles(max(0, wanted - len(road.vid)), under_way=False, now=began + PERIOD)
+                self._create_vehicles(max(0, target - len(road.vid)), under_way=False, now=began + PERIOD)
             )
 
-    def history(self) -> Columns:
+    def generate_history(self) -> Columns:
         """The tolls of past days, of all vehicles so far."""
         count = self.vehicles * self.plan.history_days
         vid = np.repeat(np.arange(self.vehicles), self.plan.history_days)
@@ -254,5 +254,5 @@ class Traffic:
 def generate_traffic(plan: Plan) -> tuple[Columns, Columns]:
     """All rows of a plan, and the matching history."""
     traffic = Traffic(plan)
-    parts = list(traffic.rows())
-    return {name: np.concatenate([p[name] for p in parts]) for name in INPUT}, traffic.history()
+    parts = list(traffic.generate_rows())
+    return {name: np.concatenate([p[name] for p in parts]) for name in INPUT}, traffic.generate_history()

@@ -100,10 +100,10 @@ def _is_new_trip(before: _Vehicle, time: int, place: Place) -> bool:
     return place[:2] != before.place[:2] or (place[2] == 0 and time - before.time > 60)
 
 
-def _count_report(road: _Road, vid: int, spd: int, segment: Segment, minute_number: int) -> None:
-    road.cars[segment, minute_number].add(vid)
-    total, reports = road.speeds[segment, minute_number]
-    road.speeds[segment, minute_number] = (total + spd, reports + 1)
+def _count_report(road: _Road, vid: int, spd: int, segment: Segment, minute: int) -> None:
+    road.cars[segment, minute].add(vid)
+    total, reports = road.speeds[segment, minute]
+    road.speeds[segment, minute] = (total + spd, reports + 1)
 
 
 def _update_stops(road: _Road, vid: int, before: _Vehicle | None, now: _Vehicle) -> None:
@@ -129,12 +129,12 @@ def _compute_tolls(road: _Road, answers: Mapping[str, Counter[Answer]]) -> dict[
     charges: dict[int, list[tuple[int, int]]] = defaultdict(list)
     quoted: dict[int, int] = {}
     for crossing in road.crossings:
-        vid, when = crossing.vehicle, to_minute(crossing.time)
+        vid, minute = crossing.vehicle, to_minute(crossing.time)
         if not crossing.first:
             charges[vid].append((crossing.time, quoted[vid]))
-        lav = _compute_lav(road, crossing.segment, when)
-        accident = _find_accident(road, crossing.segment, when)
-        quoted[vid] = _compute_toll(len(road.cars.get((crossing.segment, when - 1), ())), lav, accident)
+        lav = _compute_lav(road, crossing.segment, minute)
+        accident = _find_accident(road, crossing.segment, minute)
+        quoted[vid] = _compute_toll(len(road.cars.get((crossing.segment, minute - 1), ())), lav, accident)
         if crossing.lane != 4:
             answers["tolls"][vid, crossing.time, lav, quoted[vid]] += 1
             if accident is not None:
@@ -143,19 +143,19 @@ def _compute_tolls(road: _Road, answers: Mapping[str, Counter[Answer]]) -> dict[
     return charges
 
 
-def _compute_lav(road: _Road, segment: Segment, when: int) -> int:
-    minutes = [road.speeds[segment, m] for m in range(when - 5, when) if (segment, m) in road.speeds]
+def _compute_lav(road: _Road, segment: Segment, minute: int) -> int:
+    minutes = [road.speeds[segment, m] for m in range(minute - 5, minute) if (segment, m) in road.speeds]
     total, reports = sum(t for t, _ in minutes), sum(n for _, n in minutes)
     return (2 * total + reports) // (2 * reports) if reports else 0
 
 
-def _find_accident(road: _Road, segment: Segment, when: int) -> int | None:
+def _find_accident(road: _Road, segment: Segment, minute: int) -> int | None:
     """The nearest segment with an accident in force, within this one and the next four."""
     xway, direction, seg = segment
     for away in range(5):
         ahead = seg + away if direction == 0 else seg - away
         spans = road.in_force.get((xway, direction, ahead), ()) if 0 <= ahead <= 99 else ()
-        if any(first <= when and (last is None or when <= last) for first, last in spans):
+        if any(first <= minute and (last is None or minute <= last) for first, last in spans):
             return ahead
     return None
 

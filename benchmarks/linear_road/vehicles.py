@@ -62,7 +62,7 @@ class VehicleFunction:
         starts = _find_trip_starts(before, batch)
         crossing = accepted & (starts | (before["seg"] != batch["seg"]))
         place = compute_segment(batch["xway"], batch["dir"], batch["seg"])
-        lav, toll, accident = self.conditions.at(place)
+        lav, toll, accident = self.conditions.get_at(place)
         after = _update_vehicles(before, batch, starts, crossing, toll)
         notified = crossing & (batch["lane"] != EXIT)
         warned = notified & (accident >= 0)

@@ -37,7 +37,7 @@ class LinearRoad:
         self._accidents = Accidents()
         self._expenditures = Expenditures(history)
         self._begins: int | None = None  # the second at which this minute begins
-        self._conditions = Conditions.none(self._roads)
+        self._conditions = Conditions.create_empty(self._roads)
         self.partitions = [Partition() for _ in range(partitions)]
 
     def run(self, batch: Columns) -> tuple[dict[str, Columns], dict[str, list[pa.Table]]]:
@@ -86,8 +86,8 @@ class LinearRoad:
         finished = Minute.empty(self._roads)
         for part in self.partitions:
             part.close(begins, finished)
-        stopped = self._accidents.segments(self._roads)
-        self._conditions = Conditions.of(finished.speed, finished.reports, finished.cars, stopped)
+        stopped = self._accidents.count_by_segment(self._roads)
+        self._conditions = Conditions.from_sums(finished.speed, finished.reports, finished.cars, stopped)
         conditions = {name: getattr(self._conditions, name) for name in REPORTED}
         segments = np.arange(self._roads * SEGMENTS)
         deltas["conditions"].append(

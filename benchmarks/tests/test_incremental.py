@@ -32,25 +32,25 @@ def test_a_point_has_every_figure_and_equal_results(
 
 def test_batches_are_the_same_every_time(spark: SparkSession) -> None:
     for number in (0, 3):
-        once, again = (Web(spark, 200, 0.1).batch(number) for _ in range(2))
+        once, again = (Web(spark, 200, 0.1).create_batch(number) for _ in range(2))
         assert all(_rows(once[name]) == _rows(again[name]) for name in ("pages", "clicks"))
 
 
 def test_a_delta_is_half_new_pages_and_half_old_ones_with_another_text(spark: SparkSession) -> None:
     web = Web(spark, 1000, 0.02)
-    first = dict(web.batch(0)["pages"].select("url", "digest").collect())
+    first = dict(web.create_batch(0)["pages"].select("url", "digest").collect())
     for number in (1, 2):
-        delta = dict(web.batch(number)["pages"].select("url", "digest").collect())
+        delta = dict(web.create_batch(number)["pages"].select("url", "digest").collect())
         assert len(delta) == 20
         recrawled = first.keys() & delta.keys()
         assert len(recrawled) == 10
         assert all(first[url] != delta[url] for url in recrawled)
     assert not _urls(web, 1) & _urls(web, 2)
-    assert web.batch(1)["clicks"].count() == 100
+    assert web.create_batch(1)["clicks"].count() == 100
 
 
 def test_few_sites_have_most_of_the_clicks_and_most_pairs_are_distinct(spark: SparkSession) -> None:
-    clicks = Web(spark, 10_000, 0.01).batch(0)["clicks"]
+    clicks = Web(spark, 10_000, 0.01).create_batch(0)["clicks"]
     per_site = sorted((r["count"] for r in clicks.groupBy("site").count().collect()), reverse=True)
     assert sum(per_site) == 50_000
     assert len(per_site) > 150
@@ -60,7 +60,7 @@ def test_few_sites_have_most_of_the_clicks_and_most_pairs_are_distinct(spark: Sp
 
 
 def _urls(web: Web, number: int) -> set[str]:
-    return {r["url"] for r in web.batch(number)["pages"].collect()}
+    return {r["url"] for r in web.create_batch(number)["pages"].collect()}
 
 
 def _rows(frame: DataFrame) -> list[tuple[object, ...]]:

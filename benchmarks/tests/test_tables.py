@@ -53,7 +53,7 @@ def test_the_cost_of_feedback_hardly_depends_on_asynchrony() -> None:
     until = 8 * (DAY + HOUR // 2) + MINUTE  # when it has just been processed for the eighth time
     costs = [
         Simulation(
-            scenario, lambda layout, s=scenario: DynamicProgrammingPlanner(layout, s.costs), lambda _: 1.0, skip_timing
+            scenario, lambda index, s=scenario: DynamicProgrammingPlanner(index, s.costs), lambda _: 1.0, skip_timing
         )
         .run(until)
         .cost

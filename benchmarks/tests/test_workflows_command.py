@@ -11,8 +11,8 @@ from benchmarks.workflows.table_claims import TABLE_6
 
 
 def test_table_5_as_json(bench: Bench) -> None:
-    found = bench.json("workflows", "--table", "5", "--weeks", "0.2", "--seeds", "1")
-    rows = found["rows"]
+    document = bench.json("workflows", "--table", "5", "--weeks", "0.2", "--seeds", "1")
+    rows = document["rows"]
     assert len(rows) == 3 * 4
     assert {"workflow", "mode", "lag", "cost", "repairs", "scheduler_s", "paper_lag", "paper_cost"} < rows[0].keys()
     assert all(row["lag"] > 0 and row["cost"] > 0 and row["scheduler_s"] > 0 for row in rows)
@@ -35,16 +35,16 @@ def two_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("two_seeds")
 def test_table_6_has_a_verdict_as_json_and_declared_failures_pass(bench: Bench) -> None:
     """Measured as declared, a changed verdict would give exit code 1."""
-    found = bench.json("workflows", "--table", "6")
-    assert (found["as_declared"], found["holds"], found["unexpected"]) == (True, False, [])
-    assert [claim["holds"] for claim in found["claims"]] == [True, True, False]
-    assert all(claim["finding"] for claim in found["claims"] if not claim["holds"])
+    document = bench.json("workflows", "--table", "6")
+    assert (document["as_declared"], document["holds"], document["unexpected"]) == (True, False, [])
+    assert [claim["holds"] for claim in document["claims"]] == [True, True, False]
+    assert all(claim["finding"] for claim in document["claims"] if not claim["holds"])
 
 
 def test_a_changed_verdict_gives_an_exit_code(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = replace(TABLE_6, claims=tuple(replace(claim, fails_in=()) for claim in TABLE_6.claims))
+    changed_table = replace(TABLE_6, claims=tuple(replace(claim, fails_in=()) for claim in TABLE_6.claims))
     measure, _, usual, _ = TABLES[TableNumber.PLANNERS]
-    monkeypatch.setitem(TABLES, TableNumber.PLANNERS, (measure, known, usual, 1))
+    monkeypatch.setitem(TABLES, TableNumber.PLANNERS, (measure, changed_table, usual, 1))
     ended = bench("workflows", "--table", "6")
     assert ended.code == 1
     assert "not as declared: the dynamic program is much better than greed" in ended.err

@@ -77,10 +77,10 @@ def compute_query(tables: Mapping[str, DataFrame], number: int) -> DataFrame:
         return tables["orders"].sparkSession.sql(get_text(number))
 
 
-def names(numbers: Sequence[int], suffix: str = "") -> dict[str, int]:
+def get_table_names(numbers: Sequence[int], suffix: str = "") -> dict[str, int]:
     """The names of the queries' tables, with their numbers.
 
-    >>> names([1, 22])
+    >>> get_table_names([1, 22])
     {'q01': 1, 'q22': 22}
     """
     return {f"q{number:02}{suffix}": number for number in numbers}

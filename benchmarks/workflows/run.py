@@ -144,18 +144,18 @@ class Simulation:
                 self._schedule_event(due - 1, lambda: None)
 
     def _refresh_output(self, output: str) -> None:
-        answer = self._measure_time(lambda: self._planner.find_plan(self._inventory, output, self._timeline))
-        self._record_call(answer)
-        if answer.plan is None:
+        result = self._measure_time(lambda: self._planner.find_plan(self._inventory, output, self._timeline))
+        self._record_call(result)
+        if result.plan is None:
             return  # retried after the next event
-        self._start_plan(answer.plan)
+        self._start_plan(result.plan)
 
-    def _record_call(self, answer: PlanResult) -> None:
+    def _record_call(self, result: PlanResult) -> None:
         outcome = self.outcome
         outcome.calls += 1
-        outcome.unplanned += answer.plan is None
-        outcome.fallbacks += answer.plan is not None and answer.fallbacks > 0
-        outcome.generated += answer.generated
+        outcome.unplanned += result.plan is None
+        outcome.fallbacks += result.plan is not None and result.fallbacks > 0
+        outcome.generated += result.generated
 
     def _start_plan(self, plan: Plan) -> None:
         self._busy.add(plan.goal)

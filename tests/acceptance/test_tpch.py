@@ -21,8 +21,8 @@ from tidemill.app.wiring import Tidemill
 SCALE = 0.01
 SHARE = 0.3
 FEW = (3, 16)  # joins and the first rows by an order; NOT IN and a distinct count
-STILL = frozenset(tpch.names([2, 8, 17, 20]))  # at this scale no change reaches the few rows that they show
-QUERIES = tpch.names(tpch.NUMBERS if "TIDEMILL_EXAMPLES" in os.environ else FEW)
+STILL = frozenset(tpch.get_table_names([2, 8, 17, 20]))  # at this scale no change reaches the few rows that they show
+QUERIES = tpch.get_table_names(tpch.NUMBERS if "TIDEMILL_EXAMPLES" in os.environ else FEW)
 
 Bag = Counter[tuple[Any, ...]]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from benchmarks.linear_road.live import Clock, _read_block, play, summary, verdict, write_rows
+from benchmarks.linear_road.live import Clock, _read_block, compute_verdict, play, summarize, write_rows
 from benchmarks.linear_road.rating import Files, compare, find_highest, measure, rate
 from benchmarks.linear_road.rows import ANSWERS, HISTORY, INPUT, split_batches, write_history, write_input
 from benchmarks.linear_road.tolling import TOLLING, build_workflow
@@ -52,20 +52,20 @@ def ignore(_: str) -> None:
 def test_rows_are_answered_when_their_second_has_ended(tmp_path: Path) -> None:
     rows, history = generate_traffic(QUICK)
     live = play(tmp_path, rows, history, VirtualClock().clock(), ignore)
-    result = verdict(live, rows, history)
+    result = compute_verdict(live, rows, history)
     assert result.has_passed
     assert result.right == sum(len(live.answers[kind]["time"]) for kind in ANSWERS)
-    assert (live.responses("tolls") == 1.0).all(), "one second of waiting, and no other delay"
-    assert summary(live)["response_s"]["tolls"]["p99"] == 1.0
+    assert (live.get_response_times("tolls") == 1.0).all(), "one second of waiting, and no other delay"
+    assert summarize(live)["response_s"]["tolls"]["p99"] == 1.0
 
 
 def test_a_slow_run_takes_several_seconds_per_batch_and_fails_in_the_end(tmp_path: Path) -> None:
     rows, history = generate_traffic(QUICK)
     slow = play(tmp_path / "slow", rows, history, VirtualClock(step=0.7).clock(), ignore)
     assert len(slow.laps) < QUICK.seconds
-    assert verdict(slow, rows, history).right > 0
+    assert compute_verdict(slow, rows, history).right > 0
     slower = play(tmp_path / "slower", rows, history, VirtualClock(step=6).clock(), ignore)
-    assert not verdict(slower, rows, history).has_passed
+    assert not compute_verdict(slower, rows, history).has_passed
 
 
 @pytest.mark.parametrize("seconds", [60, 12])
