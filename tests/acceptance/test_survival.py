@@ -147,15 +147,15 @@ STORIES: Mapping[str, Callable[[], Story]] = {"windows": windows, "linear road":
 @cache
 def undisturbed(name: str, root: Path) -> tuple[Answers, int]:
     """What is told if nobody dies, and in how many steps."""
-    has_passed = Value("i", 0)
+    passed = Value("i", 0)
     wire = Tripwire(0)
 
     def work() -> None:
         STORIES[name]().live(root, wire=wire)
-        has_passed.value = -wire.left
+        passed.value = -wire.left
 
     assert not killed(work)
-    return STORIES[name]().told(root), has_passed.value
+    return STORIES[name]().told(root), passed.value
 
 
 @pytest.mark.parametrize("name", STORIES)
