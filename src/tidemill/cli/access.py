@@ -44,7 +44,7 @@ def users(ctx: typer.Context, as_json: AsJson = False) -> None:
     }
     user_table = build_table("users", ("user", "role"), ([u.name, u.role] for u in user_list))
     rows = ([t.id, t.user, t.label, format_age(t.created, now), _format_state(t, now)] for t in tokens)
-    show_answer(as_json, document, user_table, build_table("tokens", ("token", "of", "for", "issued", ""), rows))
+    show_answer(as_json, document, user_table, build_table("tokens", ("token", "user", "label", "issued", ""), rows))
 
 
 def user(

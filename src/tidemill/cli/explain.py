@@ -90,7 +90,7 @@ def _render_head(explanation: TableExplanation, writer: WriterExplanation) -> Re
 
 def _render_states(writer: WriterExplanation) -> RenderableType:
     rows = ([s.channel, _format_updates(s.updates, s.key), s.columns, s.operator] for s in writer.states)
-    return build_table("state channels", ("channel", "updates", "columns", "of"), rows)
+    return build_table("state channels", ("channel", "updates", "columns", "operator"), rows)
 
 
 def _format_updates(updates: str, key: tuple[str, ...]) -> str:

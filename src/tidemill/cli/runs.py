@@ -85,7 +85,7 @@ def _render_run(run: Run, now: float) -> RenderableType:
         [
             ("run", run.id),
             ("kind", run.kind),
-            ("of", run.subject),
+            ("subject", run.subject),
             ("state", tables.style_state(run.state)),
             ("attempt", run.attempt),
             ("owner", run.owner),

@@ -98,7 +98,7 @@ def render_targets(values: Iterable[ChannelStatus]) -> RenderableType:
         if c.target_status is not None
         for row in _build_target_rows(c.registered.channel, c.target_status)
     )
-    return build_table("freshness targets", ("channel", "of", ">is", ">target", "met"), rows, empty="none")
+    return build_table("freshness targets", ("channel", "measure", ">actual", ">target", "met"), rows, empty="none")
 
 
 def _build_target_rows(channel: Channel, status: TargetStatus) -> Iterable[list[object]]:
@@ -219,7 +219,7 @@ def _build_task_row(value: TaskStatus) -> list[object]:
 
 
 def render_runs(title: str, values: Iterable[Run], now: float, *, empty: str = "none") -> RenderableType:
-    headings = (">run", "kind", "of", "state", ">attempt", "when", ">took", "error")
+    headings = (">run", "kind", "subject", "state", ">attempt", "when", ">took", "error")
     return build_table(title, headings, (_build_run_row(r, now) for r in values), empty=empty)
 
 
@@ -265,7 +265,7 @@ def format_origin(value: Block) -> str:
 
 
 def render_events(values: Iterable[Event], now: float) -> RenderableType:
-    headings = (">event", "when", "kind", "of", ">run", "detail")
+    headings = (">event", "when", "kind", "subject", ">run", "detail")
     rows = ([e.id, format_age(e.at, now), e.kind, e.subject, e.run, _format_detail(e)] for e in values)
     return build_table("", headings, rows, empty="no events")
 

@@ -35,7 +35,7 @@ def build_run_cell(run: int | None) -> TableCell:
 
 
 def build_run_row(value: Run, now: float) -> Row:
-    """Columns: run, of, kind, state, when, took, error."""
+    """Columns: run, subject, kind, state, when, took, error."""
     return (
         build_run_cell(value.id),
         TableCell(value.subject, format_subject_url(value)),
@@ -47,7 +47,7 @@ def build_run_row(value: Run, now: float) -> Row:
     )
 
 
-RUN = (">run", "of", "kind", "state", "when", ">took", "error")
+RUN = (">run", "subject", "kind", "state", "when", ">took", "error")
 
 
 def build_block_row(value: Block, visible: float | None, now: float) -> Row:
@@ -181,7 +181,7 @@ def build_event_row(value: Event, now: float) -> Row:
     )
 
 
-EVENT = (">event", "when", "kind", "of", ">run", "detail")
+EVENT = (">event", "when", "kind", "subject", ">run", "detail")
 
 
 def _format_number(value: object) -> object:

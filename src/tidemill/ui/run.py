@@ -65,7 +65,7 @@ class _RunPage:
                 with add_box("actions"):
                     self._kill = ActionButton("Kill", self._kill_run, "danger")
         self._error = HtmlText("", "pre", "log error")
-        self._facts = FactList(("kind", "of", "attempt", "owner", "requested", "started", "finished", "took"))
+        self._facts = FactList(("kind", "subject", "attempt", "owner", "requested", "started", "finished", "took"))
         with add_section("Tasks"):
             self._tasks = LiveTable("Tasks", rows.STATS, empty="nothing was measured")
         with add_box("columns"):
