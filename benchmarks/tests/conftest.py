@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.__main__ import main
-from tests.cli.program import Ended, Program
+from tests.cli.program import CommandResult, Program
 
 from tests.conftest import pytest_collection_modifyitems, spark
 
@@ -21,10 +21,10 @@ def bench(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Bench:
 class Bench(Program):
     """`python -m benchmarks`, inside the test's process."""
 
-    def __call__(self, *arguments: str | Path | int) -> Ended:
+    def __call__(self, *arguments: str | Path | int) -> CommandResult:
         self.capsys.readouterr()
         with pytest.raises(SystemExit) as end:
             main([*map(str, arguments)])
         printed = self.capsys.readouterr()
         assert isinstance(end.value.code, int)
-        return Ended(end.value.code, printed.out, printed.err)
+        return CommandResult(end.value.code, printed.out, printed.err)

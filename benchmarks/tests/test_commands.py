@@ -40,14 +40,14 @@ def arguments(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def test_incremental_prints_one_line_of_json(bench: Bench, arguments: dict[str, Any]) -> None:
-    ended = bench.well("incremental", "--pages", 100, "--delta", 0.5, "--variant", "batch", "--json")
+    ended = bench.run_ok("incremental", "--pages", 100, "--delta", 0.5, "--variant", "batch", "--json")
     assert ended.out == '{"pages": 100, "equal": true}\n'
     assert (arguments["pages"], arguments["delta"], arguments["variant"]) == (100, 0.5, "batch")
 
 
 def test_join_prints_the_crossover(bench: Bench, arguments: dict[str, Any]) -> None:
     assert bench.json("join") == JOIN_DOCUMENT
-    assert "faster one from about 25.0% new data" in bench.well("join").out
+    assert "faster one from about 25.0% new data" in bench.run_ok("join").out
 
 
 def test_storage_prints_a_line_for_each_algorithm_and_the_figures_of_the_default(
@@ -55,7 +55,7 @@ def test_storage_prints_a_line_for_each_algorithm_and_the_figures_of_the_default
 ) -> None:
     assert bench.json("storage", "--submissions", 20, "--seeds", 2) == STORAGE_DOCUMENT
     assert (arguments["submissions"], list(arguments["seeds"])) == (20, [1, 2])
-    assert bench.well("storage").out.splitlines()[-3:] == [
+    assert bench.run_ok("storage").out.splitlines()[-3:] == [
         "name: lru",
         "budget_5pct: 2.0",
         "decision_s_100k: 0.1",
@@ -63,7 +63,7 @@ def test_storage_prints_a_line_for_each_algorithm_and_the_figures_of_the_default
 
 
 def test_queries_prints_a_markdown_table(bench: Bench, arguments: dict[str, Any]) -> None:
-    ended = bench.well("queries", "--only", "3, 5,3")
+    ended = bench.run_ok("queries", "--only", "3, 5,3")
     assert arguments["only"] == [3, 5]
     assert ended.out.splitlines() == [
         "| query | variant | forced_variant | equal |",

@@ -22,7 +22,7 @@ def test_a_figure_as_json(bench: Bench) -> None:
 
 
 def test_a_figure_as_text(bench: Bench) -> None:
-    out = bench.well("figures", "--figure", 6, "--events", 500).out
+    out = bench.run_ok("figures", "--figure", 6, "--events", 500).out
     assert "Uniform tables" in out
     assert "Rule: " in out
     assert "Set-up" in out

@@ -19,7 +19,7 @@ def test_table_5_as_json(bench: Bench) -> None:
 
 
 def test_table_6_as_text(bench: Bench) -> None:
-    out = bench.well("workflows", "--table", "6", "--weeks", "0.02").out
+    out = bench.run_ok("workflows", "--table", "6", "--weeks", "0.02").out
     assert "GREEDY" in out
     assert "Set-up" in out
     assert "greed is far better than chance (section 7.2). Rule: " in out

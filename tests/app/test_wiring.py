@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from tests.server.mill import served
+from tests.server.mill import serve_project
 
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import BadInput
@@ -25,7 +25,7 @@ ROWS = [{"id": 1, "word": "one"}, {"id": 2, "word": "two"}]
 
 @pytest.fixture
 def mill(tmp_path: Path) -> Iterator[Tidemill]:
-    with served(tmp_path) as shop:
+    with serve_project(tmp_path) as shop:
         yield shop.mill
 
 

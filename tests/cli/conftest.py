@@ -8,7 +8,7 @@ from tests.cli.program import FakeEngine, Program
 
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stands in the developer's environment shall not decide."""
+    """Remove the developer's own settings from the environment."""
     for name in ("TIDEMILL_CATALOG_URL", "TIDEMILL_STORAGE_URL", "TIDEMILL_SPARK_MASTER", "TIDEMILL_DEBUG", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
 
@@ -19,13 +19,13 @@ def tidemill(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Program:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a module's tests keep the project that they begin with."""
-    return tmp_path_factory.mktemp("made") / "shop"
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Directory of the project that each test of the module starts with a copy of."""
+    return tmp_path_factory.mktemp("template") / "shop"
 
 
 @pytest.fixture
-def started(tidemill: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
+def starter(tidemill: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
     """The program in the starter project, without Spark."""
     monkeypatch.setattr("tidemill.app.wiring.SparkEngine", FakeEngine)
-    return tidemill.started()
+    return tidemill.create_starter_project()

@@ -1,4 +1,4 @@
-"""Runs the `tidemill` program inside the test's process, and stands in for Spark where none is needed."""
+"""Runs the `tidemill` command in the test's process, with a fake engine where no Spark is needed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tidemill.model.task import Task
 from tidemill.model.view import View
 from tidemill.ports.engine import HEALTHY, EngineHealth, Log, WriteTarget
 
-WRITTEN = Schema.from_ddl("x bigint")
+OUTPUT_SCHEMA = Schema.from_ddl("x bigint")
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a command ended, and what it printed."""
+class CommandResult:
+    """The exit code of a command and the text that it printed."""
 
     code: int
     out: str
@@ -34,55 +34,55 @@ class Ended:
 
     @property
     def document(self) -> Any:
-        """Standard output as the one JSON document that it must be."""
+        """Standard output, which must be a single JSON document."""
         return json.loads(self.out)
 
     @property
     def error(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.err)["error"]
-        return found
+        error: dict[str, Any] = json.loads(self.err)["error"]
+        return error
 
 
 @dataclass
 class Program:
-    """The program, used in one project."""
+    """The command line of one project."""
 
     project: Path
     capsys: pytest.CaptureFixture[str]
 
-    def __call__(self, *arguments: str | Path | int) -> Ended:
-        """Run a command, however it ends."""
+    def __call__(self, *arguments: str | Path | int) -> CommandResult:
+        """Run a command and return its result, whether it succeeds or fails."""
         self.capsys.readouterr()
         with pytest.raises(SystemExit) as end:
             main(["--project", str(self.project), *map(str, arguments)])
         printed = self.capsys.readouterr()
         assert isinstance(end.value.code, int)
-        return Ended(end.value.code, printed.out, printed.err)
+        return CommandResult(end.value.code, printed.out, printed.err)
 
-    def well(self, *arguments: str | Path | int) -> Ended:
-        """Run a command that must succeed and complain of nothing."""
-        ended = self(*arguments)
-        assert (ended.code, ended.err) == (0, "")
-        return ended
+    def run_ok(self, *arguments: str | Path | int) -> CommandResult:
+        """Run a command that must succeed and print nothing to standard error."""
+        result = self(*arguments)
+        assert (result.code, result.err) == (0, "")
+        return result
 
     def json(self, *arguments: str | Path | int) -> Any:
-        return self.well(*arguments, "--json").document
+        return self.run_ok(*arguments, "--json").document
 
-    def started(self) -> Program:
-        """The same, with the starter project made and applied."""
-        self.well("init", self.project)
-        self.well("apply")
+    def create_starter_project(self) -> Program:
+        """Create and apply the starter project."""
+        self.run_ok("init", self.project)
+        self.run_ok("apply")
         return self
 
-    def as_in(self, made: Path, make: Callable[[Program], None]) -> Program:
-        """The same, in a copy of a project that the first who wants one makes for all."""
-        if not made.exists():
-            make(Program(made, self.capsys))
-        shutil.copytree(made, self.project)
+    def copy_project(self, template: Path, create: Callable[[Program], None]) -> Program:
+        """Copy the template project, which the first caller creates."""
+        if not template.exists():
+            create(Program(template, self.capsys))
+        shutil.copytree(template, self.project)
         return self
 
     def insert_sample(self) -> None:
-        self.well("insert", "orders", self.project / "orders.csv")
+        self.run_ok("insert", "orders", self.project / "orders.csv")
 
 
 @dataclass
@@ -106,7 +106,7 @@ class FakeEngine(NoAnalyser):
         log.write(f"[bold]{task.name}[/bold] speaks\n")
         for target in outputs.values():
             pq.write_table(pa.table({"x": [1, 2, 3]}), Path(target.directory) / "part.parquet")
-        return dict.fromkeys(outputs, WRITTEN)
+        return dict.fromkeys(outputs, OUTPUT_SCHEMA)
 
     def start(self) -> None:
         pass

@@ -12,14 +12,14 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Terminal(io.StringIO):
-    """A keyboard at which somebody types."""
+    """Standard input that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 def test_plan_shows_what_apply_would_do(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.project)
+    tidemill.run_ok("init", tidemill.project)
     steps = tidemill.json("plan")["steps"]
     assert [(s["action"], s["what"], s["name"]) for s in steps] == [
         ("add", "channel", "orders"),
@@ -28,63 +28,63 @@ def test_plan_shows_what_apply_would_do(tidemill: Program) -> None:
         ("add", "flow", "report"),
     ]
     assert tidemill.json("plan")["steps"] == steps
-    assert "large_orders" in tidemill.well("plan").out
+    assert "large_orders" in tidemill.run_ok("plan").out
 
 
-def test_plan_can_tell_a_script_that_there_are_changes(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.project)
+def test_plan_reports_changes_by_its_exit_code(tidemill: Program) -> None:
+    tidemill.run_ok("init", tidemill.project)
     assert tidemill("plan", "--exit-code").code == 2
-    tidemill.well("apply", "--yes")
-    assert tidemill.well("plan", "--exit-code").out == "nothing to change\n"
+    tidemill.run_ok("apply", "--yes")
+    assert tidemill.run_ok("plan", "--exit-code").out == "nothing to change\n"
 
 
-def test_apply_does_what_plan_showed(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.project)
+def test_apply_makes_the_planned_changes(tidemill: Program) -> None:
+    tidemill.run_ok("init", tidemill.project)
     planned = tidemill.json("plan")
     assert tidemill.json("apply")["steps"] == planned["steps"]
-    assert tidemill.json("plan") == {"steps": [], "doubts": []}
-    assert tidemill.well("apply").out == "nothing to change\n"
+    assert tidemill.json("plan") == {"steps": [], "infeasible_targets": []}
+    assert tidemill.run_ok("apply").out == "nothing to change\n"
 
 
-def test_apply_shows_the_difference_where_nobody_can_be_asked(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.project)
-    out = tidemill.well("apply").out
+def test_apply_shows_the_changes_without_a_terminal(tidemill: Program) -> None:
+    tidemill.run_ok("init", tidemill.project)
+    out = tidemill.run_ok("apply").out
     assert "add   flow" in out
     assert out.endswith("applied 4 changes\n")
 
 
-@pytest.mark.parametrize(("typed", "code", "left"), [("y\n", 0, 0), ("n\n", 1, 4)])
-def test_apply_asks_at_a_terminal(
-    tidemill: Program, monkeypatch: pytest.MonkeyPatch, typed: str, code: int, left: int
+@pytest.mark.parametrize(("typed", "code", "remaining"), [("y\n", 0, 0), ("n\n", 1, 4)])
+def test_apply_asks_for_confirmation_at_a_terminal(
+    tidemill: Program, monkeypatch: pytest.MonkeyPatch, typed: str, code: int, remaining: int
 ) -> None:
-    tidemill.well("init", tidemill.project)
+    tidemill.run_ok("init", tidemill.project)
     monkeypatch.setattr("sys.stdin", Terminal(typed))
     assert tidemill("apply").code == code
-    assert len(tidemill.json("plan")["steps"]) == left
+    assert len(tidemill.json("plan")["steps"]) == remaining
 
 
-def test_a_change_of_a_task_is_shown(started: Program) -> None:
-    workflow = started.project / "workflow.py"
+def test_a_change_of_a_task_is_shown(starter: Program) -> None:
+    workflow = starter.project / "workflow.py"
     workflow.write_text(workflow.read_text().replace("amount >= 100", "amount >= 200"))
-    (step,) = started.json("plan")["steps"]
+    (step,) = starter.json("plan")["steps"]
     assert (step["action"], step["what"], step["name"]) == ("change", "flow", "report")
 
 
-def test_a_mistake_in_the_workflow_names_file_and_line(started: Program) -> None:
-    workflow = started.project / "workflow.py"
+def test_a_mistake_in_the_workflow_names_file_and_line(starter: Program) -> None:
+    workflow = starter.project / "workflow.py"
     workflow.write_text("import tidemill as tm\nwf = tm.Workflow('w')\nwf.input('a', 'no schema at all')\n")
-    ended = started("plan")
-    assert ended.code == 3
-    assert ended.err.startswith(f"error: {workflow}:3: ")
+    result = starter("plan")
+    assert result.code == 3
+    assert result.err.startswith(f"error: {workflow}:3: ")
 
 
-def test_apply_tells_what_plan_doubts(tidemill: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    tidemill.well("init", tidemill.project)
-    told = "tidemill.app.wiring.explain_infeasible_targets"
-    monkeypatch.setattr(told, lambda _catalog, _workflow: iter(["it cannot be kept"]))
-    assert "warning: it cannot be kept" in tidemill.well("plan").out
-    assert "warning: it cannot be kept" in tidemill.well("apply", "--yes").out
-    assert tidemill.json("apply")["doubts"] == ["it cannot be kept"]
+def test_plan_and_apply_warn_of_infeasible_targets(tidemill: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    tidemill.run_ok("init", tidemill.project)
+    function = "tidemill.app.wiring.explain_infeasible_targets"
+    monkeypatch.setattr(function, lambda _catalog, _workflow: iter(["it cannot be met"]))
+    assert "warning: it cannot be met" in tidemill.run_ok("plan").out
+    assert "warning: it cannot be met" in tidemill.run_ok("apply", "--yes").out
+    assert tidemill.json("apply")["infeasible_targets"] == ["it cannot be met"]
 
 
 TRIGGERED = """
@@ -100,7 +100,7 @@ def copied(orders: tm.New) -> tm.Delta:
 
 
 @pytest.mark.parametrize(
-    ("trigger", "said"),
+    ("trigger", "message"),
     [
         ('tm.on("oders")', "waits for channel 'oders', which no workflow declares, and would never run; did you"),
         ('tm.after("other_flow")', "waits for flow 'other_flow', which no workflow declares"),
@@ -108,21 +108,21 @@ def copied(orders: tm.New) -> tm.Delta:
         ('tm.cron("0 3 * * *", "Europe/Nowhere")', "is not a valid cron schedule"),
     ],
 )
-def test_a_trigger_that_never_fires_is_refused_with_the_users_line(tidemill: Program, trigger: str, said: str) -> None:
-    tidemill.well("init", tidemill.project)
+def test_a_trigger_that_never_fires_is_rejected_with_its_line(tidemill: Program, trigger: str, message: str) -> None:
+    tidemill.run_ok("init", tidemill.project)
     file = tidemill.project / "workflow.py"
     file.write_text(TRIGGERED.replace("{triggers}", f'tm.on("orders"), {trigger}'))
     for command in ("plan", "apply"):
-        refused = tidemill(command)
-        assert refused.code == 3
-        assert said in " ".join(refused.err.split())
-        assert f"{file}:7" in refused.err.replace("\n", "")
+        rejected = tidemill(command)
+        assert rejected.code == 3
+        assert message in " ".join(rejected.err.split())
+        assert f"{file}:7" in rejected.err.replace("\n", "")
 
 
-def test_a_trigger_may_wait_for_what_another_workflow_has_declared(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.project)
-    tidemill.well("apply", "--yes")
+def test_a_trigger_may_refer_to_another_workflow(tidemill: Program) -> None:
+    tidemill.run_ok("init", tidemill.project)
+    tidemill.run_ok("apply", "--yes")
     file = tidemill.project / "workflow.py"
     text = TRIGGERED.replace('"shop"', '"other"').replace("orders", "others")
     file.write_text(text.replace("{triggers}", 'tm.on("city_totals"), tm.after("report")'))
-    tidemill.well("apply", "--yes")
+    tidemill.run_ok("apply", "--yes")

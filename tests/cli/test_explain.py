@@ -1,4 +1,4 @@
-"""`explain`, and what other commands say of declared tables; nothing here starts Spark."""
+"""`explain`, and the output of other commands about declared tables, without Spark."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def copied(orders: tm.New) -> tm.Delta:
 
 
 @pytest.fixture
-def shop(tidemill: Program, made: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+def shop(tidemill: Program, template: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
     monkeypatch.setattr("tidemill.app.wiring.SparkEngine", FakeEngine)
-    return tidemill.as_in(made, applied_and_inserted)
+    return tidemill.copy_project(template, apply_and_insert)
 
 
-def applied_and_inserted(program: Program) -> None:
-    program.well("init", program.project)
+def apply_and_insert(program: Program) -> None:
+    program.run_ok("init", program.project)
     (program.project / "workflow.py").write_text(WORKFLOW)
-    program.well("apply")
+    program.run_ok("apply")
     program.insert_sample()
 
 
-def test_explain_for_people(shop: Program) -> None:
-    out = shop.well("explain", "totals").out
+def test_explain_prints_a_readable_report(shop: Program) -> None:
+    out = shop.run_ok("explain", "totals").out
     assert "written by   task totals of flow totals" in out
     assert "runs now     batch: there is no previous refresh to continue from: this query never consumed orders" in out
     assert "compaction   nothing was written yet" in out
@@ -49,8 +49,8 @@ def test_explain_for_people(shop: Program) -> None:
     assert "\x1b" not in out
 
 
-def test_every_variant_has_its_verdict(shop: Program) -> None:
-    shop.well("run", "totals")
+def test_every_variant_has_a_verdict(shop: Program) -> None:
+    shop.run_ok("run", "totals")
     shop.insert_sample()
     verdicts = _verdicts(shop, "totals")
     assert verdicts == {
@@ -60,30 +60,30 @@ def test_every_variant_has_its_verdict(shop: Program) -> None:
     }
 
 
-def test_a_batch_only_table_says_why(shop: Program) -> None:
-    out = shop.well("explain", "noise").out
+def test_a_batch_only_table_has_a_reason(shop: Program) -> None:
+    out = shop.run_ok("explain", "noise").out
     assert "runs now     batch: rand() gives another value each time" in out
     assert "impossible: rand() gives another value each time" in out
     assert "operators" not in out
 
 
 def test_a_programmed_task_shows_its_modes(shop: Program) -> None:
-    out = shop.well("explain", "copied").out
+    out = shop.run_ok("explain", "copied").out
     assert "refresh      programmed" in out
     assert "orders (new)" in out
     assert "copied (delta)" in out
 
 
 def test_before_apply_no_variant_is_chosen(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.project)
+    tidemill.run_ok("init", tidemill.project)
     (tidemill.project / "workflow.py").write_text(WORKFLOW)
     assert set(_verdicts(tidemill, "totals").values()) == {"known after apply"}
 
 
-def test_the_document_has_everything(shop: Program) -> None:
+def test_the_json_document_is_complete(shop: Program) -> None:
     document = shop.json("explain", "located")
     (writer,) = document["writers"]
-    assert (document["table"], writer["flow"], writer["way"]) == ("located", "located", "batch")
+    assert (document["table"], writer["flow"], writer["mode"]) == ("located", "located", "batch")
     assert writer["location"] == f"{shop.project / 'workflow.py'}:7"
     assert [v["name"] for v in writer["variants"]] == [
         "batch", "incremental", "incremental:orders", "incremental:cities",
@@ -92,24 +92,24 @@ def test_the_document_has_everything(shop: Program) -> None:
     assert all(line["operators"] for line in writer["program"])
 
 
-def test_an_unknown_table_is_named_with_those_there_are(shop: Program) -> None:
-    ended = shop("explain", "rapport", "--json")
-    assert ended.code == 4
-    assert ended.error["kind"] == "NotFound"
-    assert ended.error["message"] == (
+def test_the_error_for_an_unknown_table_lists_the_tables(shop: Program) -> None:
+    result = shop("explain", "rapport", "--json")
+    assert result.code == 4
+    assert result.error["kind"] == "NotFound"
+    assert result.error["message"] == (
         "no table 'rapport' is declared; the tables are copied, located, noise, totals"
     )  # fmt: skip
 
 
 def test_run_says_which_variant_ran_and_why(shop: Program) -> None:
-    why = "there is no previous refresh to continue from: this query never consumed orders"
-    assert shop.json("run", "totals")["choices"] == {"totals": {"variant": "batch", "why": why}}
+    reason = "there is no previous refresh to continue from: this query never consumed orders"
+    assert shop.json("run", "totals")["choices"] == {"totals": {"variant": "batch", "reason": reason}}
     shop.insert_sample()
     document = shop.json("run", "totals")
-    assert document["choices"] == {"totals": {"variant": "incremental", "why": "refresh is 'incremental'"}}
+    assert document["choices"] == {"totals": {"variant": "incremental", "reason": "refresh is 'incremental'"}}
     assert document["run"]["stats"]["tasks"]["totals"]["variant"] == "incremental"
     shop.insert_sample()
-    lines = shop.well("run", "totals", "--variant", "batch").out.splitlines()
+    lines = shop.run_ok("run", "totals", "--variant", "batch").out.splitlines()
     assert lines[-3].split() == ["totals", "batch", "variant", "'batch'", "was", "requested"]
     assert shop.json("run", "copied")["choices"] == {}
 
@@ -130,10 +130,10 @@ def test_run_says_which_variant_ran_and_why(shop: Program) -> None:
         ),
     ],
 )
-def test_a_variant_that_cannot_run_is_refused(shop: Program, flow: str, variant: str, complaint: str) -> None:
-    ended = shop("run", flow, "--variant", variant)
-    assert ended.code == 2
-    assert complaint in ended.err
+def test_a_variant_that_cannot_run_is_rejected(shop: Program, flow: str, variant: str, complaint: str) -> None:
+    result = shop("run", flow, "--variant", variant)
+    assert result.code == 2
+    assert complaint in result.err
     assert [r["kind"] for r in shop.json("runs")["runs"]] == ["insert"]
 
 
@@ -142,12 +142,12 @@ def test_state_channels_are_listed_only_with_all(shop: Program) -> None:
     for command in ("status", "channels"):
         assert [c["name"] for c in shop.json(command)["channels"]] == public
         assert [c["name"] for c in shop.json(command, "--all")["channels"]] == [*public, "totals.state1"]
-        assert "totals.state1" in shop.well(command, "--all").out
+        assert "totals.state1" in shop.run_ok(command, "--all").out
     assert shop.json("channels", "totals.state1")["channel"]["role"] == "state"
 
 
 def test_plan_names_how_tables_are_refreshed(tidemill: Program) -> None:
-    tidemill.well("init", tidemill.project)
+    tidemill.run_ok("init", tidemill.project)
     (tidemill.project / "workflow.py").write_text(WORKFLOW)
     details = {s["name"]: s["detail"] for s in tidemill.json("plan")["steps"] if s["what"] == "flow"}
     assert details == {
@@ -160,8 +160,8 @@ def test_plan_names_how_tables_are_refreshed(tidemill: Program) -> None:
 
 def _verdicts(program: Program, table: str) -> dict[str, str]:
     """The last column of the table of variants, by their names."""
-    lines = program.well("explain", table).out.splitlines()
+    lines = program.run_ok("explain", table).out.splitlines()
     first = lines.index(next(n for n in lines if n.startswith("variant "))) + 2
-    at = lines[first - 2].index("now")
+    column = lines[first - 2].index("now")
     rows = lines[first : lines.index("", first)]
-    return {row.split()[0]: row[at:].strip() for row in rows if not row.startswith(" ")}
+    return {row.split()[0]: row[column:].strip() for row in rows if not row.startswith(" ")}

@@ -1,4 +1,4 @@
-"""How commands end that cannot do their work."""
+"""Exit codes and messages of commands that fail."""
 
 from __future__ import annotations
 
@@ -6,51 +6,51 @@ import pytest
 from tests.cli.program import Program
 
 
-def test_no_project(tidemill: Program) -> None:
+def test_a_command_without_a_project_fails(tidemill: Program) -> None:
     tidemill.project.mkdir()
-    ended = tidemill("status")
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("error: no tidemill.toml in ")
+    result = tidemill("status")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("error: no tidemill.toml in ")
     assert tidemill("status", "--json").error["kind"] == "ConfigError"
 
 
-def test_the_project_is_searched_upwards(started: Program) -> None:
-    below = started.project / "a" / "b"
+def test_the_project_is_searched_upwards(starter: Program) -> None:
+    below = starter.project / "a" / "b"
     below.mkdir(parents=True)
-    Program(below, started.capsys).well("status")
+    Program(below, starter.capsys).run_ok("status")
 
 
 @pytest.mark.parametrize(
     "arguments", [["bogus"], ["runs", "x"], ["runs", "--log"], ["insert", "orders"], ["runs", "--state", "odd"]]
 )
-def test_wrong_usage(tidemill: Program, arguments: list[str]) -> None:
-    ended = tidemill(*arguments)
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("error: ")
-    assert ended.err.endswith("add --help to see the options\n")
+def test_wrong_usage_is_rejected(tidemill: Program, arguments: list[str]) -> None:
+    result = tidemill(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("error: ")
+    assert result.err.endswith("add --help to see the options\n")
 
 
-def test_wrong_usage_as_json(tidemill: Program) -> None:
-    ended = tidemill("bogus", "--json")
-    assert ended.code == 2
-    assert "bogus" in ended.error["message"]
+def test_wrong_usage_is_reported_as_json(tidemill: Program) -> None:
+    result = tidemill("bogus", "--json")
+    assert result.code == 2
+    assert "bogus" in result.error["message"]
 
 
-def test_no_traceback_unless_wanted(started: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "Traceback" not in started("runs", 99).err
-    assert "Traceback" in started("--debug", "runs", 99).err
+def test_a_traceback_is_shown_only_on_request(starter: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Traceback" not in starter("runs", 99).err
+    assert "Traceback" in starter("--debug", "runs", 99).err
     monkeypatch.setenv("TIDEMILL_DEBUG", "1")
-    ended = started("runs", 99)
-    assert "Traceback" in ended.err
-    assert ended.err.endswith("error: there is no run 99; there are none yet\n")
-    assert ended.code == 4
+    result = starter("runs", 99)
+    assert "Traceback" in result.err
+    assert result.err.endswith("error: there is no run 99; there are none yet\n")
+    assert result.code == 4
 
 
-def test_a_fault_of_ours_is_said_to_be_one(started: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+def test_an_unexpected_exception_is_reported_as_a_bug(starter: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr("tidemill.app.wiring.Tidemill.kill", broken)
-    ended = started("kill", 1)
-    assert ended.code == 1
-    assert ended.err == "error: ZeroDivisionError: by zero; this is a bug in Tidemill; --debug shows the traceback\n"
+    monkeypatch.setattr("tidemill.app.wiring.Tidemill.kill", fail)
+    result = starter("kill", 1)
+    assert result.code == 1
+    assert result.err == "error: ZeroDivisionError: by zero; this is a bug in Tidemill; --debug shows the traceback\n"

@@ -1,4 +1,4 @@
-"""The program as such: what it offers, and how quickly."""
+"""The program as a whole: its commands, its help and its start."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ COMMANDS = (
 )
 
 
-def test_the_version(tidemill: Program) -> None:
-    assert tidemill.well("--version").out == f"tidemill {__version__}\n"
+def test_the_version_is_printed(tidemill: Program) -> None:
+    assert tidemill.run_ok("--version").out == f"tidemill {__version__}\n"
 
 
 def test_help_lists_every_command(tidemill: Program) -> None:
-    lines = tidemill.well().out.splitlines()
+    lines = tidemill.run_ok().out.splitlines()
     listed = [line.split()[1] for line in lines if line.startswith("│ ") and line[2:3].isalpha()]
     assert set(COMMANDS) <= set(listed)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself_and_offers_json(tidemill: Program, command: str) -> None:
-    explained = tidemill.well(command, "--help").out
-    assert "--json" in explained
+    help_text = tidemill.run_ok(command, "--help").out
+    assert "--json" in help_text
 
 
 def test_the_program_starts_without_spark_and_databases() -> None:
     code = "import sys, tidemill.cli; print([m for m in ('pyspark', 'sqlalchemy', 'pyarrow') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout == "[]\n"
 
 
-def test_a_reader_that_goes_away_is_no_error(started: Program) -> None:
-    code = f"from tidemill.cli import main; main(['--project', {str(started.project)!r}, 'events', '--json'])"
+def test_a_closed_output_pipe_is_no_error(starter: Program) -> None:
+    code = f"from tidemill.cli import main; main(['--project', {str(starter.project)!r}, 'events', '--json'])"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -3,76 +3,76 @@ from __future__ import annotations
 from tests.cli.program import Program
 
 
-def test_compact_wants_channels_or_all(started: Program) -> None:
+def test_compact_requires_channels_or_all(starter: Program) -> None:
     for arguments in ([], ["orders", "--all"]):
-        ended = started("compact", *arguments)
-        assert ended.code == 2
-        assert "name the channels to compact, or use --all" in ended.err
+        result = starter("compact", *arguments)
+        assert result.code == 2
+        assert "name the channels to compact, or use --all" in result.err
 
 
-def test_where_there_is_nothing_to_merge(started: Program) -> None:
-    assert started.json("compact", "orders") == {"compacted": [{"channel": "orders", "block": None}]}
-    assert started.well("compact", "--all").out == "orders: nothing to merge\n"
+def test_compact_reports_that_there_is_nothing_to_merge(starter: Program) -> None:
+    assert starter.json("compact", "orders") == {"compacted": [{"channel": "orders", "block": None}]}
+    assert starter.run_ok("compact", "--all").out == "orders: nothing to merge\n"
 
 
-def test_gc_deletes_what_nobody_needs(started: Program) -> None:
-    started.insert_sample()
-    started.well("insert", "orders", started.project / "orders.csv", "--base")
-    started.well("run", "report")
-    document = started.json("gc")
+def test_gc_deletes_unreferenced_blocks(starter: Program) -> None:
+    starter.insert_sample()
+    starter.run_ok("insert", "orders", starter.project / "orders.csv", "--base")
+    starter.run_ok("run", "report")
+    document = starter.json("gc")
     assert document["blocks"] > 0
     assert (document["marked"], document["files"]) == (1, 0)
-    assert started.well("gc").out == "garbage-collected 0 blocks, marked 0 files, removed 0\n"
-    assert started.json("gc", "--grace", "0s")["files"] == 1
-    kinds = [e["kind"] for e in started.json("events", "--limit", "1000")["events"]]
+    assert starter.run_ok("gc").out == "garbage-collected 0 blocks, marked 0 files, removed 0\n"
+    assert starter.json("gc", "--grace", "0s")["files"] == 1
+    kinds = [e["kind"] for e in starter.json("events", "--limit", "1000")["events"]]
     assert kinds.count("block.purged") == kinds.count("files.removed") == 1
 
 
-def test_gc_scans_the_store_when_asked(started: Program) -> None:
-    started.insert_sample()
-    (block,) = started.project.glob(".tidemill/blocks/runs/1/*/*")
-    (block / "left.parquet").write_text("left by a task that wrote too late")
-    for place in (block, block.parent, block.parent.parent):
-        (place / "foreign.csv").write_text("mine")
-    assert started.json("gc")["scan"] is None
-    assert started.json("gc", "--scan")["scan"] == {"attempts": 1, "marked": 1, "unknown": 0}
-    assert (block / "left.parquet").exists(), "it was marked just now"
-    out = started.well("gc", "--scan", "--grace", "0s").out
+def test_gc_scans_the_store_on_request(starter: Program) -> None:
+    starter.insert_sample()
+    (block,) = starter.project.glob(".tidemill/blocks/runs/1/*/*")
+    (block / "orphan.parquet").write_text("written too late by a task")
+    for directory in (block, block.parent, block.parent.parent):
+        (directory / "foreign.csv").write_text("mine")
+    assert starter.json("gc")["scan"] is None
+    assert starter.json("gc", "--scan")["scan"] == {"attempts": 1, "marked": 1, "unknown": 0}
+    assert (block / "orphan.parquet").exists(), "it was marked just now"
+    out = starter.run_ok("gc", "--scan", "--grace", "0s").out
     assert out == (
         "garbage-collected 0 blocks, marked 0 files, removed 1\n"
         "scanned 1 attempt, marked 0 files that nothing references\n"
     )
     assert sorted(p.name for p in block.iterdir()) == ["foreign.csv", "part-00000.parquet"]
-    assert len(list(started.project.glob(".tidemill/blocks/**/foreign.csv"))) == 3
+    assert len(list(starter.project.glob(".tidemill/blocks/**/foreign.csv"))) == 3
 
 
-def test_a_grace_time_is_a_duration(started: Program) -> None:
-    assert started("gc", "--grace", "long").code == 5
+def test_the_grace_period_must_be_a_duration(starter: Program) -> None:
+    assert starter("gc", "--grace", "long").code == 5
 
 
-def test_gc_can_keep_the_past(started: Program) -> None:
-    started.insert_sample()
-    assert started.json("gc", "--keep", "7 days")["files"] == 0
-    assert started("gc", "--keep", "long").code == 5
+def test_gc_can_retain_the_history(starter: Program) -> None:
+    starter.insert_sample()
+    assert starter.json("gc", "--retain", "7 days")["files"] == 0
+    assert starter("gc", "--retain", "long").code == 5
 
 
-def test_upkeep_is_paused_and_resumed(started: Program) -> None:
-    started.insert_sample()
-    document = started.json("upkeep")
-    assert (document["automatic"], document["paused"], document["under_way"]) == (True, False, [])
+def test_maintenance_is_paused_and_resumed(starter: Program) -> None:
+    starter.insert_sample()
+    document = starter.json("maintenance")
+    assert (document["automatic"], document["paused"], document["active"]) == (True, False, [])
     (orders,) = (c for c in document["channels"] if c["channel"] == "orders")
     assert orders["compaction"].startswith("not due: ")
-    assert started.json("upkeep", "--pause")["paused"]
-    assert "maintenance is paused; resume with: tidemill upkeep --resume" in started.well("upkeep").out
-    assert started.json("dispatching")["wished"] == {}
-    assert started.json("dispatching", "--reset")["wished"] == {}
-    assert started.json("upkeep")["paused"]
-    assert not started.json("upkeep", "--resume")["paused"]
-    assert started.well("upkeep").out.startswith("maintenance is automatic\n")
-    assert started("upkeep", "--pause", "--resume").code == 2
+    assert starter.json("maintenance", "--pause")["paused"]
+    assert "maintenance is paused; resume with: tidemill maintenance --resume" in starter.run_ok("maintenance").out
+    assert starter.json("dispatching")["overrides"] == {}
+    assert starter.json("dispatching", "--reset")["overrides"] == {}
+    assert starter.json("maintenance")["paused"]
+    assert not starter.json("maintenance", "--resume")["paused"]
+    assert starter.run_ok("maintenance").out.startswith("maintenance is automatic\n")
+    assert starter("maintenance", "--pause", "--resume").code == 2
 
 
-def test_upkeep_says_that_the_settings_stop_it(started: Program) -> None:
-    settings = started.project / "tidemill.toml"
-    settings.write_text(settings.read_text() + "\n[upkeep]\nautomatic = false\n")
-    assert "the settings say so" in started.well("upkeep").out
+def test_maintenance_reports_that_the_settings_disable_it(starter: Program) -> None:
+    settings = starter.project / "tidemill.toml"
+    settings.write_text(settings.read_text() + "\n[maintenance]\nautomatic = false\n")
+    assert "the settings say so" in starter.run_ok("maintenance").out

@@ -24,19 +24,19 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-class Reading(FakeEngine):
+class ReadingEngine(FakeEngine):
     def read_rows(self, view: View, limit: int | None = None) -> list[dict[str, Any]]:
         return ROWS[:limit]
 
 
 @pytest.fixture
-def reading(started: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
-    monkeypatch.setattr("tidemill.app.wiring.SparkEngine", Reading)
-    return started
+def reading(starter: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
+    monkeypatch.setattr("tidemill.app.wiring.SparkEngine", ReadingEngine)
+    return starter
 
 
-def test_a_table_for_people(reading: Program) -> None:
-    lines = reading.well("read", "orders").out.splitlines()
+def test_rows_are_printed_as_a_table(reading: Program) -> None:
+    lines = reading.run_ok("read", "orders").out.splitlines()
     assert lines[0].split() == ["id", "city", "amount"]
     assert lines[2].split() == ["1", "Ghent", "1.5"]
     assert lines[3].split() == ["2", "NULL"]
@@ -44,13 +44,15 @@ def test_a_table_for_people(reading: Program) -> None:
     assert lines[-1] == "4 rows"
 
 
-def test_a_limit_says_that_there_are_more(reading: Program) -> None:
-    assert reading.well("read", "orders", "--limit", 2).out.endswith("2 rows; there are more, see them with --limit\n")
+def test_a_limit_reports_that_there_are_more_rows(reading: Program) -> None:
+    assert reading.run_ok("read", "orders", "--limit", 2).out.endswith(
+        "2 rows; there are more, see them with --limit\n"
+    )
     assert reading.json("read", "orders", "--limit", 2)["more"]
     assert not reading.json("read", "orders", "--limit", 4)["more"]
 
 
-def test_json(reading: Program) -> None:
+def test_rows_are_printed_as_json(reading: Program) -> None:
     document = reading.json("read", "orders")
     assert [tuple(r.values()) for r in document["rows"]] == [
         (1, "Ghent", 1.5),
@@ -58,13 +60,13 @@ def test_json(reading: Program) -> None:
         (3, None, "NaN"),
         (4, 'a "b",\n\x1b[31m', "-Infinity"),
     ]
-    assert reading.well("read", "orders", "--format", "json").document == document
+    assert reading.run_ok("read", "orders", "--format", "json").document == document
 
 
-def test_what_csv_says_can_be_inserted_again(reading: Program, tmp_path: Path) -> None:
+def test_csv_output_can_be_inserted_again(reading: Program, tmp_path: Path) -> None:
     file, directory = tmp_path / "again.csv", tmp_path / "out"
     directory.mkdir()
-    file.write_text(reading.well("read", "orders", "--format", "csv", "--limit", 2).out)
+    file.write_text(reading.run_ok("read", "orders", "--format", "csv", "--limit", 2).out)
     schema = Schema.from_ddl("id bigint, city string, amount double")
     load_file(file, format=None, schema=schema, updates=Append(), directory=directory)
     assert pq.read_table(directory).to_pylist() == ROWS[:2]
@@ -85,25 +87,25 @@ def test_what_csv_says_can_be_inserted_again(reading: Program, tmp_path: Path) -
         ("boolean", True, True),
     ],
 )
-def test_cells_as_json(kind: str, cell: Any, expected: Any) -> None:
+def test_values_are_encoded_as_json(kind: str, cell: Any, expected: Any) -> None:
     (field,) = Schema.from_ddl(f"c {kind}")
     assert to_json(cell, field.data_type) == expected
     text = to_text(cell, field.data_type)
     assert text == expected if isinstance(expected, str) else json.loads(text) == expected
 
 
-def test_csv_quotes_what_needs_it() -> None:
+def test_csv_quotes_values_that_need_quotes() -> None:
     assert format_csv_line(["a", None, "", 'b"c', "d,e", "f\ng"]) == 'a,,"","b""c","d,e","f\ng"'
 
 
-def test_an_unknown_point_in_time(reading: Program) -> None:
-    ended = reading("read", "orders", "--as-of", "yesterday")
-    assert ended.code == 5
-    assert "not a time: 'yesterday'" in ended.err
+def test_an_invalid_time_is_rejected(reading: Program) -> None:
+    result = reading("read", "orders", "--as-of", "yesterday")
+    assert result.code == 5
+    assert "not a time: 'yesterday'" in result.err
 
 
-@pytest.mark.parametrize(("as_of", "said"), [("99", "its head is at 0"), ("2999-01-01", "is in the future")])
-def test_what_has_not_come_yet_cannot_be_read(reading: Program, as_of: str, said: str) -> None:
-    refused = reading("read", "orders", "--as-of", as_of)
-    assert refused.code == 5
-    assert said in refused.err
+@pytest.mark.parametrize(("as_of", "message"), [("99", "its head is at 0"), ("2999-01-01", "is in the future")])
+def test_a_future_version_cannot_be_read(reading: Program, as_of: str, message: str) -> None:
+    rejected = reading("read", "orders", "--as-of", as_of)
+    assert rejected.code == 5
+    assert message in rejected.err

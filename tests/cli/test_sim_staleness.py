@@ -1,4 +1,4 @@
-"""`sim staleness`: figures and workloads, for people, for programs and as pictures."""
+"""`sim staleness`: workloads, with readable and JSON output."""
 
 from __future__ import annotations
 
@@ -30,35 +30,37 @@ def workload(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_workload_for_programs_and_people(tidemill: Program, workload: Path) -> None:
-    found = tidemill.json("sim", "staleness", "--workload", workload, "--events", 1000)
-    assert [t["table"] for t in found["tables"]] == ["orders", "report"]
-    assert [row["tracks"] for row in found["by_tracks"]] == [1, 2, 3, 4]
-    out = tidemill.well("sim", "staleness", "--workload", workload, "--events", 1000).out
+def test_a_workload_is_simulated(tidemill: Program, workload: Path) -> None:
+    document = tidemill.json("sim", "staleness", "--workload", workload, "--events", 1000)
+    assert [t["table"] for t in document["tables"]] == ["orders", "report"]
+    assert [row["tracks"] for row in document["by_tracks"]] == [1, 2, 3, 4]
+    out = tidemill.run_ok("sim", "staleness", "--workload", workload, "--events", 1000).out
     assert "max-benefit on 2 tracks, single" in out
 
 
-def test_a_workload_in_json(tidemill: Program, tmp_path: Path) -> None:
+def test_a_workload_may_be_json(tidemill: Program, tmp_path: Path) -> None:
     path = tmp_path / "tables.json"
     path.write_text(json.dumps({"tables": {"t": {"period": 60, "cost": 6}}}))
     assert tidemill.json("sim", "staleness", "--workload", path, "--events", 200)["load"] == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("staleness",), "expected --workload"),
         (("staleness", "--figure", 6), "run `python -m benchmarks figures --figure 6`"),
         (("workflows", "--table", 5), "run `python -m benchmarks workflows --table 5`"),
     ],
 )
-def test_what_cannot_be_simulated_is_refused(tidemill: Program, arguments: tuple[str | int, ...], said: str) -> None:
-    ended = tidemill("sim", *arguments)
-    assert ended.code == 2
-    assert said in ended.err
+def test_a_figure_that_cannot_be_simulated_is_rejected(
+    tidemill: Program, arguments: tuple[str | int, ...], message: str
+) -> None:
+    result = tidemill("sim", *arguments)
+    assert result.code == 2
+    assert message in result.err
 
 
-def test_a_file_that_says_nothing_sensible_is_refused(tidemill: Program, tmp_path: Path) -> None:
+def test_an_invalid_workload_file_is_rejected(tidemill: Program, tmp_path: Path) -> None:
     path = tmp_path / "tables.toml"
     path.write_text("tables = [")
     assert "is neither TOML nor" in tidemill("sim", "staleness", "--workload", path).err

@@ -1,4 +1,4 @@
-"""`runtime.status` on a catalog that was driven through whole runs."""
+"""`runtime.inspect.status` on a catalog with complete runs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def driver(tmp_path: Path) -> Iterator[Driver]:
     catalog.close()
 
 
-def behind(driver: Driver) -> dict[str, int]:
-    return {c.channel: c.behind for each in read_status(driver.catalog).channels for c in each.consumers}
+def count_blocks_behind(driver: Driver) -> dict[str, int]:
+    return {c.channel: c.behind for status in read_status(driver.catalog).channels for c in status.consumers}
 
 
-def copying(driver: Driver) -> FlowStatus:
+def read_flow(driver: Driver) -> FlowStatus:
     (flow,) = read_status(driver.catalog).flows
     return flow
 
@@ -36,26 +36,26 @@ def test_a_flow_that_never_ran_is_behind_everything(driver: Driver) -> None:
     driver.insert("a")
     driver.insert("a")
     driver.insert("b")
-    assert behind(driver) == {"a": 2, "b": 1}
-    assert (copying(driver).last, copying(driver).pending_channels) == (None, ("a", "b"))
+    assert count_blocks_behind(driver) == {"a": 2, "b": 1}
+    assert (read_flow(driver).last, read_flow(driver).pending_channels) == (None, ("a", "b"))
 
 
 def test_a_run_consumes_what_there_was(driver: Driver) -> None:
     driver.insert("a")
     driver.run_flow()
     driver.insert("b")
-    assert behind(driver) == {"a": 0, "b": 1}
-    last = copying(driver).last
+    assert count_blocks_behind(driver) == {"a": 0, "b": 1}
+    last = read_flow(driver).last
     assert last is not None
-    assert (last.state, copying(driver).pending_channels) == (RunState.FINISHED, ("b",))
+    assert (last.state, read_flow(driver).pending_channels) == (RunState.FINISHED, ("b",))
 
 
 def test_a_failed_run_consumes_nothing(driver: Driver) -> None:
     driver.insert("a")
     claim = driver.open_flow()
     driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="no")
-    assert behind(driver) == {"a": 1, "b": 0}
-    last = copying(driver).last
+    assert count_blocks_behind(driver) == {"a": 1, "b": 0}
+    last = read_flow(driver).last
     assert last is not None
     assert last.state is RunState.FAILED
 
@@ -64,15 +64,15 @@ def test_a_compacted_base_is_no_news(driver: Driver) -> None:
     driver.insert("a")
     driver.insert("a")
     driver.compact("a", 2)
-    assert behind(driver)["a"] == 2
+    assert count_blocks_behind(driver)["a"] == 2
     driver.run_flow()
-    assert behind(driver)["a"] == 0
+    assert count_blocks_behind(driver)["a"] == 0
 
 
 def test_slots_that_are_held_are_not_waited_for(driver: Driver) -> None:
     driver.open_insert("a")
     driver.insert("a")
-    assert behind(driver)["a"] == 0
+    assert count_blocks_behind(driver)["a"] == 0
     now = read_status(driver.catalog)
     assert [(r.subject, r.state) for r in now.active] == [("a", RunState.SUBMITTED)]
     assert {c.registered.channel.name: c.registered.reserved for c in now.channels} == {"a": 1, "b": 0, "d": 0}

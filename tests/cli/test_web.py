@@ -1,4 +1,4 @@
-"""What somebody does on the page: as they may over the API, and written down like that."""
+"""Actions on the page need the same permissions as requests to the API, and are audited like them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fastapi import Request
-from tests.server.mill import Served, served
+from tests.server.mill import ServedProject, serve_project
 
 from tidemill.cli.web import build_viewer
 from tidemill.errors import Conflict
@@ -18,46 +18,48 @@ from tidemill.wire.refusals import Forbidden
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Served]:
-    with served(tmp_path) as found:
-        yield found
+def shop(tmp_path: Path) -> Iterator[ServedProject]:
+    with serve_project(tmp_path) as project:
+        yield project
 
 
-def looking(shop: Served, name: str, role: UserRole) -> Viewer:
+def create_viewer(shop: ServedProject, name: str, role: UserRole) -> Viewer:
     caller = Caller(name, role, "127.0.0.1", "t1")
     return build_viewer(shop.access, Request({"type": "http", "headers": [], "state": {"caller": caller}}))
 
 
 @pytest.mark.parametrize(
-    ("name", "role", "acts", "there"),
+    ("name", "role", "acts", "allowed"),
     [
         ("viewer", UserRole.VIEWER, False, False),
-        ("operator", UserRole.OPERATOR, True, False),  # the shop is somebody else's
+        ("operator", UserRole.OPERATOR, True, False),  # another user owns the shop
         ("owner", UserRole.OPERATOR, True, True),
         ("admin", UserRole.ADMIN, True, True),
     ],
 )
-def test_who_may_act_where(shop: Served, name: str, role: UserRole, acts: bool, there: bool) -> None:
-    someone = looking(shop, name, role)
-    assert (someone.name, someone.can_act_somewhere) == (name, acts)
-    if there:
-        someone.check_permission("shop")
+def test_roles_and_owners_decide_who_may_act(
+    shop: ServedProject, name: str, role: UserRole, acts: bool, allowed: bool
+) -> None:
+    viewer = create_viewer(shop, name, role)
+    assert (viewer.name, viewer.can_act_somewhere) == (name, acts)
+    if allowed:
+        viewer.check_permission("shop")
     else:
         with pytest.raises(Forbidden):
-            someone.check_permission("shop")
+            viewer.check_permission("shop")
 
 
-def test_what_belongs_to_nothing_is_the_admins(shop: Served) -> None:
-    looking(shop, "admin", UserRole.ADMIN).check_permission(None)
+def test_actions_outside_of_workflows_need_an_admin(shop: ServedProject) -> None:
+    create_viewer(shop, "admin", UserRole.ADMIN).check_permission(None)
     with pytest.raises(Forbidden):
-        looking(shop, "owner", UserRole.OPERATOR).check_permission(None)
+        create_viewer(shop, "owner", UserRole.OPERATOR).check_permission(None)
 
 
-def test_what_is_done_is_written_down_with_its_outcome(shop: Served) -> None:
-    someone = looking(shop, "owner", UserRole.OPERATOR)
-    with someone.record_action("run words"):
+def test_actions_are_audited_with_their_outcome(shop: ServedProject) -> None:
+    viewer = create_viewer(shop, "owner", UserRole.OPERATOR)
+    with viewer.record_action("run words"):
         (entry,) = shop.access.accounts.list_audit_entries()
         assert (entry.user, entry.token, entry.action, entry.outcome) == ("owner", "t1", "PAGE run words", None)
-    with pytest.raises(Conflict), someone.record_action("kill run 1"):
+    with pytest.raises(Conflict), viewer.record_action("kill run 1"):
         raise Conflict("it has ended")
     assert [e.outcome for e in shop.access.accounts.list_audit_entries()] == [409, 200]

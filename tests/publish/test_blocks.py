@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.publish.test_notify import Hook, Post
 from tests.publish.test_notify import hook as hook  # a fixture
-from tests.server.mill import Served, served
-from tests.server.test_sources import serving
+from tests.server.mill import ServedProject, serve_project
+from tests.server.test_sources import run_server
 
 from tidemill.app.deliveries import build_deliveries
 from tidemill.app.settings import Settings
@@ -22,8 +22,8 @@ from tidemill.publish.webhook import sign_body
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Served]:
-    with served(tmp_path) as found:
+def shop(tmp_path: Path) -> Iterator[ServedProject]:
+    with serve_project(tmp_path) as found:
         yield found
 
 
@@ -35,19 +35,19 @@ class Clock:
         return self.now
 
 
-def delivery(shop: Served, clock: Clock, **said: Any) -> BlockDelivery:
+def delivery(shop: ServedProject, clock: Clock, **said: Any) -> BlockDelivery:
     wanted = Settings.model_validate({"deliver": {"d": {"channel": "orders", **said}}}).deliver
     (made,) = build_deliveries(wanted, shop.mill.catalog, shop.mill.store.open_file, shop.mill.insert_batcher)
     made.clock = clock
     return made
 
 
-def by_hook(shop: Served, hook: Hook, clock: Clock, **said: Any) -> BlockDelivery:
+def by_hook(shop: ServedProject, hook: Hook, clock: Clock, **said: Any) -> BlockDelivery:
     url = f"http://127.0.0.1:{hook.server_address[1]}/rows"
     return delivery(shop, clock, kind="webhook", url=url, secret="s3cret", **said)
 
 
-def insert(shop: Served, *numbers: int) -> None:
+def insert(shop: ServedProject, *numbers: int) -> None:
     assert shop.insert(b"id,word\n" + b"".join(b"%d,w%d\n" % (n, n) for n in numbers)).is_success
 
 
@@ -56,7 +56,7 @@ def taken(hook: Hook) -> list[tuple[str, list[int]]]:
     return [(h["Tidemill-Block"], [json.loads(r)["id"] for r in body.splitlines()[1:]]) for h, body in hook.taken]
 
 
-def test_new_blocks_arrive_in_order_and_signed(shop: Served, hook: Hook) -> None:
+def test_new_blocks_arrive_in_order_and_signed(shop: ServedProject, hook: Hook) -> None:
     insert(shop, 1)
     told = by_hook(shop, hook, Clock())
     told()  # what was there before is not sent
@@ -76,7 +76,7 @@ def test_new_blocks_arrive_in_order_and_signed(shop: Served, hook: Hook) -> None
     }
 
 
-def test_what_is_not_taken_is_tried_again_and_nothing_overtakes_it(shop: Served, hook: Hook) -> None:
+def test_what_is_not_taken_is_tried_again_and_nothing_overtakes_it(shop: ServedProject, hook: Hook) -> None:
     clock = Clock()
     told = by_hook(shop, hook, clock)
     told()
@@ -91,7 +91,7 @@ def test_what_is_not_taken_is_tried_again_and_nothing_overtakes_it(shop: Served,
     assert taken(hook) == [("orders/1", [1]), ("orders/1", [1]), ("orders/2", [2])]
 
 
-def test_another_server_goes_on_where_the_first_was(shop: Served, hook: Hook) -> None:
+def test_another_server_goes_on_where_the_first_was(shop: ServedProject, hook: Hook) -> None:
     by_hook(shop, hook, Clock())()
     insert(shop, 1)
     by_hook(shop, hook, Clock())()
@@ -100,7 +100,7 @@ def test_another_server_goes_on_where_the_first_was(shop: Served, hook: Hook) ->
     assert taken(hook) == [("orders/1", [1]), ("orders/2", [2])]
 
 
-def test_large_blocks_come_in_parts_and_only_what_is_wanted(shop: Served, hook: Hook) -> None:
+def test_large_blocks_come_in_parts_and_only_what_is_wanted(shop: ServedProject, hook: Hook) -> None:
     told = by_hook(shop, hook, Clock(), columns=["id"], where=["id >= 2"])
     told()
     insert(shop, *range(1, CHUNK_ROWS + 3))
@@ -112,9 +112,9 @@ def test_large_blocks_come_in_parts_and_only_what_is_wanted(shop: Served, hook: 
     assert json.loads(hook.taken[1][1].splitlines()[-1]) == {"id": CHUNK_ROWS + 2}
 
 
-def test_rows_by_mail(shop: Served) -> None:
+def test_rows_by_mail(shop: ServedProject) -> None:
     post = Post()
-    with serving(post):
+    with run_server(post):
         said = {"host": "127.0.0.1", "port": post.server_address[1], "starttls": False}
         told = delivery(shop, Clock(), kind="mail", sender="m@example.org", to=["a@example.org"], **said)
         told()
@@ -128,7 +128,7 @@ def test_rows_by_mail(shop: Served) -> None:
 
 
 def test_what_was_collected_before_it_was_sent_is_said_to_be_missed(
-    shop: Served, hook: Hook, caplog: pytest.LogCaptureFixture
+    shop: ServedProject, hook: Hook, caplog: pytest.LogCaptureFixture
 ) -> None:
     told = by_hook(shop, hook, Clock())
     told()
@@ -142,7 +142,7 @@ def test_what_was_collected_before_it_was_sent_is_said_to_be_missed(
     assert "d misses rows" in caplog.text
 
 
-def test_what_comes_out_goes_in_again_once(shop: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_out_goes_in_again_once(shop: ServedProject, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each block is an insert into another channel, though the first time nobody hears that it was taken."""
     clock = Clock()
     back = delivery(shop, clock, kind="channel", to="stock", where=["id >= 2"])

@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.server.mill import Served, served
+from tests.server.mill import ServedProject, serve_project
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Served]:
+def shop(tmp_path: Path) -> Iterator[ServedProject]:
     """The project with access control on."""
-    with served(tmp_path) as found:
-        yield found
+    with serve_project(tmp_path) as project:
+        yield project
 
 
 @pytest.fixture
-def open_shop(tmp_path: Path) -> Iterator[Served]:
+def open_shop(tmp_path: Path) -> Iterator[ServedProject]:
     """The project with access control off."""
-    with served(tmp_path, enabled=False) as found:
-        yield found
+    with serve_project(tmp_path, enabled=False) as project:
+        yield project

@@ -24,7 +24,7 @@ from tidemill.server.access import AccessControl
 from tidemill.server.app import PREFIX, build_api
 from tidemill.server.options import ApiOptions
 
-HERE = "http://127.0.0.1"
+BASE_URL = "http://127.0.0.1"
 OPTIONS = ApiOptions(
     allowed_hosts=("mill.example",),
     max_upload_bytes=100_000,
@@ -44,12 +44,12 @@ wf.table("words", "word string")
 
 @wf.task(writes={"words": tm.Delta}, triggers=[tm.on("orders")])
 def words(orders: tm.New) -> dict[str, tm.Delta]:
-    """Every word that came."""
+    """The words of all new orders."""
     return {"words": [{"word": row["word"]} for row in orders]}
 
 
 class Engine(PlainEngine):
-    """Where Spark's stands in the project."""
+    """Replaces the project's Spark engine."""
 
     def __init__(self, _session: object, locate: Callable[[str], str]) -> None:
         super().__init__(locate)
@@ -57,36 +57,38 @@ class Engine(PlainEngine):
 
 @dataclass(frozen=True)
 class Caller:
-    """Makes requests of the API in this process, from an address."""
+    """Sends requests to the API in this process, from an address."""
 
     app: FastAPI
     headers: dict[str, str]
     address: str = "127.0.0.1"
 
-    def request(self, method: str, path: str, *, headers: dict[str, str] | None = None, **sent: Any) -> httpx.Response:
-        return asyncio.run(self._request(method, path, headers=self.headers | (headers or {}), **sent))
+    def request(
+        self, method: str, path: str, *, headers: dict[str, str] | None = None, **options: Any
+    ) -> httpx.Response:
+        return asyncio.run(self._request(method, path, headers=self.headers | (headers or {}), **options))
 
-    async def _request(self, method: str, path: str, **sent: Any) -> httpx.Response:
+    async def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
         transport = httpx.ASGITransport(self.app, client=(self.address, 50_000))
-        async with httpx.AsyncClient(transport=transport, base_url=HERE) as client:
-            return await client.request(method, path if "://" in path else f"{PREFIX}{path}", **sent)
+        async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
+            return await client.request(method, path if "://" in path else f"{PREFIX}{path}", **options)
 
-    def get(self, path: str, **sent: Any) -> httpx.Response:
-        return self.request("GET", path, **sent)
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("GET", path, **options)
 
-    def post(self, path: str, **sent: Any) -> httpx.Response:
-        return self.request("POST", path, **sent)
+    def post(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("POST", path, **options)
 
-    def put(self, path: str, **sent: Any) -> httpx.Response:
-        return self.request("PUT", path, **sent)
+    def put(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("PUT", path, **options)
 
-    def delete(self, path: str, **sent: Any) -> httpx.Response:
-        return self.request("DELETE", path, **sent)
+    def delete(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("DELETE", path, **options)
 
 
 @dataclass
-class Served:
-    """The project, its API, and one token for each who calls."""
+class ServedProject:
+    """The project, its API, and one token for each user."""
 
     mill: Tidemill
     access: AccessControl
@@ -102,30 +104,30 @@ class Served:
         return self.client().post(f"/channels/{channel}/blocks", content=body, headers=sent)
 
     def run(self) -> int:
-        """One whole run of the flow."""
-        done, _ = self.mill.run("words")
-        return done.id
+        """Run the flow once and return the id of the run."""
+        run, _ = self.mill.run("words")
+        return run.id
 
 
 @contextmanager
-def served(
+def serve_project(
     directory: Path, *, enabled: bool = True, options: ApiOptions = OPTIONS, settings: Settings = SETTINGS
-) -> Iterator[Served]:
-    with _without_spark(directory, settings) as mill:
+) -> Iterator[ServedProject]:
+    with _open_without_spark(directory, settings) as mill:
         mill.apply()
         access = AccessControl(AccountCatalog(mill.catalog), enabled=enabled)
-        tokens = _tokens(access.accounts)
+        tokens = _create_users(access.accounts)
         access.accounts.set_owners("shop", ["owner"])
-        yield Served(mill, access, build_api(mill, access, options), tokens)
+        yield ServedProject(mill, access, build_api(mill, access, options), tokens)
 
 
-def _without_spark(directory: Path, settings: Settings) -> Tidemill:
+def _open_without_spark(directory: Path, settings: Settings) -> Tidemill:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tidemill.app.wiring.SparkEngine", Engine)
         return Tidemill(directory, settings, Project((wf.declared(),)))
 
 
-def _tokens(accounts: AccountCatalog) -> dict[str, str]:
+def _create_users(accounts: AccountCatalog) -> dict[str, str]:
     roles = {
         "viewer": UserRole.VIEWER,
         "owner": UserRole.OPERATOR,
@@ -137,8 +139,8 @@ def _tokens(accounts: AccountCatalog) -> dict[str, str]:
     return {name: accounts.issue_token(name).text for name in roles}
 
 
-def state(mill: Tidemill) -> dict[str, Any]:
-    """What a refused request must leave as it was."""
+def read_state(mill: Tidemill) -> dict[str, Any]:
+    """The state that a rejected request must not change."""
     catalog, accounts = mill.catalog, AccountCatalog(mill.catalog)
     return {
         "channels": catalog.list_channels(),

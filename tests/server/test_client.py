@@ -1,4 +1,4 @@
-"""The client against a server that listens: every method, every error, and streams that break."""
+"""The client against a listening server: every method, every error, and broken streams."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
-from tests.server.mill import CSV, OPTIONS, Served, served
-from tests.server.test_roles import ALLOWED, ANYONE, ONE_SHOT
+from tests.server.mill import CSV, OPTIONS, ServedProject, serve_project
+from tests.server.test_roles import ALLOWED, ONE_SHOT, PUBLIC
 
 from tidemill.client import Client
 from tidemill.errors import BadInput, Conflict, NotFound, TidemillError, WorkflowError
@@ -25,30 +25,30 @@ from tidemill.wire.upload_client import build_upload
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("shop"), options=replace(OPTIONS, stream_seconds=60.0)) as found:
-        yield found
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProject]:
+    with serve_project(tmp_path_factory.mktemp("shop"), options=replace(OPTIONS, stream_seconds=60.0)) as project:
+        yield project
 
 
 @pytest.fixture(scope="module")
-def url(shop: Served) -> Iterator[str]:
+def url(shop: ServedProject) -> Iterator[str]:
     with HttpListener(shop.app, shop.access, port=0) as listener:
         yield listener.url
 
 
 @pytest.fixture
-def client(shop: Served, url: str) -> Iterator[Client]:
-    with Client(url, shop.tokens["admin"]) as found:
-        yield found
+def client(shop: ServedProject, url: str) -> Iterator[Client]:
+    with Client(url, shop.tokens["admin"]) as project:
+        yield project
 
 
 def test_there_is_a_method_for_every_route() -> None:
     public = {n for n, _ in inspect.getmembers(Client, inspect.isfunction) if not n.startswith("_")} - {"close"}
-    routes = len(ALLOWED | dict.fromkeys(ANYONE))
-    assert len(public - {"follow"}) == routes - 1  # `blocks` stands for two; to follow there is a socket alone
+    routes = len(ALLOWED | dict.fromkeys(PUBLIC))
+    assert len(public - {"subscribe"}) == routes - 1  # `blocks` serves two routes; `subscribe` uses a socket
 
 
-def test_everything_that_can_be_looked_at(client: Client, shop: Served) -> None:
+def test_every_method_that_reads(client: Client, shop: ServedProject) -> None:
     inserted = client.insert("orders", [{"id": 7, "word": "seven"}])
     run = shop.run()
     assert client.health().status == "ok"
@@ -73,10 +73,10 @@ def test_everything_that_can_be_looked_at(client: Client, shop: Served) -> None:
     assert client.me().name == "admin"
 
 
-def test_everything_that_can_be_changed(client: Client, shop: Served, url: str) -> None:
-    asked = client.request_run("words")
-    assert client.kill(asked.id).state == "killed"
-    assert client.kill(client.retry(asked.id).id).state == "killed"
+def test_every_method_that_changes_something(client: Client, shop: ServedProject, url: str) -> None:
+    requested = client.request_run("words")
+    assert client.kill(requested.id).state == "killed"
+    assert client.kill(client.retry(requested.id).id).state == "killed"
     added = client.register({"name": "town", "inputs": [{"name": "visits", "columns": "city string"}]})
     assert [s.name for s in added] == ["visits"]
     client.remove("town")
@@ -98,17 +98,19 @@ def test_everything_that_can_be_changed(client: Client, shop: Served, url: str) 
     assert (newest.action, newest.outcome) == ("DELETE /api/v1/users/bob", 204)
 
 
-def test_one_shot_workflows(client: Client) -> None:
-    made = client.submit(ONE_SHOT)
-    assert (made.state, made.user, [a.verdict for a in made.actions]) == ("ready", "admin", ["new"])
-    assert client.submissions(limit=1) == [client.submission(made.id)]
-    assert client.explain_action(made.id, 1) == client.explain_action(made.id, "all") == made.actions[0]
+def test_one_shot_workflows_are_submitted_and_explained(client: Client) -> None:
+    submission = client.submit(ONE_SHOT)
+    assert (submission.state, submission.user, [a.verdict for a in submission.actions]) == ("ready", "admin", ["new"])
+    assert client.submissions(limit=1) == [client.submission(submission.id)]
+    assert (
+        client.explain_action(submission.id, 1) == client.explain_action(submission.id, "all") == submission.actions[0]
+    )
     assert client.submit(ONE_SHOT).actions[0].verdict == "awaited"
     (day,) = client.history(workflow="words", user="admin")
     assert (day.submissions, day.actions, day.hits, day.computed) == (2, 2, 1, 0)
-    assert client.history(user="nobody") == []
+    assert client.history(user="stranger") == []
     assert (client.storage().retained, client.storage().budget) == ([], None)
-    first = made.actions[0].identity
+    first = submission.actions[0].identity
     assert client.pin(first).pinned
     assert not client.unpin(first).pinned
     newest = client.audit(limit=1)[0]
@@ -121,20 +123,20 @@ def test_one_shot_workflows(client: Client) -> None:
         call = {"id": 1, "name": "a", "type": "python-function", "function": "nowhere:f"}
         client.submit(ONE_SHOT | {"actions": [call]})
     with pytest.raises(NotFound, match="there is no action 'x'"):
-        client.explain_action(made.id, "x")
+        client.explain_action(submission.id, "x")
 
 
-def test_files_are_sent_by_their_names(client: Client, tmp_path: Path) -> None:
-    plain, packed, nameless = tmp_path / "a.csv", tmp_path / "b.CSV.gz", tmp_path / "c"
+def test_the_format_of_a_file_follows_from_its_name(client: Client, tmp_path: Path) -> None:
+    plain, packed, no_suffix = tmp_path / "a.csv", tmp_path / "b.CSV.gz", tmp_path / "c"
     plain.write_bytes(CSV)
     packed.write_bytes(gzip.compress(CSV))
-    nameless.write_bytes(CSV)
+    no_suffix.write_bytes(CSV)
     assert client.insert("orders", plain).block.rows == 2
     assert client.insert("orders", str(packed), key="b").block.rows == 2
     assert client.insert("orders", packed, key="b").repeated
-    assert client.insert("orders", nameless, format="csv", kind="base").block.kind == "base"
+    assert client.insert("orders", no_suffix, format="csv", kind="base").block.kind == "base"
     with pytest.raises(BadInput, match="format of"):
-        client.insert("orders", nameless)
+        client.insert("orders", no_suffix)
     with pytest.raises(BadInput, match="cannot read"):
         client.insert("orders", tmp_path / "none.csv")
     with pytest.raises(BadInput, match="a object cannot be sent"):
@@ -142,7 +144,7 @@ def test_files_are_sent_by_their_names(client: Client, tmp_path: Path) -> None:
     assert client.insert("stock", ({"id": n, "word": dt.date(2026, 5, n)} for n in (1, 2))).block.rows == 2
 
 
-def test_what_is_refused_is_raised_as_what_it_is(client: Client, shop: Served, url: str) -> None:
+def test_errors_of_the_server_are_raised_by_their_kind(client: Client, shop: ServedProject, url: str) -> None:
     with pytest.raises(NotFound, match=r"no channel 'nope'; known are orders, stock, words"):
         client.channel("nope")
     with pytest.raises(BadInput, match="the upload: row 1"):
@@ -154,14 +156,14 @@ def test_what_is_refused_is_raised_as_what_it_is(client: Client, shop: Served, u
         client.insert("orders", ({"id": 1, "word": "x" * 1000} for _ in range(1000)))
     with Client(url, shop.tokens["viewer"]) as viewer, pytest.raises(Forbidden, match="needs the role operator"):
         viewer.request_run("words")
-    with Client(url) as nobody, pytest.raises(Unidentified):
-        list(nobody.events())
+    with Client(url) as stranger, pytest.raises(Unidentified):
+        list(stranger.events())
     assert build_error("Unheard", "of") is not None
     assert isinstance(build_error("WorkflowError", "a.py:1: no"), WorkflowError)
     assert type(build_error("Unheard", "of")) is TidemillError
 
 
-def test_nobody_there(client: Client) -> None:
+def test_an_unreachable_server_is_retried_and_reported(client: Client) -> None:
     pauses: list[float] = []
     with Client("http://127.0.0.1:9", timeout=5.0, sleep=pauses.append) as nowhere:
         with pytest.raises(Unreachable, match="does not answer"):
@@ -171,7 +173,7 @@ def test_nobody_there(client: Client) -> None:
     assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0]
 
 
-def test_events_come_as_they_happen(client: Client, shop: Served) -> None:
+def test_events_are_streamed_as_they_happen(client: Client, shop: ServedProject) -> None:
     stream = client.events(after=shop.mill.catalog.list_events(limit=10_000)[-1].id)
     client.pause("shop")
     assert next(stream).kind == "workflow.paused"
@@ -180,9 +182,9 @@ def test_events_come_as_they_happen(client: Client, shop: Served) -> None:
     stream.close()
 
 
-def test_a_stream_that_breaks_goes_on_without_a_gap(tmp_path: Path) -> None:
+def test_a_broken_stream_continues_without_a_gap(tmp_path: Path) -> None:
     pauses: list[float] = []
-    with served(tmp_path, options=replace(OPTIONS, stream_seconds=60.0)) as shop:
+    with serve_project(tmp_path, options=replace(OPTIONS, stream_seconds=60.0)) as shop:
         every = [e.id for e in shop.mill.catalog.list_events(limit=1000)]
         with HttpListener(shop.app, shop.access, port=0) as first:
             client = Client(first.url, shop.tokens["viewer"], sleep=pauses.append)
@@ -197,13 +199,13 @@ def test_a_stream_that_breaks_goes_on_without_a_gap(tmp_path: Path) -> None:
     assert seen == [*every, every[-1] + 1]
 
 
-def test_a_stream_that_ends_is_taken_up_again(tmp_path: Path) -> None:
+def test_a_stream_that_ends_is_reopened(tmp_path: Path) -> None:
     with (
-        served(tmp_path, options=replace(OPTIONS, stream_seconds=0.0)) as shop,
-        HttpListener(shop.app, shop.access, port=0) as at,
+        serve_project(tmp_path, options=replace(OPTIONS, stream_seconds=0.0)) as shop,
+        HttpListener(shop.app, shop.access, port=0) as listener,
     ):
         every = [e.id for e in shop.mill.catalog.list_events(limit=1000)]
-        with Client(at.url, shop.tokens["viewer"]) as client:
+        with Client(listener.url, shop.tokens["viewer"]) as client:
             stream = client.events(after=0)
             seen = [e.id for e in islice(stream, len(every))]
             shop.mill.catalog.set_workflow_paused("shop", paused=True)
@@ -212,7 +214,7 @@ def test_a_stream_that_ends_is_taken_up_again(tmp_path: Path) -> None:
     assert seen == [*every, every[-1] + 1]
 
 
-def test_a_table_is_refused_and_not_taken_for_its_columns() -> None:
+def test_a_table_object_is_rejected() -> None:
     for table in (pd.DataFrame({"id": [1]}), pa.table({"id": [1]}), 7):
         with pytest.raises(BadInput, match=r"expected the path of a file, or rows as mappings, found a"):
             build_upload(table)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Hostile input: refused with the fault that it has, never a fault of the server's, and nothing changed."""
+"""Hostile input is rejected with an error that names its fault, never a server error, and changes nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.server.mill import OPTIONS, Served, served, state
+from tests.server.mill import OPTIONS, ServedProject, read_state, serve_project
 
 NAMES = [
     "../../etc/passwd",
@@ -47,21 +47,21 @@ PATHS = [
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("shop")) as found:
-        found.insert()
-        yield found
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProject]:
+    with serve_project(tmp_path_factory.mktemp("shop")) as project:
+        project.insert()
+        yield project
 
 
 @pytest.fixture(autouse=True)
-def _unchanged(shop: Served) -> Iterator[None]:
-    before = state(shop.mill)
+def _check_that_nothing_changes(shop: ServedProject) -> Iterator[None]:
+    before = read_state(shop.mill)
     yield
-    assert state(shop.mill) == before
+    assert read_state(shop.mill) == before
 
 
 @pytest.mark.parametrize(("method", "path"), PATHS)
-def test_names(shop: Served, method: str, path: str) -> None:
+def test_hostile_names_are_rejected(shop: ServedProject, method: str, path: str) -> None:
     for name in NAMES:
         answer = shop.client().request(method, path.format(quote(name, safe="")), headers={"Content-Type": "text/csv"})
         assert answer.status_code in (400, 404, 405, 422), (name, answer.text)
@@ -89,30 +89,30 @@ def test_names(shop: Served, method: str, path: str) -> None:
         ("/triggers", {"flow": "../x"}),
     ],
 )
-def test_parameters(shop: Served, path: str, params: dict[str, str]) -> None:
+def test_invalid_parameters_are_rejected(shop: ServedProject, path: str, params: dict[str, str]) -> None:
     answer = shop.client().get(path, params=params)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (422, "Invalid")
 
 
 @pytest.mark.parametrize("as_of", ["2026-99-99", "0000-01-01", "2026-01-01T25:00", "9999-12-31T23:59:59-23:59"])
-def test_times_that_are_none(shop: Served, as_of: str) -> None:
+def test_invalid_times_are_no_server_error(shop: ServedProject, as_of: str) -> None:
     assert shop.client().get("/channels/orders/rows", params={"as_of": as_of}).status_code in (200, 400)
 
 
 @pytest.mark.parametrize("key", ["", "a b", "x" * 201, "a\tb"])
-def test_keys(shop: Served, key: str) -> None:
+def test_invalid_idempotency_keys_are_rejected(shop: ServedProject, key: str) -> None:
     assert shop.insert(Idempotency_Key=key).status_code == 422
 
 
-def deep(levels: int = 10_000) -> bytes:
+def nest_arrays(levels: int = 10_000) -> bytes:
     return b"[" * levels + b"]" * levels
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        deep(),
-        b'{"priority": ' + deep() + b"}",
+        nest_arrays(),
+        b'{"priority": ' + nest_arrays() + b"}",
         b"{",
         b"\xff\xfe",
         b'{"priority": "high"}',
@@ -125,7 +125,7 @@ def deep(levels: int = 10_000) -> bytes:
         b'"\\ud800"',
     ],
 )
-def test_bodies(shop: Served, body: bytes) -> None:
+def test_invalid_bodies_are_rejected(shop: ServedProject, body: bytes) -> None:
     headers = {"Content-Type": "application/json"}
     answer = shop.client().put("/workflows/shop/priority", content=body, headers=headers)
     assert answer.status_code in (400, 422), answer.text
@@ -133,15 +133,15 @@ def test_bodies(shop: Served, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("declared", [True, False])
-def test_large_bodies(shop: Served, declared: bool) -> None:
+def test_large_bodies_are_rejected(shop: ServedProject, declared: bool) -> None:
     body = json.dumps({"priority": 1, "pad": "x" * OPTIONS.max_body_bytes}).encode()
 
-    async def slowly() -> Any:
-        for at in range(0, len(body), 1000):
-            yield body[at : at + 1000]
+    async def send_in_chunks() -> Any:
+        for start in range(0, len(body), 1000):
+            yield body[start : start + 1000]
 
     headers = {"Content-Type": "application/json"}
-    sent: Any = body if declared else slowly()
+    sent: Any = body if declared else send_in_chunks()
     answer = shop.client().put("/workflows/shop/priority", content=sent, headers=headers)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (413, "TooLarge")
     assert shop.access.accounts.list_audit_entries(limit=1)[0].outcome == 413
@@ -150,8 +150,8 @@ def test_large_bodies(shop: Served, declared: bool) -> None:
 @pytest.mark.parametrize(
     ("media", "body"),
     [
-        ("application/x-ndjson", deep() + b"\n"),
-        ("application/x-ndjson", b'{"id": ' + deep() + b"}\n"),
+        ("application/x-ndjson", nest_arrays() + b"\n"),
+        ("application/x-ndjson", b'{"id": ' + nest_arrays() + b"}\n"),
         ("application/x-ndjson", b'{"id": 1, "id": 2}\n'),
         ("application/x-ndjson", b'{"id": 1e999999}\n'),
         ("application/x-ndjson", b'{"id": "1; DROP TABLE blocks"}\n'),
@@ -165,19 +165,19 @@ def test_large_bodies(shop: Served, declared: bool) -> None:
         ("text/csv", b"id,word\n" + b"9" * 5_000 + b",x\n"),
     ],
 )
-def test_data(shop: Served, media: str, body: bytes) -> None:
+def test_invalid_data_is_rejected(shop: ServedProject, media: str, body: bytes) -> None:
     answer = shop.client().post("/channels/orders/blocks", content=body, headers={"Content-Type": media})
     assert (answer.status_code, answer.json()["error"]["kind"]) == (400, "BadInput"), answer.text
 
 
-def test_file_names_are_not_looked_at(shop: Served) -> None:
+def test_file_names_are_ignored(shop: ServedProject) -> None:
     headers = {"Content-Type": "text/csv", "Content-Disposition": 'attachment; filename="../../../tmp/evil.csv"'}
     answer = shop.client().post("/channels/orders/blocks?filename=../../evil", content=b"bad", headers=headers)
     assert answer.status_code == 400
     assert "evil" not in answer.text
 
 
-def test_strange_paths(shop: Served) -> None:
+def test_unusual_paths_are_not_resolved(shop: ServedProject) -> None:
     for path in ("//api/v1/me", "/api/v1/../../etc/passwd", "/api/v1/me/", "/api/v1/%2e%2e/me", "/api/v1"):
         answer = shop.client().get(f"http://127.0.0.1{path}")
         assert answer.status_code in (303, 401, 404), (path, answer.text)

@@ -1,4 +1,4 @@
-"""Who may do what: every route of the document, by everyone who may call."""
+"""Permissions: every route of the document, called with every role."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.server.mill import CSV, OPTIONS, Served, served
+from tests.server.mill import CSV, OPTIONS, ServedProject, serve_project
 
 from tidemill.model.access import UserRole
 from tidemill.server.app import PREFIX, build_api
@@ -78,7 +78,7 @@ ALLOWED = {
     "PUT /workflows/{name}/owners": ADMIN,
     "GET /audit": ADMIN,
 }
-ANYONE = {"GET /healthz"}
+PUBLIC = {"GET /healthz"}
 ONE_SHOT = {
     "name": "words",
     "startActionId": 1,
@@ -94,71 +94,74 @@ BODIES = {
     "POST /users/{name}/tokens": {"label": "x"},
     "PUT /workflows/{name}/owners": {"owners": ["owner"]},
 }
-UNFIT = {"GET /channels/{name}/lineage": 400}
-"""Of what there is here this cannot be asked, by those who may: no event has a tag."""
+EXPECTED_ERRORS = {"GET /channels/{name}/lineage": 400}
+"""Routes that fail here even with permission, and their status: no event of this project has a lineage tag."""
 
-NAMES = {"channels": "orders", "flows": "words", "workflows": "shop", "users": "somebody"}
+NAMES = {"channels": "orders", "flows": "words", "workflows": "shop", "users": "guest"}
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("shop")) as found:
-        found.insert()
-        found.run()
-        found.client().post("/submissions", json=ONE_SHOT)
-        yield found
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProject]:
+    with serve_project(tmp_path_factory.mktemp("shop")) as project:
+        project.insert()
+        project.run()
+        project.client().post("/submissions", json=ONE_SHOT)
+        yield project
 
 
-def routes(shop: Served) -> set[str]:
+def list_routes(shop: ServedProject) -> set[str]:
     paths = shop.app.openapi()["paths"]
-    return {f"{method.upper()} {path.removeprefix(PREFIX)}" for path, known in paths.items() for method in known}
+    return {f"{method.upper()} {path.removeprefix(PREFIX)}" for path, methods in paths.items() for method in methods}
 
 
-def call(shop: Served, route: str, who: str | None) -> httpx.Response:
+def call(shop: ServedProject, route: str, who: str | None) -> httpx.Response:
     method, path = route.split()
     noun = path.split("/")[1]
     run = shop.mill.catalog.list_runs(subject="words", limit=1)[0].id
     token = shop.access.accounts.issue_token("admin").token.id if "{token}" in path else ""
     name = "words" if path.endswith("/explain") else NAMES.get(noun)
-    shop.access.accounts.save_user("somebody", UserRole.VIEWER)
+    shop.access.accounts.save_user("guest", UserRole.VIEWER)
     dataset = shop.mill.oneshot_service.dataset_catalog.list_datasets()[0].identity[:12]
-    where = path.format(name=name, run=run, block=1, token=token, number=1, key=1, dataset=dataset)
+    url = path.format(name=name, run=run, block=1, token=token, number=1, key=1, dataset=dataset)
     client = shop.client(who)
     if route == "POST /channels/{name}/blocks":
-        return client.post(where, content=CSV, headers={"Content-Type": "text/csv"})
+        return client.post(url, content=CSV, headers={"Content-Type": "text/csv"})
     if route == "POST /channels/{name}/events":
         headers = {"Content-Type": "application/x-ndjson", "Tidemill-Producer": f"p-{who}", "Tidemill-Number": "1"}
-        return client.post(where, content=b'{"id": 1, "word": "one"}', headers=headers)
+        return client.post(url, content=b'{"id": 1, "word": "one"}', headers=headers)
     if method == "GET":
-        return client.get(where, params={"tag": "1"} if path.endswith("/lineage") else {})
-    return client.request(method, where, json=BODIES.get(route))
+        return client.get(url, params={"tag": "1"} if path.endswith("/lineage") else {})
+    return client.request(method, url, json=BODIES.get(route))
 
 
-def test_every_route_says_who_may(shop: Served) -> None:
-    assert routes(shop) == ALLOWED.keys() | ANYONE
+def test_every_route_has_a_permission(shop: ServedProject) -> None:
+    assert list_routes(shop) == ALLOWED.keys() | PUBLIC
 
 
 @pytest.mark.parametrize("route", ALLOWED)
-def test_a_route_lets_in_whom_it_should(shop: Served, route: str) -> None:
+def test_a_route_accepts_only_the_allowed_roles(shop: ServedProject, route: str) -> None:
     assert call(shop, route, None).status_code == 401
     for who in ("viewer", "operator", "owner", "admin"):
         answer = call(shop, route, who)
         if who in ALLOWED[route]:
-            assert answer.status_code < 400 or answer.status_code in (409, UNFIT.get(route)), (who, answer.text)
+            assert answer.status_code < 400 or answer.status_code in (409, EXPECTED_ERRORS.get(route)), (
+                who,
+                answer.text,
+            )
         else:
             assert answer.status_code == 403, (who, answer.text)
             assert answer.json()["error"]["kind"] == "Forbidden"
 
 
-def test_what_nobody_owns_is_every_operators(tmp_path: Path) -> None:
-    with served(tmp_path) as shop:
+def test_every_operator_may_run_a_workflow_without_owners(tmp_path: Path) -> None:
+    with serve_project(tmp_path) as shop:
         shop.access.accounts.set_owners("shop", [])
         assert shop.client("operator").post("/flows/words/runs").status_code == 202
         assert shop.client("viewer").post("/flows/words/runs").status_code == 403
 
 
-def test_what_belongs_to_no_workflow_is_the_admins(tmp_path: Path) -> None:
-    with served(tmp_path) as shop:
+def test_runs_without_a_workflow_need_an_admin(tmp_path: Path) -> None:
+    with serve_project(tmp_path) as shop:
         shop.access.accounts.set_owners("shop", [])
         run = shop.client().post("/flows/words/runs").json()["id"]
         shop.mill.catalog.apply_workflow(type(shop.mill.project.workflows[0])("shop", (), ()))
@@ -166,24 +169,24 @@ def test_what_belongs_to_no_workflow_is_the_admins(tmp_path: Path) -> None:
         assert shop.client().post(f"/runs/{run}/kill").status_code == 200
 
 
-def test_without_access_control_whoever_is_here_may_do_all(tmp_path: Path) -> None:
-    with served(tmp_path, enabled=False) as shop:
+def test_without_access_control_local_callers_are_admins(tmp_path: Path) -> None:
+    with serve_project(tmp_path, enabled=False) as shop:
         assert shop.client(None).get("/me").json() == {"name": "local", "role": "admin", "token": None}
         assert shop.client(None).post("/apply").status_code == 200
         assert shop.client(None, "10.0.0.1").get("/me").status_code == 403
         assert shop.client("admin", "10.0.0.1").get("/me").status_code == 403
 
 
-def test_an_unknown_address_needs_a_token_too(shop: Served) -> None:
+def test_an_unknown_route_needs_a_token(shop: ServedProject) -> None:
     assert shop.client(None).get("/nothing").status_code == 401
     assert shop.client(None).get("/openapi.json").status_code == 401
     assert shop.client("viewer").get("/openapi.json").status_code == 200
 
 
-def test_every_answer_that_can_be_given_is_declared(shop: Served) -> None:
+def test_every_possible_status_is_declared(shop: ServedProject) -> None:
     document = build_api(shop.mill, shop.access, OPTIONS).openapi()
-    for path, known in document["paths"].items():
-        for method, route in known.items():
+    for path, methods in document["paths"].items():
+        for method, route in methods.items():
             missing = {"401", "403", "421", "422", "500", "503"} - route["responses"].keys()
             assert not missing or path.endswith("/healthz"), (method, path, missing)
             schema = route["responses"].get("422", {}).get("content", {}).get("application/json", {}).get("schema", {})

@@ -1,4 +1,4 @@
-"""Every route, as it is meant to be used; its documents are those of the command line."""
+"""Every route with valid requests; its documents equal those of the command line."""
 
 from __future__ import annotations
 
@@ -6,47 +6,47 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.mill import CSV, Served
+from tests.server.mill import CSV, ServedProject
 
 from tidemill.app import serialization
 from tidemill.errors import BadInput
 from tidemill.ports.engine import EngineHealth
-from tidemill.runtime.inspect import status as standing
+from tidemill.runtime.inspect import status
 
 
-def get(shop: Served, path: str, **params: Any) -> Any:
+def get(shop: ServedProject, path: str, **params: Any) -> Any:
     answer = shop.client().get(path, params=params)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
 @pytest.fixture
-def busy(shop: Served) -> Served:
+def busy(shop: ServedProject) -> ServedProject:
     """After an insert and a run."""
     assert shop.insert().status_code == 201
     shop.run()
     return shop
 
 
-def test_status_is_that_of_the_command_line(busy: Served) -> None:
-    now = standing.read_status(busy.mill.catalog)
+def test_the_status_equals_that_of_the_command_line(busy: ServedProject) -> None:
+    now = status.read_status(busy.mill.catalog)
     assert get(busy, "/status", all=True) == serialization.serialize_status(now)
-    assert get(busy, "/status") == serialization.serialize_status(standing.hide_state_channels(now))
+    assert get(busy, "/status") == serialization.serialize_status(status.hide_state_channels(now))
 
 
-def test_staleness_grows_while_something_waits(busy: Served) -> None:
+def test_staleness_grows_while_blocks_are_pending(busy: ServedProject) -> None:
     assert [t["now"] for t in get(busy, "/staleness")["tables"]] == [0.0]
     busy.insert()
-    found = get(busy, "/staleness", minutes=5)
-    (table,) = found["tables"]
+    document = get(busy, "/staleness", minutes=5)
+    (table,) = document["tables"]
     assert table["table"] == "words"
     assert 0 < table["now"] < 300
     assert table["points"][-1]["seconds"] == pytest.approx(table["now"], abs=0.01)
-    assert found["total"]["points"][-1] == table["points"][-1]
+    assert document["total"]["points"][-1] == table["points"][-1]
     assert get(busy, "/staleness", measure="age")["tables"][0]["now"] >= table["now"]
 
 
-def test_channels(busy: Served) -> None:
+def test_channels_are_listed_and_described(busy: ServedProject) -> None:
     names = [c["name"] for c in get(busy, "/channels")["channels"]]
     assert names == ["orders", "stock", "words"]
     assert get(busy, "/channels/orders")["compaction"] == "not due: nothing to merge"
@@ -55,38 +55,38 @@ def test_channels(busy: Served) -> None:
     assert get(busy, "/channels/orders/schema")["schema"][0] == {"name": "id", "type": "INT", "nullable": True}
 
 
-def test_blocks(busy: Served) -> None:
-    found = get(busy, "/channels/orders/blocks")["blocks"]
-    assert [b["seq"] for b in found] == [1, 0]
-    newest = busy.mill.catalog.read_block(found[0]["id"])
-    assert found[0] == serialization.serialize_block(newest) == get(busy, f"/blocks/{newest.id}")
+def test_blocks_are_listed_and_traced(busy: ServedProject) -> None:
+    document = get(busy, "/channels/orders/blocks")["blocks"]
+    assert [b["seq"] for b in document] == [1, 0]
+    newest = busy.mill.catalog.read_block(document[0]["id"])
+    assert document[0] == serialization.serialize_block(newest) == get(busy, f"/blocks/{newest.id}")
     assert len(get(busy, "/blocks", limit=1)["blocks"]) == 1
     assert get(busy, f"/blocks/{newest.id}/trace") == serialization.serialize_trace(busy.mill.trace(newest.id))
 
 
-def test_only_events_with_tags_have_a_lineage(busy: Served) -> None:
+def test_only_events_with_lineage_tags_have_a_lineage(busy: ServedProject) -> None:
     answer = busy.client().get("/channels/words/lineage", params={"tag": "17.1!"})
     assert answer.status_code == 400
     assert "have no lineage tags" in answer.text
     assert busy.client().get("/channels/words/lineage", params={"tag": "17.'"}).status_code == 422
 
 
-def test_rows_now_and_then(busy: Served) -> None:
+def test_rows_are_read_at_the_head_and_as_of_a_version(busy: ServedProject) -> None:
     assert get(busy, "/channels/words/rows", limit=1)["more"] is True
-    found = get(busy, "/channels/words/rows")
-    assert sorted(r["word"] for r in found["rows"]) == ["one", "two"]
-    assert found["more"] is False
+    document = get(busy, "/channels/words/rows")
+    assert sorted(r["word"] for r in document["rows"]) == ["one", "two"]
+    assert document["more"] is False
     assert get(busy, "/channels/words/rows", as_of="0")["rows"] == []
     assert get(busy, "/channels/words/rows", as_of="2000-01-01T00:00:00+01:00")["rows"] == []
-    for early, said in (("99", "its head is at 1"), ("2999-01-01", "is in the future")):
-        refused = busy.client().get("/channels/words/rows", params={"as_of": early})
-        assert refused.status_code == 400
-        assert said in refused.text
-        with pytest.raises(BadInput, match=said):
-            busy.mill.content("words", early)
+    for as_of, message in (("99", "its head is at 1"), ("2999-01-01", "is in the future")):
+        rejected = busy.client().get("/channels/words/rows", params={"as_of": as_of})
+        assert rejected.status_code == 400
+        assert message in rejected.text
+        with pytest.raises(BadInput, match=message):
+            busy.mill.content("words", as_of)
 
 
-def test_flows_and_why(busy: Served) -> None:
+def test_flows_are_listed_and_explained(busy: ServedProject) -> None:
     (flow,) = get(busy, "/flows")["flows"]
     assert get(busy, "/flows/words")["flow"] == flow
     assert (flow["name"], flow["last_run"]["state"]) == ("words", "finished")
@@ -95,13 +95,13 @@ def test_flows_and_why(busy: Served) -> None:
     assert table["writers"][0]["flow"] == "words"
 
 
-def test_a_run_is_asked_for_and_left_to_a_server(shop: Served) -> None:
-    asked = shop.client().post("/flows/words/runs")
-    assert (asked.status_code, asked.json()["state"]) == (202, "ready")
-    assert [r.id for r in shop.mill.catalog.list_runnable_runs()] == [asked.json()["id"]]
+def test_a_requested_run_waits_for_a_server(shop: ServedProject) -> None:
+    answer = shop.client().post("/flows/words/runs")
+    assert (answer.status_code, answer.json()["state"]) == (202, "ready")
+    assert [r.id for r in shop.mill.catalog.list_runnable_runs()] == [answer.json()["id"]]
 
 
-def test_a_run_is_killed_and_tried_again(shop: Served) -> None:
+def test_a_run_is_killed_and_retried(shop: ServedProject) -> None:
     client = shop.client()
     first = client.post("/flows/words/runs").json()["id"]
     assert client.post(f"/runs/{first}/retry").status_code == 409
@@ -112,14 +112,14 @@ def test_a_run_is_killed_and_tried_again(shop: Served) -> None:
     assert again.json()["id"] != first
 
 
-def test_only_flows_are_tried_again(shop: Served) -> None:
+def test_only_runs_of_flows_are_retried(shop: ServedProject) -> None:
     run = shop.insert().json()["block"]["run"]
     answer = shop.client().post(f"/runs/{run}/retry")
     assert answer.status_code == 409
     assert "insert" in answer.json()["error"]["message"]
 
 
-def test_runs_in_pages(shop: Served) -> None:
+def test_runs_are_listed_in_pages(shop: ServedProject) -> None:
     runs = [shop.insert().json()["block"]["run"] for _ in range(3)]
     runs.append(shop.run())
     first = [r["id"] for r in get(shop, "/runs", limit=2)["runs"]]
@@ -130,16 +130,16 @@ def test_runs_in_pages(shop: Served) -> None:
     assert len(get(shop, "/runs", subject="orders", state="finished")["runs"]) == 3
 
 
-def test_one_run_with_its_log(busy: Served) -> None:
+def test_one_run_is_shown_with_its_log(busy: ServedProject) -> None:
     run = get(busy, "/runs", kind="flow")["runs"][0]["id"]
-    found = get(busy, f"/runs/{run}")
-    assert found["run"] == serialization.serialize_run(busy.mill.catalog.read_run(run))
-    assert [b["channel"] for b in found["blocks"]] == ["words"]
-    assert found["reads"][0]["channel"] == "orders"
-    assert get(busy, f"/runs/{run}/log") == {"run": run, "log": found["log"]}
+    document = get(busy, f"/runs/{run}")
+    assert document["run"] == serialization.serialize_run(busy.mill.catalog.read_run(run))
+    assert [b["channel"] for b in document["blocks"]] == ["words"]
+    assert document["reads"][0]["channel"] == "orders"
+    assert get(busy, f"/runs/{run}/log") == {"run": run, "log": document["log"]}
 
 
-def test_events_after_and_newest(busy: Served) -> None:
+def test_events_are_listed_after_an_offset_or_newest(busy: ServedProject) -> None:
     every = busy.mill.catalog.list_events(limit=1000)
     assert get(busy, "/events", after=0, limit=1000)["events"] == [serialization.serialize_event(e) for e in every]
     assert [e["id"] for e in get(busy, "/events", limit=2)["events"]] == [e.id for e in every[-2:]]
@@ -147,7 +147,7 @@ def test_events_after_and_newest(busy: Served) -> None:
     assert {e["run"] for e in get(busy, "/events", run=run)["events"]} == {run}
 
 
-def test_events_are_streamed_from_where_one_left_off(busy: Served) -> None:
+def test_events_are_streamed_after_the_last_received_event(busy: ServedProject) -> None:
     every = busy.mill.catalog.list_events(limit=1000)
     answer = busy.client().get("/events/stream", headers={"Last-Event-ID": str(every[-3].id)})
     assert answer.headers["content-type"].startswith("text/event-stream")
@@ -157,12 +157,12 @@ def test_events_are_streamed_from_where_one_left_off(busy: Served) -> None:
     assert "data:" not in busy.client().get("/events/stream").text  # nothing happened since
 
 
-def test_plan_and_apply(shop: Served, tmp_path: Path) -> None:
-    assert get(shop, "/plan") == {"steps": [], "doubts": []}
-    assert shop.client().post("/apply").json() == {"steps": [], "doubts": []}
+def test_a_plan_without_changes_is_empty(shop: ServedProject, tmp_path: Path) -> None:
+    assert get(shop, "/plan") == {"steps": [], "infeasible_targets": []}
+    assert shop.client().post("/apply").json() == {"steps": [], "infeasible_targets": []}
 
 
-def test_a_document_is_registered_and_removed(shop: Served) -> None:
+def test_a_document_is_registered_and_removed(shop: ServedProject) -> None:
     table = {"name": "counts", "query": "SELECT city, count(*) AS n FROM visits GROUP BY city"}
     document = {"name": "town", "inputs": [{"name": "visits", "columns": "city string"}], "tables": [table]}
     first = shop.client().post("/workflows", json=document)
@@ -176,24 +176,24 @@ def test_a_document_is_registered_and_removed(shop: Served) -> None:
 
 
 @pytest.mark.parametrize("query", ["DROP TABLE visits", "SELECT * FROM parquet.`/etc/passwd`", "SELECT ${x}", "no SQL"])
-def test_a_document_that_asks_for_more_is_refused(shop: Served, query: str) -> None:
+def test_a_document_with_an_invalid_query_is_rejected(shop: ServedProject, query: str) -> None:
     document = {"name": "town", "tables": [{"name": "t", "query": query}]}
     answer = shop.client().post("/workflows", json=document)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (422, "WorkflowError")
     assert [w.name for w in shop.mill.catalog.list_workflows()] == ["shop"]
 
 
-def test_workflows_pause_go_on_and_go_first(shop: Served) -> None:
+def test_workflows_are_paused_resumed_and_prioritised(shop: ServedProject) -> None:
     client = shop.client()
     assert [w["name"] for w in get(shop, "/workflows")["workflows"]] == ["shop"]
     assert client.post("/workflows/shop/pause").json()["paused"] is True
     assert client.post("/workflows/shop/resume").json()["paused"] is False
     assert client.put("/workflows/shop/priority", json={"priority": 7}).json()["priority"] == 7
-    (found,) = shop.mill.catalog.list_workflows()
-    assert get(shop, "/workflows")["workflows"] == [serialization.serialize_workflow(found)]
+    (document,) = shop.mill.catalog.list_workflows()
+    assert get(shop, "/workflows")["workflows"] == [serialization.serialize_workflow(document)]
 
 
-def test_triggers_firings_and_servers(shop: Served) -> None:
+def test_triggers_firings_and_servers_are_listed(shop: ServedProject) -> None:
     shop.insert()
     loop = shop.mill.loop("up")
     assert shop.mill.catalog.record_heartbeat(loop.server, lease=5.0)
@@ -208,13 +208,13 @@ def test_triggers_firings_and_servers(shop: Served) -> None:
     assert get(shop, "/servers")["servers"] == [serialization.serialize_server(s) for s in catalog.list_servers()]
 
 
-def test_anyone_may_ask_whether_it_is_well(shop: Served) -> None:
+def test_the_health_check_needs_no_token(shop: ServedProject) -> None:
     client = shop.client(None)
     assert client.get("/healthz").json() == {"status": "ok"}
     assert client.get("http://10.0.0.1/healthz").json() == {"status": "ok"}
 
 
-def test_a_server_that_lost_its_engine_is_not_well(shop: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_lost_its_engine_is_unhealthy(shop: ServedProject, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = EngineHealth("the Java process 4711 exited")
     monkeypatch.setattr(shop.mill.engine, "report_health", lambda: lost)
     answer = shop.client(None).get("/healthz")
@@ -225,7 +225,7 @@ def test_a_server_that_lost_its_engine_is_not_well(shop: Served, monkeypatch: py
     }
 
 
-def test_what_is_inserted_can_be_read(shop: Served) -> None:
+def test_inserted_rows_can_be_read(shop: ServedProject) -> None:
     answer = shop.insert(CSV)
     assert answer.status_code == 201
     block = shop.mill.catalog.read_block(answer.json()["block"]["id"])
@@ -233,7 +233,7 @@ def test_what_is_inserted_can_be_read(shop: Served) -> None:
     assert len(get(shop, "/channels/orders/rows")["rows"]) == 2
 
 
-def test_who_waits_is_woken(shop: Served) -> None:
+def test_requests_wake_the_server(shop: ServedProject) -> None:
     woken: list[str] = []
     shop.app.state.wake = lambda: woken.append("!")
     shop.insert()
