@@ -1,4 +1,4 @@
-"""The workflow of the pictures in the documentation: pages and clicks come in, and a search index ranks them."""
+"""The workflow of the documentation's screenshots: a search index that ranks pages by clicks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def digests(pages: tm.New) -> tm.Delta:
 
 @wf.task(writes={"unique_pages": tm.Delta, "seen": tm.Delta}, triggers=[tm.after("digests")])
 def dedupe(digests: tm.New, seen: tm.All) -> dict[str, tm.Delta]:
-    """Of each new digest one page, and the digest remembered."""
+    """One page of each new digest, and the new digests."""
     first = digests.groupBy("digest").agg(F.min("url").alias("url"), F.min("site").alias("site"))
     fresh = first.join(seen, "digest", "left_anti").cache()
     return {"unique_pages": fresh.select("url", "site"), "seen": fresh.select("digest")}

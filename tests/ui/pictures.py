@@ -1,4 +1,4 @@
-"""Takes the pictures of the documentation: `python -m tests.ui.pictures`. It needs chromium and, for once, Spark."""
+"""Takes the documentation's screenshots: `python -m tests.ui.pictures`. It needs chromium and Spark."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ BATCHES = 4
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as directory, _served(Path(directory)) as url:
-        _live(Path(directory))
+    with tempfile.TemporaryDirectory() as directory, _start_server(Path(directory)) as url:
+        _insert_data(Path(directory))
         with sync_playwright() as playwright:
             chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             for picture in PICTURES:
-                _take(chromium, url, *picture)
+                _take_screenshot(chromium, url, *picture)
             chromium.close()
 
 
 @contextmanager
-def _served(project: Path) -> Iterator[str]:
+def _start_server(project: Path) -> Iterator[str]:
     (project / SETTINGS_FILE).write_text('[spark]\nmaster = "local[2]"\n')
     shutil.copy(gallery.__file__, project / "workflow.py")
     command = [sys.executable, "-m", "tests.ui.site", str(project), "spark"]
@@ -52,8 +52,8 @@ def _served(project: Path) -> Iterator[str]:
         server.stdin.close()
 
 
-def _live(project: Path) -> None:
-    """A few minutes in the life of a search engine."""
+def _insert_data(project: Path) -> None:
+    """Insert several batches of pages and clicks."""
     chance = random.Random(7)
     sites = [f"site{i}.example" for i in range(12)]
     with Tidemill.open(project) as mill:
@@ -66,7 +66,7 @@ def _live(project: Path) -> None:
             _insert(
                 mill, "clicks", ["user,site"] + [f"{chance.randrange(300)},{chance.choice(sites)}" for _ in range(2000)]
             )
-            _settle(mill)
+            _wait_until_idle(mill)
 
 
 def _insert(mill: Tidemill, channel: str, lines: list[str]) -> None:
@@ -75,8 +75,8 @@ def _insert(mill: Tidemill, channel: str, lines: list[str]) -> None:
     mill.insert(channel, file)
 
 
-def _settle(mill: Tidemill) -> None:
-    """Until everything that was asked for has been done."""
+def _wait_until_idle(mill: Tidemill) -> None:
+    """Wait until no run and no trigger is pending."""
     quiet = 0
     while quiet < 3:
         time.sleep(1)
@@ -85,7 +85,7 @@ def _settle(mill: Tidemill) -> None:
         quiet = 0 if busy else quiet + 1
 
 
-def _take(chromium: Browser, url: str, name: str, path: str, width: int, height: int) -> None:
+def _take_screenshot(chromium: Browser, url: str, name: str, path: str, width: int, height: int) -> None:
     page = chromium.new_page(viewport={"width": width, "height": height}, reduced_motion="reduce")
     page.goto(url + path)
     expect(page.locator("#content")).to_be_visible()

@@ -1,4 +1,4 @@
-"""A workflow for the engine without Spark. While a file named `broken` stands beside it, one of its tasks fails."""
+"""A workflow for the engine without Spark. While a file named `broken` exists next to it, one of its tasks fails."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def large_orders(orders: tm.New) -> tm.Delta:
 @wf.task(writes={"first_orders": tm.Delta, "seen": tm.Delta}, triggers=[tm.after("large_orders")])
 def firsts(large_orders: tm.New, seen: tm.All) -> dict[str, tm.Delta]:
     known = {r["city"] for r in seen}
-    found: dict[str, Any] = {}
+    first: dict[str, Any] = {}
     for row in large_orders:
         if row["city"] not in known:
-            found.setdefault(row["city"], {"id": row["id"], "city": row["city"]})
-    return {"first_orders": list(found.values()), "seen": [{"city": c} for c in found]}
+            first.setdefault(row["city"], {"id": row["id"], "city": row["city"]})
+    return {"first_orders": list(first.values()), "seen": [{"city": c} for c in first]}
 
 
 wf.sql(

@@ -1,8 +1,8 @@
-"""A server of the page as a process of its own: `python -m tests.ui.site PROJECT [ENGINE [all|page|work]]`.
+"""Runs a server of the page as a separate process: `python -m tests.ui.site PROJECT [ENGINE [all|page|work]]`.
 
 It executes runs and shows the page, or does one of both. It prints its port, then serves until its standard input ends.
-Whoever sends the header `x-viewer: guest` may only look, and so may everybody while the project has a file named
-`locked`; an `operator` may act in workflows alone.
+Requests with the header `x-viewer: guest` may only read, as may all requests while the project has a file named
+`locked`; an `operator` may act in workflows only.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from tidemill.wire.refusals import Forbidden
 
 KINDS = {int: "BIGINT", float: "DOUBLE"}
 LOCK = "locked"
-GRACE = 3.0
-"""Seconds, and not half a minute, after which something is late here."""
+GRACE_SECONDS = 3.0
+"""Seconds after which a table is late in these tests, instead of half a minute."""
 
 
 def _refuse(_workflow: str | None) -> None:
-    raise Forbidden("You may not do that; ask whoever runs this server")
+    raise Forbidden("You may not do that; ask the administrator of this server")
 
 
 def _refuse_outside(workflow: str | None) -> None:
@@ -52,8 +52,8 @@ GUEST = Viewer("guest", can_act_somewhere=False, check_permission=_refuse)
 VIEWERS = {"guest": GUEST, "operator": Viewer("operator", check_permission=_refuse_outside)}
 
 
-class Plain(PlainEngine):
-    """The engine without Spark, for declared tables too: in batch, by the reference evaluator."""
+class ReferenceEngine(PlainEngine):
+    """The engine without Spark, which also computes declared tables: in batch, by the reference evaluator."""
 
     def __init__(self, _session: Callable[[], Any], locate: Callable[[str], str]) -> None:
         super().__init__(locate)
@@ -72,67 +72,67 @@ class Plain(PlainEngine):
         code = task.variant.code
         if not isinstance(code, Refresh):
             return super().run_task(task, inputs, outputs, tag=tag, log=log, now=now)
-        made = self._batch(code.query, inputs)
-        shaped = {n: replace(t, schema=t.schema or _shape(made[n])) for n, t in outputs.items()}
-        return {name: self.write_frame(made[name], target, tag=tag) for name, target in shaped.items()}
+        rows = self._evaluate_batch(code.query, inputs)
+        targets = {n: replace(t, schema=t.schema or _infer_schema(rows[n])) for n, t in outputs.items()}
+        return {name: self.write_frame(rows[name], target, tag=tag) for name, target in targets.items()}
 
-    def _batch(self, query: DeclaredQuery, inputs: Mapping[str, View]) -> dict[str, Rows]:
-        sources = {(c, at): self.read_frame(inputs[c + NEW]) for c in query.channels for at in ScanMode}
+    def _evaluate_batch(self, query: DeclaredQuery, inputs: Mapping[str, View]) -> dict[str, Rows]:
+        sources = {(c, mode): self.read_frame(inputs[c + NEW]) for c in query.channels for mode in ScanMode}
         program, steps = query.build_batch(), dict[str, Rows]()
         for name, op in program.steps.items():
             steps[name] = evaluate_operator(op, sources, steps)
         return {o.channel: evaluate_operator(o.rows, sources, steps) for o in program.outputs if o.rows is not None}
 
 
-def _shape(rows: Rows) -> Schema:
-    """The schema of what was computed, as far as the first row tells it."""
+def _infer_schema(rows: Rows) -> Schema:
+    """The schema of computed rows, inferred from the first one."""
     return Schema(tuple(Field(name, KINDS.get(type(value), "STRING")) for name, value in rows[0].items()))
 
 
 def main(project: str, engine: str = "plain", part: str = "all") -> None:
     if engine == "plain":
-        vars(tidemill.app.wiring)["SparkEngine"] = Plain
-    vars(health)["GRACE"] = GRACE
+        vars(tidemill.app.wiring)["SparkEngine"] = ReferenceEngine
+    vars(health)["GRACE_SECONDS"] = GRACE_SECONDS
     with Tidemill.open(project) as mill, ExitStack() as stack:
         if part != "page":
-            stack.enter_context(_working(mill))
+            stack.enter_context(_run_loop(mill))
         if part == "work":
             print("works", flush=True)
             sys.stdin.read()
         else:
-            _show(mill)
+            _serve_page(mill)
 
 
 @contextmanager
-def _working(mill: Tidemill) -> Iterator[None]:
+def _run_loop(mill: Tidemill) -> Iterator[None]:
     loop = mill.loop("up")
-    working = threading.Thread(target=loop.run)
-    working.start()
+    thread = threading.Thread(target=loop.run)
+    thread.start()
     yield
     loop.drain()
-    working.join()
+    thread.join()
 
 
-def _show(mill: Tidemill) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = uvicorn.Server(uvicorn.Config(site(mill), log_level="warning"))
-        threading.Thread(target=_until_told, args=(server,), daemon=True).start()
-        print(listening.getsockname()[1], flush=True)
-        server.run(sockets=[listening])
+def _serve_page(mill: Tidemill) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = uvicorn.Server(uvicorn.Config(build_site(mill), log_level="warning"))
+        threading.Thread(target=_stop_at_end_of_input, args=(server,), daemon=True).start()
+        print(listener.getsockname()[1], flush=True)
+        server.run(sockets=[listener])
 
 
-def site(mill: Tidemill) -> FastAPI:
+def build_site(mill: Tidemill) -> FastAPI:
     app = FastAPI()
 
-    def who(request: Request) -> Viewer:
+    def find_viewer(request: Request) -> Viewer:
         locked = (mill.directory / LOCK).exists()
         return GUEST if locked else VIEWERS.get(request.headers.get("x-viewer", ""), Viewer())
 
-    mount_pages(app, mill, who)
+    mount_pages(app, mill, find_viewer)
     return app
 
 
-def _until_told(server: uvicorn.Server) -> None:
+def _stop_at_end_of_input(server: uvicorn.Server) -> None:
     sys.stdin.read()
     server.should_exit = True
 

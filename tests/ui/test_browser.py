@@ -1,4 +1,4 @@
-"""The page in a real browser, on a real server: what people see, from an empty server on."""
+"""The page in a real browser, on a real server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-from tests.ui.house import NODES, House, house, worker
+from tests.ui.project_server import NODES, ProjectServer, start_project_server, start_worker
 from tests.ui.site import LOCK
 
 from tidemill.app.wiring import Tidemill
@@ -38,7 +38,7 @@ PAGES = (
     "/channels/city_totals",
     "/flows/firsts",
 )
-SLOW = 20_000  # milliseconds; a busy machine shall not fail what is right
+SLOW = 20_000  # milliseconds; long enough for a busy machine
 
 pytestmark = [
     pytest.mark.xdist_group("browser"),
@@ -56,88 +56,88 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def served(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """A house in which everything is fresh."""
-    with house(tmp_path_factory.mktemp("served"), browser) as made:
-        with made.opened() as mill:
+def shop(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectServer]:
+    """A server on a project whose tables are all fresh."""
+    with start_project_server(tmp_path_factory.mktemp("shop"), browser) as server:
+        with server.open_project() as mill:
             mill.apply()
-        made.feed()
-        with made.page() as page:
-            all_fresh(page)
-        yield made
+        server.insert_data()
+        with server.page() as page:
+            expect_all_fresh(page)
+        yield server
 
 
 @pytest.fixture
-def empty(browser: Browser, tmp_path: Path) -> Iterator[House]:
-    with house(tmp_path, browser) as made:
-        yield made
+def empty(browser: Browser, tmp_path: Path) -> Iterator[ProjectServer]:
+    with start_project_server(tmp_path, browser) as server:
+        yield server
 
 
-def card(page: Page, name: str, tone: str) -> None:
-    shown = page.locator(f".card.tone-{tone}").filter(has=page.get_by_role("link", name=name, exact=True))
-    expect(shown.first).to_be_visible()
+def expect_card(page: Page, name: str, tone: str) -> None:
+    card = page.locator(f".card.tone-{tone}").filter(has=page.get_by_role("link", name=name, exact=True))
+    expect(card.first).to_be_visible()
 
 
-def all_fresh(page: Page) -> None:
+def expect_all_fresh(page: Page) -> None:
     expect(page.locator(".card.tone-fresh")).to_have_count(NODES)
 
 
-def test_from_an_empty_server_to_a_green_graph_and_through_a_failure(empty: House) -> None:
+def test_the_graph_shows_empty_fresh_and_failed_tables(empty: ProjectServer) -> None:
     with empty.page() as page:
         expect(page.get_by_text("Nothing is registered yet")).to_be_visible()
         expect(page.get_by_text("tidemill apply")).to_be_visible()
-        with empty.opened() as mill:
+        with empty.open_project() as mill:
             mill.apply()
         expect(page.locator(".card.tone-empty")).to_have_count(NODES)
         expect(page.get_by_text("tidemill insert cities FILE")).to_be_visible()
 
-        empty.feed()
-        all_fresh(page)
+        empty.insert_data()
+        expect_all_fresh(page)
 
-        empty.broken.touch()
-        empty.feed()
-        card(page, "large_orders", "failed")
-        card(page, "city_totals", "waiting")
+        empty.failure_file.touch()
+        empty.insert_data()
+        expect_card(page, "large_orders", "failed")
+        expect_card(page, "city_totals", "waiting")
         expect(page.locator(".card.tone-failed")).to_contain_text("<img src=x onerror=alert(1)> is no amount")
 
-        empty.broken.unlink()
+        empty.failure_file.unlink()
         page.get_by_role("link", name="large_orders", exact=True).click()
         page.get_by_role("link", name="large_orders", exact=True).first.click()
         page.get_by_role("button", name="Run").click()
         expect(page.locator(".heading .badge")).to_have_text("fresh")
         page.get_by_role("link", name="Graph").click()
-        all_fresh(page)
+        expect_all_fresh(page)
 
 
 def test_a_late_table_turns_red_and_recovers(browser: Browser, tmp_path: Path) -> None:
-    with house(tmp_path, browser, "page") as made, made.page() as page:
-        with made.opened() as mill:
+    with start_project_server(tmp_path, browser, "page") as server, server.page() as page:
+        with server.open_project() as mill:
             mill.apply()
-        with worker(tmp_path) as working:
-            made.feed()
-            all_fresh(page)
-            working.kill()  # for real: nobody executes anything from now on
+        with start_worker(tmp_path) as working:
+            server.insert_data()
+            expect_all_fresh(page)
+            working.kill()  # from here on no server executes runs
 
-        made.feed()
-        card(page, "large_orders", "waiting")
-        card(page, "large_orders", "late")
+        server.insert_data()
+        expect_card(page, "large_orders", "waiting")
+        expect_card(page, "large_orders", "late")
         expect(page.locator(".card.tone-late").first).to_contain_text("ago")
 
-        with worker(tmp_path) as working:
-            all_fresh(page)
+        with start_worker(tmp_path) as working:
+            expect_all_fresh(page)
             working.kill()
 
 
-def test_hostile_text_stays_text(served: House) -> None:
-    with served.page("/channels/%3Cimg%20src=x%20onerror=alert(1)%3E") as page:
+def test_hostile_text_is_escaped(shop: ProjectServer) -> None:
+    with shop.page("/channels/%3Cimg%20src=x%20onerror=alert(1)%3E") as page:
         expect(page.get_by_text("No channel '<img src=x onerror=alert(1)>' is registered.")).to_be_visible()
-        served.go(page, "/runs/3")
+        shop.go(page, "/runs/3")
         expect(page.locator(".log").last).to_contain_text("<b>large_orders</b> begins")
         assert page.locator("img").count() == 0
 
 
-def test_every_page_can_be_walked_to(served: House) -> None:
-    with served.page() as page:
+def test_every_page_can_be_reached_by_links(shop: ProjectServer) -> None:
+    with shop.page() as page:
         for name in ("Runs", "Freshness", "History", "Storage", "Triggers", "Servers", "Events", "Graph"):
             page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
             expect(page).to_have_title(f"{name} · Tidemill")
@@ -147,8 +147,8 @@ def test_every_page_can_be_walked_to(served: House) -> None:
         expect(page.get_by_role("link", name="city_totals.state1")).to_be_visible()
 
 
-def test_a_channel_tells_all_about_itself(served: House) -> None:
-    with served.page("/channels/city_totals") as page:
+def test_the_page_of_a_channel_is_complete(shop: ProjectServer) -> None:
+    with shop.page("/channels/city_totals") as page:
         expect(page.get_by_role("table", name="Schema")).to_contain_text("total")
         expect(page.get_by_role("table", name="Provenance")).to_contain_text("orders › large_orders")
         expect(page.get_by_role("table", name="Variants")).to_contain_text("would run")
@@ -159,56 +159,56 @@ def test_a_channel_tells_all_about_itself(served: House) -> None:
         expect(page.get_by_role("table", name="Sample")).to_contain_text("land1")
 
 
-def test_a_flow_and_its_runs(served: House) -> None:
-    with served.page("/flows/large_orders") as page:
+def test_a_flow_is_shown_with_its_runs(shop: ProjectServer) -> None:
+    with shop.page("/flows/large_orders") as page:
         expect(page.get_by_role("table", name="Triggers")).to_contain_text("data on orders")
         expect(page.locator(".log")).to_contain_text("rows to large_orders")
         page.get_by_role("table", name="Runs").get_by_role("link").first.click()
         expect(page.get_by_role("table", name="Read")).to_contain_text("orders")
         expect(page.get_by_role("table", name="Blocks")).to_contain_text("large_orders")
-        served.go(page, "/runs?state=failed")
+        shop.go(page, "/runs?state=failed")
         expect(page.get_by_text("no runs")).to_be_visible()
 
 
-def test_the_strip_and_the_charts_are_drawn(served: House) -> None:
-    with served.opened() as mill:
+def test_run_lanes_and_charts_are_drawn(shop: ProjectServer) -> None:
+    with shop.open_project() as mill:
         history = request_flow_run(mill.catalog, "large_orders", backfill=True)
-    with served.page("/runs") as page:
+    with shop.page("/runs") as page:
         lanes = page.locator(".lane")
         live = lanes.filter(has=page.locator(".lane-name", has_text=re.compile(r"· \d+$")))
         expect(live.get_by_role("link", name="of large_orders: finished").first).to_be_visible()
-        behind = lanes.filter(has=page.locator(".lane-name", has_text="backfill 1"))
-        expect(behind.get_by_role("link", name=f"backfill {history.id} of large_orders: finished")).to_be_visible()
-        served.go(page, "/freshness")
+        backfills = lanes.filter(has=page.locator(".lane-name", has_text="backfill 1"))
+        expect(backfills.get_by_role("link", name=f"backfill {history.id} of large_orders: finished")).to_be_visible()
+        shop.go(page, "/freshness")
         for chart in ("Each table", "All tables together, each by its priority"):
-            drawn = page.get_by_role("img", name=chart)
-            expect(drawn.locator("svg text", has_text="minutes ago")).to_be_visible()
-        expect(drawn.locator("svg text", has_text="all tables")).to_be_visible()
+            image = page.get_by_role("img", name=chart)
+            expect(image.locator("svg text", has_text="minutes ago")).to_be_visible()
+        expect(image.locator("svg text", has_text="all tables")).to_be_visible()
         expect(page.get_by_role("table", name="Now")).to_contain_text("city_totals")
 
 
-def test_what_is_kept_and_what_was_done(browser: Browser, tmp_path: Path) -> None:
-    with house(tmp_path, browser, "page") as made, made.page("/storage") as page:
+def test_stored_datasets_and_the_usage_history_are_shown(browser: Browser, tmp_path: Path) -> None:
+    with start_project_server(tmp_path, browser, "page") as server, server.page("/storage") as page:
         expect(page.get_by_text("nothing").first).to_be_visible()
-        with made.opened() as mill:
-            computed(mill)
-        kept = page.get_by_role("table", name="Stored")
-        expect(kept).to_contain_text("leaf of counting")
-        expect(kept).to_contain_text("until space is short")
+        with server.open_project() as mill:
+            commit_datasets(mill)
+        stored = page.get_by_role("table", name="Stored")
+        expect(stored).to_contain_text("leaf of counting")
+        expect(stored).to_contain_text("until space is short")
         page.get_by_role("button", name="Pin", exact=True).last.click()
-        expect(kept).to_contain_text("pinned: it stays until it is unpinned")
-        with made.page("/storage", viewer="operator") as refused:
-            expect(refused.get_by_role("table", name="Stored")).to_contain_text("leaf of counting")
-            expect(refused.get_by_role("button", name="Pin")).to_have_count(0)  # nor "Unpin"
+        expect(stored).to_contain_text("pinned: it stays until it is unpinned")
+        with server.page("/storage", viewer="operator") as operator_page:
+            expect(operator_page.get_by_role("table", name="Stored")).to_contain_text("leaf of counting")
+            expect(operator_page.get_by_role("button", name="Pin")).to_have_count(0)  # nor "Unpin"
 
-        made.go(page, "/history?by=day&per=task&workflow=counting")
+        server.go(page, "/history?by=day&per=task&workflow=counting")
         expect(page.get_by_role("table", name="History")).to_contain_text("counting/words")
         expect(page.locator(".chart svg text", has_text="computed")).to_be_visible()
         expect(page.get_by_text("workflow counting")).to_be_visible()
 
 
-def computed(mill: Tidemill) -> None:
-    """A workflow whose actions are committed by hand: here nobody executes anything."""
+def commit_datasets(mill: Tidemill) -> None:
+    """Submit a workflow and commit its actions directly, because no server executes runs here."""
     words = {"id": 1, "name": "words", "type": "spark-sql", "query": "SELECT 'a' AS word"}
     counts = {"id": 2, "name": "counts", "type": "spark-sql", "query": "SELECT 1", "parentActions": [{"id": 1}]}
     document = {"name": "counting", "startActionId": 1, "endActionId": 2, "actions": [words, counts]}
@@ -219,8 +219,8 @@ def computed(mill: Tidemill) -> None:
         mill.oneshot_service.dataset_catalog.commit_dataset(claim, ActionResult(Schema(()), (), seconds))
 
 
-def test_events_are_filtered_as_one_types(served: House) -> None:
-    with served.page("/events") as page:
+def test_events_are_filtered_while_typing(shop: ProjectServer) -> None:
+    with shop.page("/events") as page:
         table = page.get_by_role("table", name="Events")
         expect(table).to_contain_text("channel.registered")
         page.get_by_label("Filter").fill("trigger.fired firsts")
@@ -228,8 +228,8 @@ def test_events_are_filtered_as_one_types(served: House) -> None:
         expect(table).to_contain_text("large_orders completed")
 
 
-def test_what_is_dangerous_asks_first(served: House) -> None:
-    with served.page("/triggers") as page:
+def test_pausing_and_killing_need_confirmation(shop: ProjectServer) -> None:
+    with shop.page("/triggers") as page:
         state = page.get_by_role("table", name="Workflows")
         page.get_by_role("button", name="Pause").click()
         expect(page.get_by_role("button", name="Cancel")).to_be_focused()
@@ -240,41 +240,41 @@ def test_what_is_dangerous_asks_first(served: House) -> None:
         page.get_by_role("button", name="Pause").click()
         page.get_by_role("dialog").get_by_role("button", name="Pause").click()
         expect(state).to_contain_text("paused")
-        served.go(page, "/flows/firsts")
+        shop.go(page, "/flows/firsts")
         expect(page.locator(".heading .badge")).to_have_text("paused")
 
         page.get_by_role("button", name="Run").click()
-        served.go(page, "/runs?state=ready")
+        shop.go(page, "/runs?state=ready")
         page.get_by_role("button", name="Kill").click()
         page.get_by_role("dialog").get_by_role("button", name="Kill").click()
         expect(page.get_by_text("no runs")).to_be_visible()
 
-        served.go(page, "/triggers")
+        shop.go(page, "/triggers")
         page.get_by_role("button", name="Resume").click()
         expect(state).to_contain_text("active")
 
 
-def test_who_may_only_look_finds_no_buttons(served: House) -> None:
-    with served.page("/flows/firsts", viewer="guest") as page:
+def test_a_guest_sees_no_buttons(shop: ProjectServer) -> None:
+    with shop.page("/flows/firsts", viewer="guest") as page:
         expect(page.get_by_text("guest")).to_be_visible()
         expect(page.get_by_role("table", name="Runs")).to_be_visible()
         for name in ("Run", "Kill", "Pause workflow", "Resume workflow"):
             expect(page.get_by_role("button", name=name, exact=True)).to_have_count(0)
-        served.go(page, "/triggers")
+        shop.go(page, "/triggers")
         expect(page.get_by_role("button", name="Pause")).to_have_count(0)
 
 
-def test_rights_taken_away_meanwhile_are_gone(served: House) -> None:
-    lock = served.project / LOCK
-    with served.page("/flows/firsts") as page:
+def test_a_revoked_permission_is_checked_at_the_click(shop: ProjectServer) -> None:
+    lock = shop.project / LOCK
+    with shop.page("/flows/firsts") as page:
         lock.touch()
         page.get_by_role("button", name="Run").click()
         expect(page.get_by_text("You may not do that")).to_be_visible()
         lock.unlink()
 
 
-def test_the_keyboard_reaches_a_card_and_opens_it(served: House) -> None:
-    with served.page() as page:
+def test_the_keyboard_reaches_a_card_and_opens_it(shop: ProjectServer) -> None:
+    with shop.page() as page:
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.textContent") == "Skip to content"
         page.keyboard.press("Enter")
@@ -306,31 +306,31 @@ CONTRAST = """() => {
 }"""
 
 
-def test_every_page_fits_a_phone_and_can_be_read_by_day_and_night(served: House) -> None:
-    with served.page(width=390) as page:
+def test_every_page_fits_a_phone_and_has_enough_contrast(shop: ProjectServer) -> None:
+    with shop.page(width=390) as page:
         for path in PAGES:
             page.set_viewport_size({"width": 390, "height": 844})
-            served.go(page, path)
+            shop.go(page, path)
             assert (path, page.evaluate("document.documentElement.scrollWidth")) == (path, 390)
             page.set_viewport_size({"width": 1280, "height": 844})
-            assert (path, unreadable(page, "light")) == (path, [])
-            assert (path, unreadable(page, "dark")) == (path, [])
+            assert (path, find_low_contrast(page, "light")) == (path, [])
+            assert (path, find_low_contrast(page, "dark")) == (path, [])
 
 
-def unreadable(page: Page, scheme: Literal["light", "dark"]) -> list[object]:
-    """Texts that are too much like what is behind them."""
+def find_low_contrast(page: Page, scheme: Literal["light", "dark"]) -> list[object]:
+    """Texts whose contrast to their background is too low."""
     page.emulate_media(color_scheme=scheme)
     expect(page.locator(f"body.body--{scheme}")).to_be_attached()
     page.wait_for_function("document.getAnimations().every(a => a.playState !== 'running')")
-    found: list[object] = page.evaluate(CONTRAST)
-    return found
+    texts: list[object] = page.evaluate(CONTRAST)
+    return texts
 
 
-def test_the_theme_is_kept(served: House) -> None:
-    with served.page() as page:
+def test_the_theme_is_remembered(shop: ProjectServer) -> None:
+    with shop.page() as page:
         page.get_by_role("button", name="Theme: auto").click()
         page.get_by_role("button", name="Theme: light").click()
         expect(page.locator("body.body--dark")).to_be_attached()
-        served.go(page, "/runs")
+        shop.go(page, "/runs")
         expect(page.get_by_role("button", name="Theme: dark")).to_be_visible()
         expect(page.locator("body.body--dark")).to_be_attached()

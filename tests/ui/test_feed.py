@@ -1,4 +1,4 @@
-"""`ui.feed`: one poll tells everybody, and trouble with the catalog is told and forgotten."""
+"""`ui.feed`: one poll notifies all pages, and catalog errors are shown until they pass."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from tidemill.errors import CatalogError
 from tidemill.ui.feed import CatalogFeed
 
 
-class Watched(CatalogFeed):
-    """Counts how often it told that something changed."""
+class CountingFeed(CatalogFeed):
+    """Counts its change notifications."""
 
     def __init__(self, driver: Driver) -> None:
         super().__init__(driver.catalog)
-        self.told = 0
+        self.notifications = 0
         self.changed.subscribe(self._count)
 
     def _count(self) -> None:
-        self.told += 1
+        self.notifications += 1
 
     def poll(self) -> None:
         asyncio.run(self._poll_events())
 
 
-def test_only_news_is_told(driver: Driver) -> None:
-    feed = Watched(driver)
+def test_only_new_events_cause_a_notification(driver: Driver) -> None:
+    feed = CountingFeed(driver)
     feed.poll()
-    assert (feed.told, feed.events[-1].kind) == (1, "binding.applied")
+    assert (feed.notifications, feed.events[-1].kind) == (1, "binding.applied")
     feed.poll()
-    assert feed.told == 1
+    assert feed.notifications == 1
     driver.insert("a")
     feed.poll()
-    assert (feed.told, feed.events[-1].kind) == (2, "channel.advanced")
+    assert (feed.notifications, feed.events[-1].kind) == (2, "channel.advanced")
 
 
-def test_a_snapshot_is_taken_once_for_all_until_something_happens(driver: Driver) -> None:
-    feed = Watched(driver)
+def test_a_snapshot_is_shared_until_an_event_happens(driver: Driver) -> None:
+    feed = CountingFeed(driver)
     feed.poll()
     first = asyncio.run(feed.read_snapshot())
     assert asyncio.run(feed.read_snapshot()) is first
@@ -47,32 +47,32 @@ def test_a_snapshot_is_taken_once_for_all_until_something_happens(driver: Driver
     assert asyncio.run(feed.read_snapshot()).count_unread("copy") == {"a": 1}
 
 
-def test_a_snapshot_that_was_overtaken_is_taken_again(driver: Driver) -> None:
-    feed = Watched(driver)
+def test_an_outdated_snapshot_is_taken_again(driver: Driver) -> None:
+    feed = CountingFeed(driver)
     feed.poll()
 
-    async def overtaken() -> None:
-        taking = asyncio.create_task(feed.read_snapshot())
-        await asyncio.sleep(0)  # it is under way, and shows nothing of what comes now
+    async def insert_meanwhile() -> None:
+        reading = asyncio.create_task(feed.read_snapshot())
+        await asyncio.sleep(0)  # the snapshot is being read, and does not contain the insert that follows
         driver.insert("a")
         await feed._poll_events()
-        await taking
+        await reading
         assert (await feed.read_snapshot()).count_unread("copy") == {"a": 1}
 
-    asyncio.run(overtaken())
+    asyncio.run(insert_meanwhile())
 
 
-def test_trouble_is_told_once_and_passes(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    feed = Watched(driver)
+def test_a_catalog_error_is_shown_once_and_passes(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = CountingFeed(driver)
     feed.poll()
-    with monkeypatch.context() as patched:
-        patched.setattr(driver.catalog, "list_events", _fails)
+    with monkeypatch.context() as patch:
+        patch.setattr(driver.catalog, "list_events", _fail)
         feed.poll()
         feed.poll()
-        assert (feed.told, feed.problem) == (2, "gone")
+        assert (feed.notifications, feed.problem) == (2, "gone")
     feed.poll()
-    assert (feed.told, feed.problem) == (3, "")
+    assert (feed.notifications, feed.problem) == (3, "")
 
 
-def _fails(**_: object) -> None:
+def _fail(**_: object) -> None:
     raise CatalogError("gone")

@@ -1,4 +1,4 @@
-"""`ui.standing`, `ui.graph` and `ui.card`: what the graph says, on catalogs that were driven through whole runs."""
+"""`ui.health`, `ui.graph` and `ui.card`: the contents of the graph, on catalogs with complete runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LATER = BoundFlow(
     "later",
     (task("shaping", {"d": ReadMode.NEW, "kept": ReadMode.ALL}, {"e": BlockKind.DELTA, "kept": BlockKind.DELTA}),),
 )
-LONGER = replace(
+EXTENDED = replace(
     WORKFLOW,
     channels=(
         *WORKFLOW.channels,
@@ -33,19 +33,19 @@ LONGER = replace(
 )
 
 
-def flow(driver: Driver, name: str = "copy") -> HealthVerdict:
+def judge_flow(driver: Driver, name: str = "copy") -> HealthVerdict:
     return judge_health(take_snapshot(driver.catalog), driver.clock.now).flows[name]
 
 
-def channel(driver: Driver, name: str) -> HealthState:
+def judge_channel(driver: Driver, name: str) -> HealthState:
     return judge_health(take_snapshot(driver.catalog), driver.clock.now).channels[name].state
 
 
-def card(driver: Driver, key: str) -> NodeCard:
+def build_card(driver: Driver, key: str) -> NodeCard:
     snapshot = take_snapshot(driver.catalog)
-    drawn = build_graph(snapshot.status)
+    graph = build_graph(snapshot.status)
     now = driver.clock.now
-    return build_cards(snapshot, snapshot.status, drawn, judge_health(snapshot, now), now)[key]
+    return build_cards(snapshot, snapshot.status, graph, judge_health(snapshot, now), now)[key]
 
 
 def fail(driver: Driver) -> None:
@@ -53,119 +53,123 @@ def fail(driver: Driver) -> None:
     driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="no such city\nand more")
 
 
-def test_before_anything_came_all_is_empty(driver: Driver) -> None:
-    assert flow(driver) == HealthVerdict(HealthState.EMPTY, "never run")
-    assert {channel(driver, name) for name in "abd"} == {HealthState.EMPTY}
+def test_everything_is_empty_before_the_first_insert(driver: Driver) -> None:
+    assert judge_flow(driver) == HealthVerdict(HealthState.EMPTY, "never run")
+    assert {judge_channel(driver, name) for name in "abd"} == {HealthState.EMPTY}
 
 
-def test_unread_blocks_wait(driver: Driver) -> None:
+def test_unread_blocks_are_pending(driver: Driver) -> None:
     driver.insert("a")
     driver.insert("a")
-    assert flow(driver) == HealthVerdict(HealthState.WAITING, "2 blocks on a")
-    assert [channel(driver, name) for name in "abd"] == [HealthState.WAITING, HealthState.EMPTY, HealthState.WAITING]
+    assert judge_flow(driver) == HealthVerdict(HealthState.WAITING, "2 blocks on a")
+    assert [judge_channel(driver, name) for name in "abd"] == [
+        HealthState.WAITING,
+        HealthState.EMPTY,
+        HealthState.WAITING,
+    ]
 
 
-def test_a_run_makes_it_fresh(driver: Driver) -> None:
+def test_a_flow_is_fresh_after_its_run(driver: Driver) -> None:
     driver.insert("a")
     driver.run_flow()
-    assert flow(driver) == HealthVerdict(HealthState.FRESH, "nothing is pending")
-    assert [channel(driver, name) for name in "ad"] == [HealthState.FRESH, HealthState.FRESH]
+    assert judge_flow(driver) == HealthVerdict(HealthState.FRESH, "nothing is pending")
+    assert [judge_channel(driver, name) for name in "ad"] == [HealthState.FRESH, HealthState.FRESH]
 
 
-def test_a_run_under_way_is_told_before_all_else(driver: Driver) -> None:
+def test_an_active_run_takes_precedence(driver: Driver) -> None:
     driver.insert("a")
     fail(driver)
     claim = driver.open_flow()
-    assert flow(driver) == HealthVerdict(HealthState.RUNNING, f"run {claim.run.id}")
+    assert judge_flow(driver) == HealthVerdict(HealthState.RUNNING, f"run {claim.run.id}")
 
 
-def test_a_failed_run_is_told_with_its_reason_until_another_finishes(driver: Driver) -> None:
+def test_a_failed_run_is_shown_with_its_reason_until_another_finishes(driver: Driver) -> None:
     fail(driver)
-    assert flow(driver) == HealthVerdict(HealthState.FAILED, "no such city")
+    assert judge_flow(driver) == HealthVerdict(HealthState.FAILED, "no such city")
     driver.run_flow()
-    assert flow(driver).state is HealthState.FRESH
+    assert judge_flow(driver).state is HealthState.FRESH
 
 
-def test_an_insert_under_way(driver: Driver) -> None:
+def test_a_channel_with_an_active_insert_is_running(driver: Driver) -> None:
     driver.open_insert("a")
-    assert channel(driver, "a") is HealthState.RUNNING
+    assert judge_channel(driver, "a") is HealthState.RUNNING
 
 
-def test_a_paused_workflow_is_paused_whatever_waits(driver: Driver) -> None:
+def test_a_paused_workflow_is_paused_even_with_pending_blocks(driver: Driver) -> None:
     driver.insert("a")
     driver.catalog.set_workflow_paused("w", paused=True)
-    assert flow(driver) == HealthVerdict(HealthState.PAUSED, "workflow w is paused")
+    assert judge_flow(driver) == HealthVerdict(HealthState.PAUSED, "workflow w is paused")
 
 
 @pytest.mark.parametrize(
-    ("late", "standing"), [(GRACE_SECONDS - 1, HealthState.EMPTY), (GRACE_SECONDS + 1, HealthState.LATE)]
+    ("late", "state"), [(GRACE_SECONDS - 1, HealthState.EMPTY), (GRACE_SECONDS + 1, HealthState.LATE)]
 )
-def test_a_trigger_that_nobody_handles_is_late(driver: Driver, late: float, standing: HealthState) -> None:
+def test_an_overdue_trigger_is_late(driver: Driver, late: float, state: HealthState) -> None:
     driver.catalog.apply_workflow(replace(WORKFLOW, bindings=(replace(COPY, triggers=(IntervalTrigger(60.0),)),)))
     driver.clock.now += 60 + late
-    assert flow(driver).state is standing
+    assert judge_flow(driver).state is state
 
 
-def test_a_run_that_finds_no_track_is_late(driver: Driver) -> None:
+def test_a_run_without_a_free_track_becomes_late(driver: Driver) -> None:
     driver.request(RunKind.FLOW, "copy")
-    assert flow(driver) == HealthVerdict(HealthState.WAITING, "run 1 waits for a track")
+    assert judge_flow(driver) == HealthVerdict(HealthState.WAITING, "run 1 waits for a track")
     driver.clock.now += GRACE_SECONDS + 1
-    assert flow(driver).state is HealthState.LATE
+    assert judge_flow(driver).state is HealthState.LATE
 
 
-def test_what_is_made_from_something_failed_waits_for_it(driver: Driver) -> None:
-    driver.catalog.apply_workflow(LONGER)
+def test_tables_derived_from_a_failed_one_are_waiting(driver: Driver) -> None:
+    driver.catalog.apply_workflow(EXTENDED)
     driver.insert("a")
     driver.run_flow()
     driver.run_flow(LATER)
-    assert flow(driver, "later").state is HealthState.FRESH
+    assert judge_flow(driver, "later").state is HealthState.FRESH
     fail(driver)
-    assert flow(driver, "later") == HealthVerdict(HealthState.WAITING, "d is failed")
-    assert channel(driver, "e") is HealthState.WAITING
+    assert judge_flow(driver, "later") == HealthVerdict(HealthState.WAITING, "d is failed")
+    assert judge_channel(driver, "e") is HealthState.WAITING
 
 
-def test_a_tasks_own_state_never_waits_for_it(driver: Driver) -> None:
-    driver.catalog.apply_workflow(LONGER)
+def test_the_state_of_a_task_is_never_pending_for_it(driver: Driver) -> None:
+    driver.catalog.apply_workflow(EXTENDED)
     driver.run_flow(LATER)
     assert take_snapshot(driver.catalog).count_unread("later") == {}
 
 
 def test_a_task_that_writes_one_channel_is_drawn_with_it(driver: Driver) -> None:
-    drawn = build_graph(take_snapshot(driver.catalog).status)
-    assert [(n.channel, n.flow, n.task) for n in drawn.nodes] == [
+    graph = build_graph(take_snapshot(driver.catalog).status)
+    assert [(n.channel, n.flow, n.task) for n in graph.nodes] == [
         ("a", None, None),
         ("b", None, None),
         ("d", "copy", "copying"),
     ]
-    assert drawn.edges == (("channel a", "channel d"), ("channel b", "channel d"))
+    assert graph.edges == (("channel a", "channel d"), ("channel b", "channel d"))
 
 
-def test_a_task_that_writes_several_stands_for_itself_and_its_state_is_only_written(driver: Driver) -> None:
-    driver.catalog.apply_workflow(LONGER)
-    drawn = build_graph(take_snapshot(driver.catalog).status)
-    own = [e for e in drawn.edges if "task later/shaping" in e]
-    assert own == [
+def test_a_task_with_several_outputs_is_a_node_and_does_not_read_its_state(driver: Driver) -> None:
+    driver.catalog.apply_workflow(EXTENDED)
+    graph = build_graph(take_snapshot(driver.catalog).status)
+    edges = [e for e in graph.edges if "task later/shaping" in e]
+    assert edges == [
         ("channel d", "task later/shaping"),
         ("task later/shaping", "channel e"),
         ("task later/shaping", "channel kept"),
     ]
 
 
-def test_blocks_wait_along_edges(driver: Driver) -> None:
+def test_edges_with_pending_blocks_are_found(driver: Driver) -> None:
     driver.insert("a")
     snapshot = take_snapshot(driver.catalog)
     assert find_waiting_edges(snapshot, build_graph(snapshot.status)) == {("channel a", "channel d")}
 
 
-def test_a_card_says_rows_age_last_run_and_what_waits(driver: Driver) -> None:
+def test_a_card_shows_rows_age_last_run_and_pending_blocks(driver: Driver) -> None:
     driver.insert("a")
     driver.run_flow()
     driver.insert("b")
     driver.clock.now += 200
-    table = card(driver, "channel d")
+    table = build_card(driver, "channel d")
     assert (table.name, table.href, table.eyebrow_href) == ("d", "/channels/d", "/flows/copy")
     assert table.facts[1] == "run 2 finished in 0.0 s"
     assert table.verdict == HealthVerdict(HealthState.WAITING, "1 block on b")
     assert table.sources == "a, b"
-    fed = card(driver, "channel a")
-    assert fed.facts == ("2 rows · 3 min ago", "2 blocks, read by 1 task")
+    input_card = build_card(driver, "channel a")
+    assert input_card.facts == ("2 rows · 3 min ago", "2 blocks, read by 1 task")

@@ -1,4 +1,4 @@
-"""The page in a browser: a server of its own on a project of its own, and what the browser complains of."""
+"""A server process on a new project, the page of it in a browser, and the browser's errors."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ NODES = 7
 
 
 @dataclass
-class House:
-    """A project, the server on it, and a browser that looks at it."""
+class ProjectServer:
+    """A project, the server that runs on it, and a browser."""
 
     project: Path
     url: str
     browser: Browser
-    complaints: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
 
     @contextmanager
-    def opened(self) -> Iterator[Tidemill]:
-        """The same project, as the command line opens it: what happens there the server learns from the catalog."""
+    def open_project(self) -> Iterator[Tidemill]:
+        """Open the project as the command line does; the server learns of changes from the catalog."""
         with Tidemill.open(self.project) as mill:
             yield mill
 
     @contextmanager
     def page(self, path: str = "/", *, width: int = 1280, viewer: str | None = None) -> Iterator[Page]:
-        """A page of a fresh browser profile, on which nothing may go wrong meanwhile.
+        """Open a page in a new browser profile and check that it causes no browser error.
 
-        No error in the console, no violation of the policy, and nothing asked of any other server.
+        No error in the console, no violation of the security policy, and no request to any other server.
         """
         context = self.browser.new_context(
             viewport={"width": width, "height": 844},
@@ -49,66 +49,66 @@ class House:
             reduced_motion="reduce",
         )
         page = context.new_page()
-        page.on("console", self._said)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("request", self._asked)
+        page.on("console", self._record_message)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("request", self._record_request)
         try:
             self.go(page, path)
             yield page
         finally:
             context.close()
-            said, self.complaints = self.complaints, []
-        assert said == []
+            errors, self.errors = self.errors, []
+        assert errors == []
 
     def go(self, page: Page, path: str) -> None:
-        """Open a page, and wait until it is live."""
+        """Open a page and wait until it is connected."""
         page.goto(self.url + path)
         expect(page.locator("#content")).to_be_visible()
         page.wait_for_function("window.did_handshake === true")
 
-    def feed(self) -> None:
-        """Cities, then orders: some large, some not."""
+    def insert_data(self) -> None:
+        """Insert cities, then orders of which some are large."""
         cities, orders = self.project / "cities.csv", self.project / "orders.csv"
         cities.write_text("city,country\n" + "".join(f"city{i},land{i % 2}\n" for i in range(4)))
         orders.write_text("id,city,amount\n" + "".join(f"{i},city{i % 4},{i * 30 % 200}\n" for i in range(20)))
-        with self.opened() as mill:
+        with self.open_project() as mill:
             mill.insert("cities", cities)
             mill.insert("orders", orders)
 
     @property
-    def broken(self) -> Path:
-        """While this file is there, `large_orders` fails."""
+    def failure_file(self) -> Path:
+        """While this file exists, `large_orders` fails."""
         return self.project / "broken"
 
-    def _said(self, message: ConsoleMessage) -> None:
+    def _record_message(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
+            self.errors.append(message.text)
 
-    def _asked(self, request: Request) -> None:
+    def _record_request(self, request: Request) -> None:
         if not request.url.startswith((self.url, "data:", "blob:")):
-            self.complaints.append(f"asked the network for {request.url}")
+            self.errors.append(f"requested {request.url} from another server")
 
 
 @contextmanager
-def house(project: Path, browser: Browser, part: str = "all") -> Iterator[House]:
-    """A house in which nothing is registered yet."""
+def start_project_server(project: Path, browser: Browser, part: str = "all") -> Iterator[ProjectServer]:
+    """Start a server on a project without registered workflows."""
     (project / SETTINGS_FILE).touch()
     shutil.copy(shop.__file__, project / "workflow.py")
-    with process(project, part) as (server, said):
-        yield House(project, f"http://127.0.0.1:{int(said)}", browser)
-        _end(server)
+    with start_process(project, part) as (server, line):
+        yield ProjectServer(project, f"http://127.0.0.1:{int(line)}", browser)
+        _stop(server)
 
 
 @contextmanager
-def worker(project: Path) -> Iterator[subprocess.Popen[str]]:
-    """Executes runs, and shows nothing."""
-    with process(project, "work") as (server, _):
+def start_worker(project: Path) -> Iterator[subprocess.Popen[str]]:
+    """A server that executes runs and serves no page."""
+    with start_process(project, "work") as (server, _):
         yield server
 
 
 @contextmanager
-def process(project: Path, part: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server's process, and the line that it prints once it serves."""
+def start_process(project: Path, part: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server process, and the line that it prints when it is ready."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "TIDEMILL"))}
     command = [sys.executable, "-m", "tests.ui.site", str(project), "plain", part]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
@@ -117,7 +117,7 @@ def process(project: Path, part: str) -> Iterator[tuple[subprocess.Popen[str], s
         yield server, server.stdout.readline()
 
 
-def _end(server: subprocess.Popen[str]) -> None:
+def _stop(server: subprocess.Popen[str]) -> None:
     assert server.stdin is not None
     server.stdin.close()
     assert server.wait(30) == 0
