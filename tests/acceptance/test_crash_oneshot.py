@@ -13,7 +13,7 @@ from sqlalchemy import Engine, event
 from tests.acceptance.mill import LATER
 from tests.acceptance.test_crash import ROUNDS, Tripwire
 from tests.catalog.driver import AT_ONCE
-from tests.runtime.oneshots import Bench, Json, action, bench, expected, workflow
+from tests.runtime.oneshots import Bench, Json, action, bench, compute_expected, workflow
 
 from tidemill.model.run import ACTIVE_STATES, PENDING_STATES
 from tidemill.model.states import DatasetState
@@ -143,7 +143,9 @@ def check_at_rest(mill: Bench, number: int, root: Path) -> None:
     assert all(d.claims == 0 for d in datasets)
     assert not [r for s in (*PENDING_STATES, *ACTIVE_STATES) for r in mill.catalog.list_runs(state=s)]
     VacuumService(mill.shop.executor, grace=AT_ONCE).remove_due_files()
-    assert mill.leftovers() == set()
+    assert mill.find_inconsistencies() == set()
     placed = sorted((root / "out" / str(number)).iterdir())
-    assert [mill.engine.read_file(str(path)) for path in placed] == [expected(document(number), 3)] * len(placed)
+    assert [mill.engine.read_file(str(path)) for path in placed] == [compute_expected(document(number), 3)] * len(
+        placed
+    )
     assert len(placed) == 2

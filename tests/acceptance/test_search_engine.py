@@ -175,16 +175,16 @@ class Engine:
 
     def keep(self) -> list[str]:
         """Do what a server would do now; the flows that ran."""
-        before = len(self.mill.ran())
-        while due := self.mill.due():
+        before = len(self.mill.list_refreshes())
+        while due := self.mill.fire_due_triggers():
             for run in due:
-                self.mill.keep(run)
-        return [flow for flow, _ in self.mill.ran()[before:]]
+                self.mill.attempt(run)
+        return [flow for flow, _ in self.mill.list_refreshes()[before:]]
 
     def check(self) -> None:
         """Every table is its meaning over what it reflects, and no promise is broken."""
         for table in (c.name for c in self.mill.workflow.channels if c.name in TABLES):
-            assert not self.mill.kept(table).is_late, table
+            assert not self.mill.read_target_status(table).is_late, table
             assert find_inconsistent_blocks(self.mill.catalog, table) == []
             head = self.mill.catalog.read_channel(table).head
             if head.provenance and self._checked.get(table) != head.seq:
@@ -194,7 +194,7 @@ class Engine:
 
     def reflects(self, table: str, *ways: Pathway) -> list[bool]:
         """Is the newest of the input reflected, by each of the ways?"""
-        reached = self.mill.reflected(table)
+        reached = self.mill.read_pathways(table)
         return [self._arrived[way[0]][-1][0] in reached[way] for way in ways]
 
     def _meant(self, channel: str, reached: Mapping[Pathway, frozenset[int]]) -> Rows:
@@ -218,7 +218,7 @@ def _plain(row: Mapping[str, Any]) -> str:
 def engine(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Engine]:
     opened = Engine(request.param, spark, tmp_path)
     opened.arrive()
-    opened.keep()
+    opened.attempt()
     opened.check()
     yield opened
     opened.mill.close()
@@ -229,7 +229,7 @@ def later(engine: Engine, hours: float, *, arrives: bool = True) -> set[str]:
     engine.mill.now += hours * HOUR
     if arrives:
         engine.arrive()
-    ran = engine.keep()
+    ran = engine.attempt()
     engine.check()
     return set(ran)
 

@@ -1,4 +1,4 @@
-"""What a query makes of events is numbered in their waves; what cannot be is refused."""
+"""Queries over events keep the events' lineage tags; queries that cannot are rejected."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import pytest
 from tidemill.api.waves import tag_query
 
 
-def made(query: str) -> str:
-    """The query as it is carried, without what numbers its rows."""
-    carried = tag_query(query, "orders")
-    return carried.removeprefix("WITH _made AS (").partition("), _all AS")[0]
+def tag_rows(query: str) -> str:
+    """The tagged query without the part that numbers its rows."""
+    tagged = tag_query(query, "orders")
+    return tagged.removeprefix("WITH _made AS (").partition("), _all AS")[0]
 
 
 @pytest.mark.parametrize(
-    ("query", "carried"),
+    ("query", "tagged"),
     [
         ("SELECT number FROM orders", "SELECT number, orders.wave AS _from FROM orders"),
         ("SELECT * FROM orders WHERE n > 1", "SELECT * EXCEPT (wave), orders.wave AS _from FROM orders WHERE n > 1"),
@@ -32,8 +32,8 @@ def made(query: str) -> str:
         ),
     ],
 )
-def test_the_tag_rides_along(query: str, carried: str) -> None:
-    assert made(query) == carried
+def test_the_lineage_tag_is_added_to_the_query(query: str, tagged: str) -> None:
+    assert tag_rows(query) == tagged
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_the_tag_rides_along(query: str, carried: str) -> None:
         "WITH o AS (SELECT * FROM orders) SELECT item FROM o",
     ],
 )
-def test_what_brings_events_together_is_refused(query: str) -> None:
+def test_queries_that_combine_events_are_rejected(query: str) -> None:
     with pytest.raises(ValueError, match="a SELECT that computes each row from one event"):
         tag_query(query, "orders")
 
 
-def test_a_query_that_selects_the_tag_itself_is_refused() -> None:
+def test_a_query_that_selects_the_tag_is_rejected() -> None:
     with pytest.raises(ValueError, match="leave it out"):
         tag_query("SELECT item, wave FROM orders", "orders")
 
@@ -61,6 +61,6 @@ def test_a_query_that_selects_the_tag_itself_is_refused() -> None:
     "query",
     ["SELECT item FROM stock", "SELECT item FROM (SELECT * FROM orders)", "SELECT a.n FROM orders a JOIN orders b"],
 )
-def test_a_query_that_reads_the_events_elsewhere_is_refused(query: str) -> None:
+def test_a_query_that_does_not_read_the_events_once_is_rejected(query: str) -> None:
     with pytest.raises(ValueError, match="reads 'orders' once"):
         tag_query(query, "orders")

@@ -1,4 +1,4 @@
-"""Workflows as documents: what they can say, and what they cannot."""
+"""Workflows as documents: valid definitions and rejected ones."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_document_becomes_a_workflow() -> None:
         "",
     ],
 )
-def test_what_a_document_may_not_ask_for(query: str) -> None:
+def test_unsafe_and_invalid_queries_are_rejected(query: str) -> None:
     assert list(find_violations(query, {"orders"}))
     document = {**SHOP, "tables": [{"name": "t", "query": query}]}
     with pytest.raises((WorkflowError, BadInput)):
@@ -78,12 +78,12 @@ def test_what_a_document_may_not_ask_for(query: str) -> None:
         "SELECT a FROM orders LATERAL VIEW explode(array(1, 2)) t AS a",
     ],
 )
-def test_ordinary_queries_pass(query: str) -> None:
+def test_ordinary_queries_are_accepted(query: str) -> None:
     assert list(find_violations(query, {"orders"})) == []
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changes", "message"),
     [
         ({"name": "../etc"}, "name"),
         ({"name": "a'; DROP TABLE runs; --"}, "name"),
@@ -93,6 +93,6 @@ def test_ordinary_queries_pass(query: str) -> None:
         ({"surprise": 1}, "surprise"),
     ],
 )
-def test_a_document_of_another_form_is_refused(changed: dict[str, Any], told: str) -> None:
-    with pytest.raises(BadInput, match=told):
-        parse_definition(SHOP | changed)
+def test_a_document_of_another_form_is_rejected(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        parse_definition(SHOP | changes)

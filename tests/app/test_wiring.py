@@ -1,4 +1,4 @@
-"""The project as Python programs use it, without Spark."""
+"""The Python API of a project, without Spark."""
 
 from __future__ import annotations
 
@@ -40,44 +40,44 @@ def test_tables_are_inserted(mill: Tidemill, data: Any) -> None:
     assert mill.rows("orders") == ROWS[:1]
 
 
-def test_a_kind_that_is_none_is_refused(mill: Tidemill) -> None:
+def test_an_invalid_kind_is_rejected(mill: Tidemill) -> None:
     with pytest.raises(BadInput, match="a block is a 'base' \\(the full content\\) or a 'delta'"):
         mill.insert("orders", ROWS, kind="bass")
 
 
-class Starting:
-    """An engine that has to start before it can compact, which takes until it is let go."""
+class SlowStart:
+    """Delays a compaction, as an engine that is still starting, until the test continues it."""
 
     def __init__(self, write_view: Callable[..., Any]) -> None:
-        self.begun, self.go = threading.Event(), threading.Event()
+        self.started, self.proceed = threading.Event(), threading.Event()
         self._write_view = write_view
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        self.begun.set()
-        assert self.go.wait(10), "somebody waits for a compaction"
-        return self._write_view(*args, **named)
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        self.started.set()
+        assert self.proceed.wait(10), "a caller waits for a compaction"
+        return self._write_view(*args, **options)
 
 
-def compactions(mill: Tidemill) -> int:
+def count_compactions(mill: Tidemill) -> int:
     return sum(r.kind is RunKind.COMPACTION for r in mill.catalog.list_runs(state=RunState.FINISHED))
 
 
 @pytest.mark.parametrize("by_server", [False, True])
-def test_no_run_waits_for_upkeep(mill: Tidemill, monkeypatch: pytest.MonkeyPatch, by_server: bool) -> None:
-    eager = replace(mill.maintenance.rules, limits=CompactionLimits(fan=2, floor=4, small_file=720))
-    mill.maintenance = replace(mill.maintenance, rules=eager)
-    starting = Starting(mill.engine.write_view)
-    monkeypatch.setattr(mill.engine, "write_view", starting)
+def test_no_run_waits_for_maintenance(mill: Tidemill, monkeypatch: pytest.MonkeyPatch, by_server: bool) -> None:
+    rules = replace(mill.maintenance.rules, limits=CompactionLimits(fan=2, floor=4, small_file=720))
+    mill.maintenance = replace(mill.maintenance, rules=rules)
+    slow_start = SlowStart(mill.engine.write_view)
+    monkeypatch.setattr(mill.engine, "write_view", slow_start)
     for number in range(8):
         mill.insert("orders", [{"id": number, "word": f"word {number}"}])
         if by_server:
             mill.execute(request_flow_run(mill.catalog, "words"))
         else:
             mill.run("words")
-    assert starting.begun.wait(10)
-    assert compactions(mill) == 0
+    assert slow_start.started.wait(10)
+    assert count_compactions(mill) == 0
     assert len(mill.rows("words")) == 8
-    starting.go.set()
+    slow_start.proceed.set()
     mill.maintenance.finish()
-    assert compactions(mill) > 0
+    assert count_compactions(mill) > 0
     assert len(mill.rows("words")) == 8

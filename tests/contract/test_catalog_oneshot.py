@@ -162,7 +162,7 @@ def test_what_is_evicted_is_made_again_when_it_is_wanted(mill: Bench) -> None:
     freed = mill.shop.build_evictor().free_bytes(sum(mill.dataset(made, k).bytes for k in (1, 2)))
     assert {g.dataset.name for g in freed.evictions} == {"a1", "a2"}
     assert [mill.state(made, k) for k in (1, 2, 3)] == [D.DELETED, D.DELETED, D.LEAF]
-    assert mill.leftovers() == set()
+    assert mill.find_inconsistencies() == set()
     same = mill.submit(chain("a", "b", "c"))
     assert verdicts(same) == {"1": "unneeded", "2": "unneeded", "3": "reused"}
     other = mill.run(chain("a", "b", "c2"))
@@ -223,7 +223,7 @@ def test_a_deletion_whose_process_died_keeps_nobody_waiting(mill: Bench) -> None
     again = mill.run(chain("a", "b"))
     assert verdicts(again) == {"1": "gone", "2": "gone"}
     mill.check(chain("a", "b"), again)
-    assert mill.leftovers() == set()
+    assert mill.find_inconsistencies() == set()
 
 
 def test_a_user_drops_a_leaf(mill: Bench) -> None:
@@ -251,10 +251,10 @@ def test_removing_leaves_datasets_alone_and_takes_what_a_failure_left(mill: Benc
     mill.engine.before = lambda query: left_behind(mill) if query == "c" else None
     with pytest.raises(RunFailed):
         mill.run(chain("a", "b", "c"))
-    assert len(mill.leftovers()) == 1
+    assert len(mill.find_inconsistencies()) == 1
     assert VacuumService(mill.shop.executor).remove_due_files() == 0, "it was marked just now"
     assert VacuumService(mill.shop.executor, grace=AT_ONCE).remove_due_files() == 1
-    assert mill.leftovers() == set()
+    assert mill.find_inconsistencies() == set()
     mill.check(chain("a", "b"), made)
 
 
@@ -270,7 +270,7 @@ def test_what_is_left_of_a_lost_dataset_is_removed(mill: Bench) -> None:
     with pytest.raises(RunFailed, match="is lost"):
         mill.run(chain("a", "b2"))
     VacuumService(mill.shop.executor, grace=AT_ONCE).remove_due_files()
-    assert mill.leftovers() == set()
+    assert mill.find_inconsistencies() == set()
 
 
 def test_an_unknown_submission_says_which_there_are(mill: Bench) -> None:

@@ -1,4 +1,4 @@
-"""Catalogs from a copy: making one anew takes longer than most of these tests."""
+"""Catalogs are copied from a template: creating one takes longer than most of these tests."""
 
 from tests.databases import sqlite_template
 

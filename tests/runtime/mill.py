@@ -1,4 +1,4 @@
-"""A workflow on a catalog whose clock is set by hand, with plain Python in place of Spark unless said otherwise."""
+"""A workflow on a catalog whose clock the test sets, with an engine in plain Python unless another is given."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tidemill.storage import open_store
 
 
 class Mill:
-    """Inserts, fires what is due, and keeps what is promised."""
+    """Inserts rows, fires due triggers, and executes runs that meet freshness targets."""
 
     def __init__(
         self, workflow: WorkflowSpec, directory: Path, engine: Callable[[Callable[[str], str]], Engine] = QueryEngine
@@ -52,43 +52,43 @@ class Mill:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         Inserter(self.executor, load_file).insert_file(channel, path)
 
-    def due(self) -> list[Run]:
-        """Fire what is due; the runs that it asks for."""
-        found = {self.catalog.fire_trigger(leaf) for leaf in self.catalog.list_due_triggers()}
-        return [self.catalog.read_run(run) for run in sorted(run for run in found if run is not None)]
+    def fire_due_triggers(self) -> list[Run]:
+        """Fire all due triggers; returns the requested runs."""
+        runs = {self.catalog.fire_trigger(leaf) for leaf in self.catalog.list_due_triggers()}
+        return [self.catalog.read_run(run) for run in sorted(run for run in runs if run is not None)]
 
-    def keep(self, run: Run) -> Run:
+    def attempt(self, run: Run) -> Run:
         FreshnessController(self.executor, {}, self.workflow).attempt_run(run, self.binding(run.subject))
         return self.catalog.read_run(run.id)
 
     def binding(self, flow: str) -> BoundFlow:
         return next(b for b in self.workflow.bindings if b.name == flow)
 
-    def content(self, channel: str, at: int | None = None) -> Rows:
-        seq = self.catalog.read_channel(channel).head.seq if at is None else at
-        return list(self.executor.engine.read_rows(ChannelViews(self.catalog, {}).build_snapshot(channel, seq)))
+    def content(self, channel: str, seq: int | None = None) -> Rows:
+        upto = self.catalog.read_channel(channel).head.seq if seq is None else seq
+        return list(self.executor.engine.read_rows(ChannelViews(self.catalog, {}).build_snapshot(channel, upto)))
 
     def rows(self, channel: str) -> set[tuple[Any, ...]]:
         return {tuple(row.values()) for row in self.content(channel)}
 
-    def ran(self) -> list[tuple[str, str]]:
-        """What ran, the latest last: the flow, and the variant of its only task."""
-        ended = (r for r in self.catalog.list_runs() if r.state is RunState.FINISHED and r.stats.get("tasks"))
+    def list_refreshes(self) -> list[tuple[str, str]]:
+        """The finished refreshes, oldest first: the flow and the variant of its only task."""
+        finished = (r for r in self.catalog.list_runs() if r.state is RunState.FINISHED and r.stats.get("tasks"))
         return [
-            (r.subject, r.stats["tasks"][r.subject]["variant"]) for r in sorted(ended, key=lambda r: r.fencing_token)
+            (r.subject, r.stats["tasks"][r.subject]["variant"]) for r in sorted(finished, key=lambda r: r.fencing_token)
         ]
 
-    def kept(self, channel: str) -> TargetStatus:
-        """How a promise stands."""
-        known = self.catalog.read_channel(channel)
-        return compute_target_status(known.channel.freshness_target, known.head.provenance, self.timeline())
+    def read_target_status(self, channel: str) -> TargetStatus:
+        """The status of a table's freshness target."""
+        registered = self.catalog.read_channel(channel)
+        return compute_target_status(registered.channel.freshness_target, registered.head.provenance, self.timeline())
 
     def timeline(self) -> Timeline:
         versions = {c.name: self.catalog.list_versions(c.name, 0) for c in self.workflow.channels if c.role == "input"}
         newest = max((v[-1] for v in versions.values() if v), default=0)
         return Timeline(versions, max(int(self.now * 1_000_000), newest + 1))
 
-    def reflected(self, channel: str) -> Mapping[tuple[str, ...], frozenset[int]]:
+    def read_pathways(self, channel: str) -> Mapping[tuple[str, ...], frozenset[int]]:
         return self.catalog.read_channel(channel).head.provenance.pathways
 
     def close(self) -> None:

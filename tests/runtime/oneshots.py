@@ -1,7 +1,7 @@
 """One-shot workflows on a real catalog and real files, with an engine that needs no Spark and counts its calls.
 
-What an action makes is a digest of its query and of what its parents made. So whoever reads a result can tell whether
-it is what a run without any reuse would have made.
+The output of an action is a digest of its query and of its parents' outputs, so a test can tell from a result whether
+it is what a run without any reuse would have written.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tidemill.storage import LocalDatasetCopier, open_store
 
 SCHEMA = Schema.from_ddl("x string")
 PARTS = 2
-"""Files of a dataset: it could be half deleted."""
+"""Files of a dataset, so that it can be deleted in part."""
 NO_BUDGETS = StorageBudgets()
 Json = dict[str, Any]
 
@@ -53,15 +53,15 @@ def workflow(*actions: Json, name: str = "words") -> Json:
 
 
 def chain(*queries: str, **options: Any) -> Json:
-    """Actions 1, 2, …, each made from the one before."""
-    made = [action(n, q, *([n - 1] if n > 1 else [])) for n, q in enumerate(queries, start=1)]
-    return workflow(*made, **options)
+    """Actions 1, 2, …, each derived from the previous one."""
+    actions = [action(n, q, *([n - 1] if n > 1 else [])) for n, q in enumerate(queries, start=1)]
+    return workflow(*actions, **options)
 
 
-def expected(document: Json, key: int | str) -> str:
-    """What an action makes if nothing is ever reused."""
+def compute_expected(document: Json, key: int | str) -> str:
+    """The output of an action if no dataset is ever reused."""
     by_id = {a["id"]: a for a in document["actions"]}
-    return digest(by_id[key]["query"], [expected(document, p["id"]) for p in by_id[key]["parentActions"]])
+    return digest(by_id[key]["query"], [compute_expected(document, p["id"]) for p in by_id[key]["parentActions"]])
 
 
 def digest(query: str, inputs: Iterable[str]) -> str:
@@ -70,7 +70,7 @@ def digest(query: str, inputs: Iterable[str]) -> str:
 
 @dataclass
 class DigestEngine:
-    """Writes digests. A query that is in `failing` fails as often as it says there."""
+    """Writes digests. A query in `failing` fails that many times."""
 
     locate: Callable[[str], str]
     calls: list[str] = field(default_factory=list)
@@ -95,9 +95,9 @@ class DigestEngine:
         if self.failing.get(code.query, 0) > 0:
             self.failing[code.query] -= 1
             raise RunFailed(f"{code.query}: no such column")
-        made = digest(code.query, [self.read(view) for _, view in sorted(inputs.items())])
+        output = digest(code.query, [self.read(view) for _, view in sorted(inputs.items())])
         for part in range(PARTS):
-            pq.write_table(pa.table({"x": [made]}), Path(outputs["output"].directory) / f"{part}.parquet")
+            pq.write_table(pa.table({"x": [output]}), Path(outputs["output"].directory) / f"{part}.parquet")
         return {"output": SCHEMA}
 
     def read(self, view: View) -> str:
@@ -108,24 +108,24 @@ class DigestEngine:
         except OSError as error:
             raise RunFailed(f"{view.channel} cannot be read") from error
         assert len(parts) == PARTS
-        (found,) = set(parts)
-        return found
+        (content,) = set(parts)
+        return content
 
     def read_file(self, path: str) -> str:
         (row,) = pq.read_table(path).to_pylist()
         return str(row["x"])
 
     def cancel_jobs(self, tag: str) -> None:
-        """Nothing here runs long enough to be stopped."""
+        """No task runs long enough to be cancelled."""
 
 
-def nothing(name: str) -> Any:
+def reject_source(name: str) -> Any:
     raise WorkflowError([f"there is no {name}"])
 
 
 @dataclass(frozen=True)
 class Bench:
-    """One process's doors to a catalog and the files under a root."""
+    """One process's access to a catalog and to the files under a root."""
 
     catalog: SqlCatalog
     store: BlockStore
@@ -138,36 +138,36 @@ class Bench:
     def run(self, document: Json) -> Submission:
         return self.shop.complete_submission(self.submit(document).id)
 
-    def work(self, most: int = 1000) -> int:
-        """What servers do: attempt what may be claimed, at most so often; returns how often."""
-        for tried in range(most):
+    def work(self, limit: int = 1000) -> int:
+        """Attempt claimable runs as servers do, up to a limit; returns the number of attempts."""
+        for attempts in range(limit):
             ready = [r for r in self.catalog.list_runnable_runs() if r.kind is RunKind.ACTION]
             if not ready:
-                return tried
+                return attempts
             self.shop.attempt_run(ready[0])
-        return most
+        return limit
 
     def dataset(self, submission: Submission, key: int | str) -> StoredDataset:
-        named = next(a.identity for a in submission.actions if a.key == str(key))
-        return next(d for d in self.shop.dataset_catalog.list_datasets() if d.identity == named)
+        identity = next(a.identity for a in submission.actions if a.key == str(key))
+        return next(d for d in self.shop.dataset_catalog.list_datasets() if d.identity == identity)
 
     def state(self, submission: Submission, key: int | str) -> DatasetState:
         return self.dataset(submission, key).state
 
     def content(self, submission: Submission, key: int | str) -> str:
-        found = self.dataset(submission, key)
-        assert found.is_readable, f"{key} is {found.state}"
-        return self.engine.read(found.to_snapshot("x"))
+        dataset = self.dataset(submission, key)
+        assert dataset.is_readable, f"{key} is {dataset.state}"
+        return self.engine.read(dataset.to_snapshot("x"))
 
     def check(self, document: Json, submission: Submission) -> None:
-        """Whatever can be read of a workflow is what it would be without any reuse, and its end can be read."""
-        for each in document["actions"]:
-            if self.dataset(submission, each["id"]).is_readable:
-                assert self.content(submission, each["id"]) == expected(document, each["id"])
+        """Check that readable datasets equal those of a run without reuse, and that the end is readable."""
+        for node in document["actions"]:
+            if self.dataset(submission, node["id"]).is_readable:
+                assert self.content(submission, node["id"]) == compute_expected(document, node["id"])
         assert self.dataset(submission, document["endActionId"]).is_readable
 
-    def leftovers(self) -> set[str]:
-        """Files that nothing names, and names that have no file."""
+    def find_inconsistencies(self) -> set[str]:
+        """Unreferenced files and missing referenced files."""
         return set(self.store.list_all_files()) ^ self.catalog.list_referenced_files()
 
 
@@ -179,9 +179,9 @@ def bench(
     store = open_store(str(root / "blocks"))
     engine = DigestEngine(store.locate_file)
     executor = Executor(catalog, store, engine, owner, sleep=lambda _: None)  # type: ignore[arg-type]
-    placer = LocalDatasetCopier(store.locate_file, root)
-    sources = SourceResolver(nothing, nothing)
-    shop = OneShotService(executor, SqlDatasetCatalog(catalog), sources, {}, lambda name: name, placer, budgets)
+    copier = LocalDatasetCopier(store.locate_file, root)
+    sources = SourceResolver(reject_source, reject_source)
+    shop = OneShotService(executor, SqlDatasetCatalog(catalog), sources, {}, lambda name: name, copier, budgets)
     try:
         yield Bench(catalog, store, engine, shop)
     finally:

@@ -1,4 +1,4 @@
-"""A catalog that is cut off at a moment of the test's choosing."""
+"""A catalog whose connection is lost at a transaction that the test chooses."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ Work = Callable[[Connection], T]
 
 
 class Outage:
-    """Cuts a catalog off at one of its transactions: before it is sent, or after it was and before the answer comes.
+    """Cuts a catalog off at one of its transactions: before the commit, or after it and before the answer.
 
-    From then on nothing can be read or written, until `end`.
+    After that, every read and write fails until `end`.
     """
 
-    def __init__(self, catalog: SqlCatalog, at: int, *, committed: bool) -> None:
-        self._at = at
+    def __init__(self, catalog: SqlCatalog, transaction: int, *, committed: bool) -> None:
+        self._transaction = transaction
         self._committed = committed
         self._count = 0
         self.down = False
         self._write: Callable[[Work[Any]], Any] = catalog._write
         self._read = catalog._open_connection
         self._catalog = catalog
-        catalog._write = self._writing  # type: ignore[method-assign,assignment]
-        catalog._open_connection = self._reading  # type: ignore[method-assign]
+        catalog._write = self._write_or_fail  # type: ignore[method-assign,assignment]
+        catalog._open_connection = self._read_or_fail  # type: ignore[method-assign]
 
     def end(self) -> None:
         self._catalog._write = self._write  # type: ignore[method-assign]
         self._catalog._open_connection = self._read  # type: ignore[method-assign]
 
-    def _writing(self, work: Work[T]) -> T:
-        at, self._count = self._count, self._count + 1
-        if not self.down and at == self._at:
+    def _write_or_fail(self, work: Work[T]) -> T:
+        number, self._count = self._count, self._count + 1
+        if not self.down and number == self._transaction:
             self.down = True
             if self._committed:
                 self._write(work)
         if self.down:
-            raise _cut_off()
+            raise _build_error()
         result: T = self._write(work)
         return result
 
     @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with self._read() as connection:  # it says what went wrong in Tidemill's words
+    def _read_or_fail(self) -> Iterator[Connection]:
+        with self._read() as connection:  # it translates errors to Tidemill's
             if self.down:
-                raise _cut_off()
+                raise _build_error()
             yield connection
 
 
-def _cut_off() -> OperationalError:
+def _build_error() -> OperationalError:
     return OperationalError("COMMIT", None, Exception("server closed the connection unexpectedly"))

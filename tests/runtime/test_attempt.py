@@ -1,4 +1,4 @@
-"""One attempt at a run that somebody asked for: whose fault a failure is decides whether there is another."""
+"""One attempt at a requested run: the cause of a failure decides whether it is retried."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tidemill.storage import open_store
 
 wf = tm.Workflow("attempts")
 wf.input("words", "word string")
-wf.table("copied", "word string")
+wf.table("copies", "word string")
 
 
-@wf.task(writes={"copied": tm.Delta})
-def copied(words: tm.New) -> dict[str, tm.Delta]:
+@wf.task(writes={"copies": tm.Delta})
+def copies(words: tm.New) -> dict[str, tm.Delta]:
     if any(r["word"] == "bad" for r in words):
         raise ValueError("bad word")
-    return {"copied": words}
+    return {"copies": words}
 
 
 WORKFLOW = wf.declared()
@@ -49,42 +49,42 @@ def insert(executor: Executor, directory: Path, word: str) -> None:
 
 
 def attempt(executor: Executor) -> RunState:
-    run = request_flow_run(executor.catalog, "copied")
+    run = request_flow_run(executor.catalog, "copies")
     with pytest.raises((TidemillError, ValueError)):
         executor.attempt_run(run, WORKFLOW.bindings[0], {})
     return executor.catalog.read_run(run.id).state
 
 
-def test_what_a_task_got_wrong_is_not_tried_beyond_what_it_allows(executor: Executor, tmp_path: Path) -> None:
+def test_a_task_error_is_not_retried_beyond_its_attempts(executor: Executor, tmp_path: Path) -> None:
     insert(executor, tmp_path, "bad")
     assert attempt(executor) is RunState.FAILED
 
 
-def test_a_catalog_that_was_away_is_no_fault_of_the_tasks(
+def test_a_catalog_outage_does_not_count_as_a_failed_attempt(
     executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     insert(executor, tmp_path, "good")
 
-    def away(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise CatalogError("the connection was cut")
 
-    monkeypatch.setattr(executor.catalog, "commit_run", away)
+    monkeypatch.setattr(executor.catalog, "commit_run", fail)
     for _ in range(MAX_LOST_ATTEMPTS):
         assert attempt(executor) is RunState.READY
     monkeypatch.undo()
-    (made,) = executor.attempt_run(request_flow_run(executor.catalog, "copied"), WORKFLOW.bindings[0], {}) or []
-    assert made.rows == 1
+    (block,) = executor.attempt_run(request_flow_run(executor.catalog, "copies"), WORKFLOW.bindings[0], {}) or []
+    assert block.rows == 1
 
 
-def test_a_catalog_that_is_away_every_time_is_given_up(
+def test_a_run_fails_after_too_many_catalog_outages(
     executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     insert(executor, tmp_path, "good")
 
-    def away(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise CatalogError("the connection was cut")
 
-    monkeypatch.setattr(executor.catalog, "commit_run", away)
+    monkeypatch.setattr(executor.catalog, "commit_run", fail)
     assert [attempt(executor) for _ in range(MAX_LOST_ATTEMPTS + 1)] == [RunState.READY] * MAX_LOST_ATTEMPTS + [
         RunState.FAILED
     ]
@@ -100,15 +100,15 @@ def test_a_catalog_that_is_away_every_time_is_given_up(
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
 )
-def test_only_what_may_pass_by_itself_is_given_back(
+def test_only_transient_errors_are_retried(
     executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: TidemillError, state: RunState
 ) -> None:
     insert(executor, tmp_path, "good")
 
-    def fails(*_: object, **__: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(executor.engine, "run_task", fails)
+    monkeypatch.setattr(executor.engine, "run_task", fail)
     assert attempt(executor) is state
-    (run,) = executor.catalog.list_runs(subject="copied")
+    (run,) = executor.catalog.list_runs(subject="copies")
     assert (run.attempt, run.lost_attempts) == (1, int(state is RunState.WAITING))

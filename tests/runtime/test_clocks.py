@@ -1,4 +1,4 @@
-"""Processes whose own clocks are wrong: what is compared comes from the catalog's clock alone."""
+"""Processes whose clocks are wrong: all compared times come from the catalog's clock."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from tidemill.storage import open_store
 
 wf = tm.Workflow("clocks")
 wf.input("words", "word string")
-wf.table("copied", "word string")
+wf.table("copies", "word string")
 
 FAILURES: list[str] = []
 
 
-@wf.task(writes={"copied": tm.Delta}, attempts=2, backoff="10s")
-def copied(words: tm.New) -> dict[str, tm.Delta]:
+@wf.task(writes={"copies": tm.Delta}, attempts=2, backoff="10s")
+def copies(words: tm.New) -> dict[str, tm.Delta]:
     if FAILURES:
         raise RunFailed(FAILURES.pop())
-    return {"copied": words}
+    return {"copies": words}
 
 
 WORKFLOW = wf.declared()
 
 
-class Elsewhere:
-    """The time of the catalog, by which nobody here has set a clock."""
+class CatalogClock:
+    """The catalog's clock, which differs from the process's clock."""
 
     def __init__(self, now: float) -> None:
         self.now = now
@@ -53,12 +53,12 @@ class Elsewhere:
 
 
 @pytest.fixture(params=[1_000.0, 1e11], ids=["this process is ahead", "this process is behind"])
-def clock(request: pytest.FixtureRequest) -> Elsewhere:
-    return Elsewhere(request.param)
+def clock(request: pytest.FixtureRequest) -> CatalogClock:
+    return CatalogClock(request.param)
 
 
 @pytest.fixture
-def executor(tmp_path: Path, clock: Elsewhere) -> Iterator[Executor]:
+def executor(tmp_path: Path, clock: CatalogClock) -> Iterator[Executor]:
     catalog: SqlCatalog = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}", clock)
     catalog.apply_workflow(WORKFLOW)
     store = open_store(str(tmp_path / "blocks"))
@@ -66,7 +66,7 @@ def executor(tmp_path: Path, clock: Elsewhere) -> Iterator[Executor]:
     catalog.close()
 
 
-def test_a_run_is_tried_again_when_the_catalog_says_so(executor: Executor, clock: Elsewhere, tmp_path: Path) -> None:
+def test_a_run_is_retried_by_the_catalogs_clock(executor: Executor, clock: CatalogClock, tmp_path: Path) -> None:
     path = tmp_path / "words.csv"
     path.write_text("word\ngood\n")
     Inserter(executor, load_file).insert_file("words", path)
@@ -76,12 +76,12 @@ def test_a_run_is_tried_again_when_the_catalog_says_so(executor: Executor, clock
     assert clock.slept == [10.0]
 
 
-def test_a_server_dispatches_by_the_catalogs_clock(executor: Executor, clock: Elsewhere) -> None:
+def test_a_server_dispatches_by_the_catalogs_clock(executor: Executor, clock: CatalogClock) -> None:
     loop = ServerLoop(executor.catalog, Server("one", "work", 1), lambda *_: None, [], ServerIntervals())
-    told: list[float] = []
-    loop._dispatcher.start_runs = lambda _runnable, now: told.append(now) or []  # type: ignore[method-assign,func-returns-value]
-    executor.catalog.request_run(RunKind.FLOW, "copied")
+    times: list[float] = []
+    loop._dispatcher.start_runs = lambda _runnable, now: times.append(now) or []  # type: ignore[method-assign,func-returns-value]
+    executor.catalog.request_run(RunKind.FLOW, "copies")
     loop.tick()
-    assert told == [pytest.approx(clock.now, abs=60.0)]
+    assert times == [pytest.approx(clock.now, abs=60.0)]
     loop.drain()
     loop.run()

@@ -1,4 +1,4 @@
-"""One-shot workflows from submission to storage: what runs, what it costs, and what is left."""
+"""One-shot workflows from submission to storage: runs, costs and stored datasets."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ def url(tmp_path: Path, sqlite_template: Path) -> str:
 
 @pytest.fixture
 def mill(url: str, tmp_path: Path) -> Iterator[Bench]:
-    with bench(url, tmp_path) as opened:
-        yield opened
+    with bench(url, tmp_path) as mill:
+        yield mill
 
 
-def wide(actions: int) -> Json:
-    """Each is made from the one before and the one ten before."""
-    made = [action(n, f"SELECT {n} AS x", *sorted({max(n - 10, 1), n - 1} - {0, n})) for n in range(1, actions + 1)]
-    return workflow(*made)
+def build_wide_workflow(actions: int) -> Json:
+    """Each action is derived from the previous one and from the one ten before."""
+    actions = [action(n, f"SELECT {n} AS x", *sorted({max(n - 10, 1), n - 1} - {0, n})) for n in range(1, actions + 1)]
+    return workflow(*actions)
 
 
-def test_two_hundred_actions_submitted_again_call_no_engine_and_take_no_time(mill: Bench) -> None:
-    document = wide(200)
+def test_resubmitting_two_hundred_actions_calls_no_engine_and_is_fast(mill: Bench) -> None:
+    document = build_wide_workflow(200)
     mill.submit(document)
     while (
         ready := mill.catalog.list_runnable_runs()
-    ):  # committed by hand: it is the second submission that is looked at
+    ):  # committed without an engine: the test is about the second submission
         for run in ready:
             claim = mill.catalog.claim_run(run.id, ClaimRequest(), owner="me", lease=60.0)
             mill.shop.dataset_catalog.commit_dataset(claim, ActionResult(SCHEMA, (), 1.0))
-    began = time.monotonic()
+    start = time.monotonic()
     again = mill.run(document)
-    took = time.monotonic() - began
+    seconds = time.monotonic() - start
     assert mill.engine.calls == []
     assert sum(a.saved_seconds for a in again.actions) == 200.0
     assert set(verdicts(again).values()) == {"reused"}
-    assert took < 2.0
+    assert seconds < 2.0
 
 
 # -- random histories --------------------------------------------------------------------------------------------
@@ -69,33 +69,33 @@ def test_two_hundred_actions_submitted_again_call_no_engine_and_take_no_time(mil
 
 @st.composite
 def graphs(draw: st.DrawFn) -> Json:
-    """A small graph over few queries, so that parts of it have often been made before."""
-    made: list[Json] = []
+    """A small graph over few queries, so that parts of it have often been computed before."""
+    actions: list[Json] = []
     for n in range(1, draw(st.integers(1, 6)) + 1):
         parents = draw(st.lists(st.integers(1, n - 1), unique=True, max_size=2)) if n > 1 else []
-        made.append(action(n, draw(st.sampled_from(["a", "b", "c"])), *parents))
-    return workflow(*made)
+        actions.append(action(n, draw(st.sampled_from(["a", "b", "c"])), *parents))
+    return workflow(*actions)
 
 
-@settings(max_examples=15, phases=[Phase.generate])  # making one smaller would take minutes
+@settings(max_examples=15, phases=[Phase.generate])  # shrinking an example would take minutes
 @given(data=st.data())
-def test_results_never_differ_from_those_without_reuse_and_only_what_must_run_runs(
+def test_reuse_changes_no_result_and_only_required_actions_run(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path
 ) -> None:
     root = tmp_path_factory.mktemp("history")
     with bench(f"sqlite:///{shutil.copy(sqlite_template, root)}", root) as mill:
         for _ in range(data.draw(st.integers(1, 4), label="submissions")):
             document = data.draw(graphs())
-            there = {
+            available = {
                 d.identity
                 for d in mill.shop.dataset_catalog.list_datasets()
                 if d.is_readable or d.state is D.PROCESSING
             }
-            made, calls = mill.submit(document), len(mill.engine.calls)
-            must = must_run(document, {a.key: a.identity for a in made.actions}, there)
-            mill.shop.complete_submission(made.id)
-            assert len(mill.engine.calls) - calls == len(must)
-            mill.check(document, made)
+            submission, calls = mill.submit(document), len(mill.engine.calls)
+            required = find_required_actions(document, {a.key: a.identity for a in submission.actions}, available)
+            mill.shop.complete_submission(submission.id)
+            assert len(mill.engine.calls) - calls == len(required)
+            mill.check(document, submission)
             stored = sorted(d.identity for d in mill.shop.dataset_catalog.list_datasets() if d.state is D.STORED)
             mill.shop.dataset_catalog.evict_datasets(i for i in stored if data.draw(st.booleans(), label="evict"))
             if data.draw(st.booleans(), label="delete"):
@@ -103,21 +103,21 @@ def test_results_never_differ_from_those_without_reuse_and_only_what_must_run_ru
         assert all(d.claims == 0 for d in mill.shop.dataset_catalog.list_datasets())
 
 
-def must_run(document: Json, identities: dict[str, str], there: set[str]) -> set[str]:
-    """The reference: what is wanted and not there must run, and then so must what it is made from."""
+def find_required_actions(document: Json, identities: dict[str, str], available: set[str]) -> set[str]:
+    """The reference: an unavailable output must be computed, and so must its unavailable parents."""
     parents = {
         identities[str(a["id"])]: [identities[str(p["id"])] for p in a["parentActions"]] for a in document["actions"]
     }
     inner = {str(p["id"]) for a in document["actions"] for p in a["parentActions"]}
     ends = [key for key in identities if key not in inner or key == str(document["endActionId"])]
-    made: set[str] = set()
-    ahead = [identities[key] for key in ends]
-    while ahead:
-        wanted = ahead.pop()
-        if wanted not in there and wanted not in made:
-            made.add(wanted)
-            ahead += parents[wanted]
-    return made
+    required: set[str] = set()
+    queue = [identities[key] for key in ends]
+    while queue:
+        identity = queue.pop()
+        if identity not in available and identity not in required:
+            required.add(identity)
+            queue += parents[identity]
+    return required
 
 
 # -- servers -----------------------------------------------------------------------------------------------------
@@ -127,102 +127,104 @@ def test_servers_share_the_work_of_a_submission(url: str, tmp_path: Path, mill: 
     with bench(url, tmp_path, owner="other") as other:
         loops = [
             ServerLoop(
-                each.catalog,
+                bench_.catalog,
                 Server(name, "work", 2),
-                lambda run, _, each=each: each.shop.attempt_run(run),
+                lambda run, _, bench_=bench_: bench_.shop.attempt_run(run),
                 [],
                 ServerIntervals(0.01),
             )
-            for name, each in (("one", mill), ("two", other))
+            for name, bench_ in (("one", mill), ("two", other))
         ]
         threads = [threading.Thread(target=loop.run) for loop in loops]
         for thread in threads:
             thread.start()
-        made = mill.submit(wide(30))
-        done = mill.shop.complete_submission(made.id)
+        submission = mill.submit(build_wide_workflow(30))
+        finished = mill.shop.complete_submission(submission.id)
         for loop, thread in zip(loops, threads, strict=True):
             loop.drain()
             thread.join()
-        assert done.state is RunState.FINISHED
+        assert finished.state is RunState.FINISHED
         assert len(mill.engine.calls) + len(other.engine.calls) == 30
 
 
-def test_a_dead_servers_action_is_taken_up_by_another(url: str, tmp_path: Path, mill: Bench) -> None:
-    made = mill.submit(chain("a", "b"))
-    first = made.actions[0].run
+def test_an_action_of_a_dead_server_is_taken_over_by_another(url: str, tmp_path: Path, mill: Bench) -> None:
+    submission = mill.submit(chain("a", "b"))
+    first = submission.actions[0].run
     assert first is not None
     claim = mill.catalog.claim_run(first.id, ClaimRequest(), owner="dead", lease=30.0)
     with bench(url, tmp_path, later=60.0) as other:
-        other.shop.complete_submission(made.id)
-        other.check(chain("a", "b"), made)
+        other.shop.complete_submission(submission.id)
+        other.check(chain("a", "b"), submission)
         assert other.catalog.read_run(first.id).fencing_token > claim.run.fencing_token
     with pytest.raises(LeaseLost):
         mill.shop.dataset_catalog.commit_dataset(claim, ActionResult(SCHEMA, (), 0.0))
 
 
-# -- what is run is what was submitted ---------------------------------------------------------------------------
+# -- the code that runs is the submitted code------------------------------------------------------------------------
 
 SCRIPT = {"id": 1, "name": "a", "type": "pyspark-script", "script": "words.py", "arguments": ["words.py", "{output}"]}
 PROGRAM = {"id": 1, "name": "a", "type": "command-line", "command": ["./fetch", "x"], "files": ["./fetch"]}
 
 
-def test_code_that_changed_after_it_was_submitted_is_not_run(mill: Bench) -> None:
+def test_code_that_changed_after_the_submission_is_not_run(mill: Bench) -> None:
     files = {"words.py": b"print(1)"}
     shop = replace(mill.shop, sources=SourceResolver(files.__getitem__, mill.shop.sources.find_function))
-    made = shop.submit_workflow(json.dumps(workflow(SCRIPT)), "ada")
+    submission = shop.submit_workflow(json.dumps(workflow(SCRIPT)), "ada")
     files["words.py"] = b"print(2)"
     with pytest.raises(RunFailed, match=r"(?s)changed since it was submitted: code of words.py; submit it again"):
-        shop.complete_submission(made.id)
+        shop.complete_submission(submission.id)
     assert mill.engine.calls == []
 
 
-def test_programs_are_found_in_the_project_and_given_the_variables_they_depend_on(mill: Bench) -> None:
+def test_programs_are_resolved_in_the_project_and_get_their_environment_variables(mill: Bench) -> None:
     sources = SourceResolver({"./fetch": b"#!/bin/sh", "words.py": b""}.__getitem__, mill.shop.sources.find_function)
-    here = {"REGION": "north", "SECRET": "hush"}
-    actor = ActionRunner(mill.shop.executor, mill.shop.dataset_catalog, sources, here, lambda name: f"/project/{name}")
+    environment = {"REGION": "north", "SECRET": "hush"}
+    runner = ActionRunner(
+        mill.shop.executor, mill.shop.dataset_catalog, sources, environment, lambda name: f"/project/{name}"
+    )
 
-    def command(data: Json) -> Command:
-        only = parse_workflow(json.dumps(workflow(data))).actions[0]
-        code = actor._resolve_command(only, build_task(only, sources)).variant.code
+    def resolve(data: Json) -> Command:
+        action_spec = parse_workflow(json.dumps(workflow(data))).actions[0]
+        code = runner._resolve_command(action_spec, build_task(action_spec, sources)).variant.code
         assert isinstance(code, Command)
         return code
 
-    assert command(PROGRAM).argv == ("/project/./fetch", "x")
-    assert command(PROGRAM | {"environment": ["REGION", "UNSET"]}).env == {"REGION": "north"}
-    assert command(SCRIPT).argv == ("/project/spark-submit", "/project/words.py", "/project/words.py", "{output}")
+    assert resolve(PROGRAM).argv == ("/project/./fetch", "x")
+    assert resolve(PROGRAM | {"environment": ["REGION", "UNSET"]}).env == {"REGION": "north"}
+    assert resolve(SCRIPT).argv == ("/project/spark-submit", "/project/words.py", "/project/words.py", "{output}")
 
 
 # -- storage -----------------------------------------------------------------------------------------------------
 
 
-def test_what_passes_the_threshold_is_evicted_and_no_more(url: str, tmp_path: Path, mill: Bench) -> None:
-    mill.run(wide(20))
-    each = mill.shop.report_storage().retained[0].dataset.bytes
-    assert mill.shop.build_evictor().enforce_budgets() is None  # without a budget everything stays
-    with bench(url, tmp_path, budgets=StorageBudgets(StorageBudget(20 * each, 0.5))) as tight:
-        outlook = tight.shop.report_storage()
-        done = tight.shop.build_evictor().enforce_budgets()
-        assert done is not None
-        assert [g.dataset.identity for g in done.evictions] == [g.dataset.identity for g in outlook.evictions]
-        assert done.freed_bytes == 10 * each
-        assert tight.shop.report_storage().shares.store.used_bytes == 10 * each
-        assert outlook.seconds > 0
+def test_evictions_stop_at_the_threshold(url: str, tmp_path: Path, mill: Bench) -> None:
+    mill.run(build_wide_workflow(20))
+    size = mill.shop.report_storage().retained[0].dataset.bytes
+    assert mill.shop.build_evictor().enforce_budgets() is None  # without a budget nothing is evicted
+    with bench(url, tmp_path, budgets=StorageBudgets(StorageBudget(20 * size, 0.5))) as tight:
+        report = tight.shop.report_storage()
+        result = tight.shop.build_evictor().enforce_budgets()
+        assert result is not None
+        assert [g.dataset.identity for g in result.evictions] == [g.dataset.identity for g in report.evictions]
+        assert result.freed_bytes == 10 * size
+        assert tight.shop.report_storage().shares.store.used_bytes == 10 * size
+        assert report.seconds > 0
         assert tight.shop.build_evictor().enforce_budgets() is None
-    assert mill.leftovers() == set()
+    assert mill.find_inconsistencies() == set()
 
 
-def test_a_budget_that_leaves_alone_exceed_takes_all_else_and_no_leaf(url: str, tmp_path: Path) -> None:
+def test_a_budget_smaller_than_the_leaves_evicts_everything_but_leaves(url: str, tmp_path: Path) -> None:
     with bench(url, tmp_path, budgets=StorageBudgets(StorageBudget(1, 1.0))) as mill:
-        made = mill.run(chain("a", "b"))
-        done = mill.shop.build_evictor().enforce_budgets()
-        assert done is not None
-        assert "the store: " in done.problems[0]
-        assert [g.dataset.name for g in done.evictions] == ["a1"]
-        assert (mill.state(made, 1), mill.state(made, 2)) == (D.DELETED, D.LEAF)
-        assert f"{mill.dataset(made, 2).bytes - 1} bytes are missing" in mill.shop.report_storage().problems[0]
+        submission = mill.run(chain("a", "b"))
+        result = mill.shop.build_evictor().enforce_budgets()
+        assert result is not None
+        assert "the store: " in result.problems[0]
+        assert [g.dataset.name for g in result.evictions] == ["a1"]
+        assert (mill.state(submission, 1), mill.state(submission, 2)) == (D.DELETED, D.LEAF)
+        assert f"{mill.dataset(submission, 2).bytes - 1} bytes are missing" in mill.shop.report_storage().problems[0]
 
 
-def test_an_evictor_learns_as_submissions_come(mill: Bench) -> None:
+def test_an_evictor_learns_from_new_submissions(mill: Bench) -> None:
     evictor = mill.shop.build_evictor()
     mill.run(chain("a", "b"))
     first = evictor.report_storage(1)
@@ -232,60 +234,62 @@ def test_an_evictor_learns_as_submissions_come(mill: Bench) -> None:
     assert later == mill.shop.build_evictor().report_storage(1)
 
 
-def test_bringing_back_counts_what_is_missing_on_the_way(mill: Bench) -> None:
-    made = mill.run(chain("a", "b", "c"))
-    seconds = [mill.dataset(made, k).seconds for k in (1, 2)]
-    found = mill.shop.report_storage(sum(mill.dataset(made, k).bytes for k in (1, 2)))
-    back = {g.dataset.name: g.seconds for g in found.evictions}
-    assert back == pytest.approx({"a1": seconds[0], "a2": sum(seconds)})
-    assert found.seconds == pytest.approx(sum(seconds))
+def test_the_recompute_time_includes_missing_ancestors(mill: Bench) -> None:
+    submission = mill.run(chain("a", "b", "c"))
+    seconds = [mill.dataset(submission, k).seconds for k in (1, 2)]
+    report = mill.shop.report_storage(sum(mill.dataset(submission, k).bytes for k in (1, 2)))
+    recompute_seconds = {g.dataset.name: g.seconds for g in report.evictions}
+    assert recompute_seconds == pytest.approx({"a1": seconds[0], "a2": sum(seconds)})
+    assert report.seconds == pytest.approx(sum(seconds))
 
 
 # -- copies and history ------------------------------------------------------------------------------------------
 
 
-def test_a_copy_is_put_where_it_is_wanted_computed_or_reused(mill: Bench, tmp_path: Path) -> None:
+def test_an_output_is_copied_to_its_path_when_computed_or_reused(mill: Bench, tmp_path: Path) -> None:
     mill.run(chain("a", "b"))
-    placed = workflow(action(1, "a", isManaged=False, path="out/a"), action(2, "b", 1))
-    made = mill.submit(placed)
-    assert verdicts(made) == {"1": "reused", "2": "reused"}
-    assert made.state is RunState.FINISHED
+    document = workflow(action(1, "a", isManaged=False, path="out/a"), action(2, "b", 1))
+    submission = mill.submit(document)
+    assert verdicts(submission) == {"1": "reused", "2": "reused"}
+    assert submission.state is RunState.FINISHED
     assert len(list((tmp_path / "out" / "a").iterdir())) == 2
-    assert mill.state(made, 1) is D.LEAF
+    assert mill.state(submission, 1) is D.LEAF
     for path in (tmp_path / "out" / "a").iterdir():
         path.unlink()
-    mill.submit(placed)
+    mill.submit(document)
     assert len(list((tmp_path / "out" / "a").iterdir())) == 2
     assert mill.engine.calls == ["a", "b"]
 
 
-def test_figures_of_the_past(mill: Bench) -> None:
+def test_the_usage_history_is_filtered_and_split(mill: Bench) -> None:
     mill.run(chain("a", "b"))
     mill.submit(chain("a", "b"), "bob")
     mill.engine.failing["c"] = 1
     with pytest.raises(RunFailed):
         mill.run(chain("c", name="other"))
-    ever = UsagePeriod(0.0, time.time() + 1)
-    (day,) = mill.shop.compute_usage(ever, TimeResolution.DAY)
+    period = UsagePeriod(0.0, time.time() + 1)
+    (day,) = mill.shop.compute_usage(period, TimeResolution.DAY)
     assert (day.submissions, day.actions, day.computed, day.failed, day.hits) == (3, 5, 2, 1, 2)
     assert day.saved_seconds == pytest.approx(sum(d.seconds for d in mill.shop.dataset_catalog.list_datasets()))
     assert day.hit_rate == 0.4
-    (bobs,) = mill.shop.compute_usage(replace(ever, user="bob"), TimeResolution.MINUTE)
-    assert (bobs.submissions, bobs.computed, bobs.hits) == (1, 0, 2)
-    tasks = {f.group: (f.actions, f.hits) for f in mill.shop.compute_usage(ever, TimeResolution.MONTH, UsageSplit.TASK)}
+    (bob,) = mill.shop.compute_usage(replace(period, user="bob"), TimeResolution.MINUTE)
+    assert (bob.submissions, bob.computed, bob.hits) == (1, 0, 2)
+    tasks = {
+        f.group: (f.actions, f.hits) for f in mill.shop.compute_usage(period, TimeResolution.MONTH, UsageSplit.TASK)
+    }
     assert tasks == {"words/a1": (2, 1), "words/a2": (2, 1), "other/a1": (1, 0)}
-    assert [f.group for f in mill.shop.compute_usage(ever, TimeResolution.WEEK, UsageSplit.USER)] == ["ada", "bob"]
-    (only,) = mill.shop.compute_usage(replace(ever, workflow="words", task="a2"), TimeResolution.DAY)
-    assert (only.actions, only.computed, only.hits) == (2, 1, 1)
-    assert mill.shop.compute_usage(replace(ever, workflow="nope"), TimeResolution.DAY) == []
-    assert mill.shop.compute_usage(replace(ever, since=ever.until), TimeResolution.DAY) == []
+    assert [f.group for f in mill.shop.compute_usage(period, TimeResolution.WEEK, UsageSplit.USER)] == ["ada", "bob"]
+    (figures,) = mill.shop.compute_usage(replace(period, workflow="words", task="a2"), TimeResolution.DAY)
+    assert (figures.actions, figures.computed, figures.hits) == (2, 1, 1)
+    assert mill.shop.compute_usage(replace(period, workflow="nope"), TimeResolution.DAY) == []
+    assert mill.shop.compute_usage(replace(period, since=period.until), TimeResolution.DAY) == []
 
 
-# -- what a dataset costs --------------------------------------------------------------------------------------
+# -- the cost of a dataset -------------------------------------------------------------------------------------
 
 
 def test_a_dataset_is_not_charged_for_the_start_of_the_engine(mill: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine starts when it is first needed. What came of it is evicted by what it takes to make it again."""
+    """The engine starts when it is first needed; a dataset's eviction depends on the time to compute it again."""
     now = 0.0
 
     def work(query: str) -> None:
@@ -297,5 +301,5 @@ def test_a_dataset_is_not_charged_for_the_start_of_the_engine(mill: Bench, monke
 
     monkeypatch.setattr("tidemill.runtime.runs.supervision.monotonic", lambda: now)
     mill.engine.before = work
-    made = mill.run(chain("a", "b"))
-    assert [mill.dataset(made, key).seconds for key in (1, 2)] == [7.0, 7.0]
+    submission = mill.run(chain("a", "b"))
+    assert [mill.dataset(submission, key).seconds for key in (1, 2)] == [7.0, 7.0]

@@ -1,4 +1,4 @@
-"""Inserts across an outage of the catalog, cut off at every moment: repeated under their key, they are there once."""
+"""Inserts during a catalog outage at every transaction: repeated under their key, they are inserted once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.runtime.outage import Outage
-from tests.runtime.runs.test_insert_batcher import House
+from tests.runtime.runs.test_insert_batcher import InsertProject
 
 from tidemill.errors import CatalogError, InsertInProgress
 from tidemill.model.block import BlockKind
@@ -19,130 +19,130 @@ from tidemill.runtime.maintenance.vacuum import VacuumService
 from tidemill.runtime.runs.insert import Inserter, InsertResult
 
 ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
-Insert = Callable[[House, Path], InsertResult | Exception]
+Insert = Callable[[InsertProject, Path], InsertResult | Exception]
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def project(tmp_path: Path) -> Iterator[InsertProject]:
     now = 1_000.0
-    made = House(tmp_path, clock=lambda: now)  # no lease ever ends
-    yield made
-    made.catalog.close()
+    project = InsertProject(tmp_path, clock=lambda: now)  # no lease ever expires
+    yield project
+    project.catalog.close()
 
 
-def by_file(house: House, file: Path) -> InsertResult | Exception:
-    return house.inserter.insert_file("events", file, key=file.name)
+def insert_file(project: InsertProject, file: Path) -> InsertResult | Exception:
+    return project.inserter.insert_file("events", file, key=file.name)
 
 
-def gathered(house: House, file: Path) -> InsertResult | Exception:
-    (done,) = house.insert("events", file, keyed=True)
-    return done
+def insert_batch(project: InsertProject, file: Path) -> InsertResult | Exception:
+    (result,) = project.insert("events", file, keyed=True)
+    return result
 
 
 @pytest.mark.parametrize("committed", [False, True], ids=["before the commit", "after the commit"])
-@pytest.mark.parametrize("at", range(4))
-@pytest.mark.parametrize("insert", [by_file, gathered])
-def test_an_insert_that_was_cut_off_can_be_repeated_under_its_key(
-    house: House, insert: Insert, at: int, committed: bool
+@pytest.mark.parametrize("transaction", range(4))
+@pytest.mark.parametrize("insert", [insert_file, insert_batch])
+def test_an_interrupted_insert_can_be_repeated_under_its_key(
+    project: InsertProject, insert: Insert, transaction: int, committed: bool
 ) -> None:
-    file, other = house.file("f", {"id": 1, "word": "a"}), house.file("g", {"id": 2, "word": "a"})
-    outage = Outage(house.catalog, at, committed=committed)
+    file, other = project.file("f", {"id": 1, "word": "a"}), project.file("g", {"id": 2, "word": "a"})
+    outage = Outage(project.catalog, transaction, committed=committed)
     try:
-        first = insert(house, file)
+        first = insert(project, file)
     except CatalogError as error:
         first = error
     assert isinstance(first, CatalogError) is outage.down
     outage.end()
-    beside = insert(house, other)  # it is acknowledged, so it is to be seen
-    assert isinstance(beside, InsertResult)
-    assert 2 in {row["id"] for row in house.content("events")}
-    done = insert(house, file)
-    assert isinstance(done, InsertResult)
-    assert sorted(row["id"] for row in house.content("events")) == [1, 2]
-    assert all(run.state in ENDED for run in house.catalog.list_runs())
-    assert insert(house, file) == InsertResult(done.block, repeated=True)
+    second = insert(project, other)  # it is acknowledged, so it must be visible
+    assert isinstance(second, InsertResult)
+    assert 2 in {row["id"] for row in project.content("events")}
+    result = insert(project, file)
+    assert isinstance(result, InsertResult)
+    assert sorted(row["id"] for row in project.content("events")) == [1, 2]
+    assert all(run.state in ENDED for run in project.catalog.list_runs())
+    assert insert(project, file) == InsertResult(result.block, repeated=True)
 
 
-@pytest.mark.parametrize("insert", [by_file, gathered])
-def test_an_insert_whose_answer_was_lost_is_found_without_being_repeated(house: House, insert: Insert) -> None:
-    file = house.file("f", {"id": 1, "word": "a"})
-    real, lost = house.catalog.commit_run, []
+@pytest.mark.parametrize("insert", [insert_file, insert_batch])
+def test_an_insert_whose_answer_was_lost_is_recognised(project: InsertProject, insert: Insert) -> None:
+    file = project.file("f", {"id": 1, "word": "a"})
+    real, lost = project.catalog.commit_run, []
 
-    def commit(*given: object) -> object:
-        made = real(*given)  # type: ignore[arg-type]
+    def commit(*arguments: object) -> object:
+        blocks = real(*arguments)  # type: ignore[arg-type]
         if not lost:
-            lost.append(made)
+            lost.append(blocks)
             raise CatalogError("server closed the connection unexpectedly")
-        return made
+        return blocks
 
-    object.__setattr__(house.catalog, "commit_run", commit)
-    done = insert(house, file)
-    assert isinstance(done, InsertResult)
-    assert [done.block] == lost[0]
-    assert len(house.content("events")) == 1
+    object.__setattr__(project.catalog, "commit_run", commit)
+    result = insert(project, file)
+    assert isinstance(result, InsertResult)
+    assert [result.block] == lost[0]
+    assert len(project.content("events")) == 1
 
 
-class Elsewhere:
-    """Another process that inserts under a key, and has not ended."""
+class OtherProcess:
+    """Another process with an active insert under a key."""
 
-    def __init__(self, house: House, key: str) -> None:
-        self.house = house
-        demand = ClaimRequest(reservations=(ReservationRequest(None, "events", BlockKind.DELTA, (key,)),))
-        self.claim = house.catalog.claim_new_run(RunKind.INSERT, "events", demand, owner="elsewhere", lease=30.0)
+    def __init__(self, project: InsertProject, key: str) -> None:
+        self.project = project
+        request = ClaimRequest(reservations=(ReservationRequest(None, "events", BlockKind.DELTA, (key,)),))
+        self.claim = project.catalog.claim_new_run(RunKind.INSERT, "events", request, owner="elsewhere", lease=30.0)
 
     def commit(self) -> None:
-        (slot,) = self.claim.reservations.values()
-        _, schema = self.house.inserter.get_input_channel("events")
-        self.house.catalog.commit_run(
-            self.claim, RunOutcome((WrittenBlock(slot, schema, (), compute_identity("theirs")),))
+        (reservation,) = self.claim.reservations.values()
+        _, schema = self.project.inserter.get_input_channel("events")
+        self.project.catalog.commit_run(
+            self.claim, RunOutcome((WrittenBlock(reservation, schema, (), compute_identity("theirs")),))
         )
 
 
-def waiting(house: House, sleep: Callable[[float], None]) -> Inserter:
-    return replace(house.inserter, executor=replace(house.inserter.executor, sleep=sleep))
+def build_inserter(project: InsertProject, sleep: Callable[[float], None]) -> Inserter:
+    return replace(project.inserter, executor=replace(project.inserter.executor, sleep=sleep))
 
 
-def test_an_insert_waits_for_one_under_the_same_key(house: House) -> None:
-    other, slept = Elsewhere(house, "f.jsonl"), []
+def test_an_insert_waits_for_one_under_the_same_key(project: InsertProject) -> None:
+    other, slept = OtherProcess(project, "f.jsonl"), []
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
         if len(slept) == 3:
             other.commit()
 
-    file = house.file("f", {"id": 1, "word": "a"})
-    done = waiting(house, sleep).insert_file("events", file, key=file.name)
-    assert (done.repeated, done.block.run, len(slept)) == (True, other.claim.run.id, 3)
+    file = project.file("f", {"id": 1, "word": "a"})
+    result = build_inserter(project, sleep).insert_file("events", file, key=file.name)
+    assert (result.repeated, result.block.run, len(slept)) == (True, other.claim.run.id, 3)
 
 
-def test_an_insert_takes_over_from_one_whose_process_died(tmp_path: Path) -> None:
+def test_an_insert_takes_over_from_a_dead_process(tmp_path: Path) -> None:
     now = [1_000.0]
-    house = House(tmp_path, clock=lambda: now[0])
-    other = Elsewhere(house, "f.jsonl")
-    left = Path(house.inserter.executor.store.stage_directory(f"{other.claim.directory}/1"))
-    assert left.is_dir()
+    project = InsertProject(tmp_path, clock=lambda: now[0])
+    other = OtherProcess(project, "f.jsonl")
+    directory = Path(project.inserter.executor.store.stage_directory(f"{other.claim.directory}/1"))
+    assert directory.is_dir()
 
     def sleep(seconds: float) -> None:
         now[0] += 10
 
-    file = house.file("f", {"id": 1, "word": "a"})
-    done = waiting(house, sleep).insert_file("events", file, key=file.name)
-    assert not done.repeated
-    assert house.catalog.read_run(other.claim.run.id).state is RunState.FAILED
-    assert len(house.content("events")) == 1
-    VacuumService(house.inserter.executor, grace=GracePeriods(0.0, 0.0)).collect_garbage(None)
-    assert not left.parent.parent.exists()  # nothing is left of it
-    house.catalog.close()
+    file = project.file("f", {"id": 1, "word": "a"})
+    result = build_inserter(project, sleep).insert_file("events", file, key=file.name)
+    assert not result.repeated
+    assert project.catalog.read_run(other.claim.run.id).state is RunState.FAILED
+    assert len(project.content("events")) == 1
+    VacuumService(project.inserter.executor, grace=GracePeriods(0.0, 0.0)).collect_garbage(None)
+    assert not directory.parent.parent.exists()  # its files are deleted
+    project.catalog.close()
 
 
-def test_of_several_inserts_only_the_one_whose_key_is_in_use_has_to_wait(house: House) -> None:
-    other = Elsewhere(house, "f1.jsonl")
-    files = [house.file(f"f{n}", {"id": n, "word": "a"}) for n in range(3)]
-    first, second, third = house.insert("events", *files, keyed=True)
+def test_of_several_inserts_only_the_one_whose_key_is_in_use_is_rejected(project: InsertProject) -> None:
+    other = OtherProcess(project, "f1.jsonl")
+    files = [project.file(f"f{n}", {"id": n, "word": "a"}) for n in range(3)]
+    first, second, third = project.insert("events", *files, keyed=True)
     assert isinstance(second, InsertInProgress)
     assert isinstance(first, InsertResult)
     assert isinstance(third, InsertResult)
     other.commit()
-    (again,) = house.insert("events", files[1], keyed=True)
+    (again,) = project.insert("events", files[1], keyed=True)
     assert isinstance(again, InsertResult)
     assert again.repeated

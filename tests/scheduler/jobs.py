@@ -1,4 +1,4 @@
-"""Jobs for tests, with as little to say as possible."""
+"""Short constructors of jobs for tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.scheduler.tracks.lane import SingleQueuePlacement, TrackPlacement
 
 
 def profile(name: str, period: float = 10.0, cost: float = 1.0, priority: float = 1.0, *parents: str) -> JobProfile:
-    """A table whose updates take the same time however much they load."""
+    """A table whose runs take the same time for any amount of data."""
     return JobProfile(name, period, UpdateCost(cost, 0.0), priority, parents)
 
 
@@ -19,23 +19,23 @@ def job(name: str, period: float = 10.0, cost: float = 1.0, priority: float = 1.
     return Job(profile(name, period, cost, priority, *parents), priority)
 
 
-def arrived(job: Job, *batches: tuple[float, float]) -> Job:
-    """The same job, with batches that came at a time and bring it up to a moment."""
-    for at, upto in batches:
-        job.add_batch((at, upto))
+def add_batches(job: Job, *batches: tuple[float, float]) -> Job:
+    """Add batches to a job: each has an arrival time and the data time that it completes."""
+    for arrival, upto in batches:
+        job.add_batch((arrival, upto))
     return job
 
 
-def told(order: SchedulingPolicy, jobs: Sequence[Job], now: float = 0.0) -> list[str]:
-    """All are ready: in which order?"""
+def rank_ready_jobs(order: SchedulingPolicy, jobs: Sequence[Job], now: float = 0.0) -> list[str]:
+    """Mark all jobs as ready; returns their order."""
     order.set_jobs(jobs)
-    for each in jobs:
-        order.mark_ready(each, now)
-    return names(order, now)
+    for table_job in jobs:
+        order.mark_ready(table_job, now)
+    return list_ranking(order, now)
 
 
-def names(order: SchedulingPolicy, now: float = 0.0) -> list[str]:
-    return [each.name for each in order.rank_jobs(now)]
+def list_ranking(order: SchedulingPolicy, now: float = 0.0) -> list[str]:
+    return [table_job.name for table_job in order.rank_jobs(now)]
 
 
 def dispatcher(
@@ -44,7 +44,9 @@ def dispatcher(
     tracks: int = 1,
     *,
     placement: TrackPlacement | None = None,
-    chop: float | None = None,
+    catch_up_periods: float | None = None,
     patience: float | None = None,
 ) -> Dispatcher:
-    return Dispatcher(jobs, order, placement or SingleQueuePlacement(), tracks, DispatchLimits(chop, patience))
+    return Dispatcher(
+        jobs, order, placement or SingleQueuePlacement(), tracks, DispatchLimits(catch_up_periods, patience)
+    )

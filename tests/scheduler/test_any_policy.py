@@ -1,4 +1,4 @@
-"""Under any policy on any tracks: no job is lost, none runs twice at once, and batches are loaded in order."""
+"""Under any policy and placement, no job is lost or runs twice at once, and batches are loaded in order."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tidemill.scheduler.starvation_guard import compute_wait_bound
 from tidemill.scheduler.tracks import PLACEMENTS
 
 Arrival = tuple[int, int]
-"""A table's number, and how long after the arrival before."""
+"""A table's number, and the time since the previous arrival."""
 
 
 @dataclass
-class World:
-    """A driver that checks everything it sees."""
+class CheckedDispatcher:
+    """Drives a dispatcher and checks its invariants."""
 
     jobs: list[Job]
-    mill: Dispatcher
+    dispatcher: Dispatcher
     tracks: int
-    came: dict[str, list[float]] = field(default_factory=dict)
+    arrivals: dict[str, list[float]] = field(default_factory=dict)
     loaded: dict[str, list[float]] = field(default_factory=dict)
     running: dict[str, int] = field(default_factory=dict)
     ends: list[tuple[float, int, Job, int]] = field(default_factory=list)
@@ -36,40 +36,40 @@ class World:
     since: dict[str, float] = field(default_factory=dict)
 
     def arrive(self, job: Job, now: float) -> None:
-        self.came.setdefault(job.name, []).append(now)
+        self.arrivals.setdefault(job.name, []).append(now)
         job.add_batch((now, now))
         self.ready(job, now)
 
     def ready(self, job: Job, now: float) -> None:
         if job.name not in self.running:
             self.since.setdefault(job.name, now)
-        self.mill.mark_ready(job, now)
+        self.dispatcher.mark_ready(job, now)
 
-    def start(self, now: float, slower: float) -> None:
-        for job, track, grain in self.mill.dispatch_jobs(now):
+    def start(self, now: float, slowdown: float) -> None:
+        for job, track, batch_count in self.dispatcher.dispatch_jobs(now):
             assert job.name not in self.running
             assert track not in self.running.values()
             assert (track == -1) if job.profile.backfill else (0 <= track < self.tracks)
-            assert 1 <= grain <= len(job.batches)
+            assert 1 <= batch_count <= len(job.batches)
             self.running[job.name] = track
             waited = now - self.since.pop(job.name)
             self.waits[job.name] = max(self.waits.get(job.name, 0.0), waited)
-            took = slower * job.profile.cost(job.compute_span(grain))
-            heappush(self.ends, (now + took, len(self.loaded) + self.jobs.index(job), job, grain))
+            seconds = slowdown * job.profile.cost(job.compute_span(batch_count))
+            heappush(self.ends, (now + seconds, len(self.loaded) + self.jobs.index(job), job, batch_count))
 
-    def end_until(self, now: float, slower: float) -> None:
+    def end_until(self, now: float, slowdown: float) -> None:
         while self.ends and self.ends[0][0] <= now:
-            at, _, job, grain = heappop(self.ends)
-            self.loaded.setdefault(job.name, []).extend(upto for _, upto in list(job.batches)[:grain])
+            end, _, job, batch_count = heappop(self.ends)
+            self.loaded.setdefault(job.name, []).extend(upto for _, upto in list(job.batches)[:batch_count])
             del self.running[job.name]
             before = job.fresh
-            job.load_batches(grain, at)
+            job.load_batches(batch_count, end)
             assert job.fresh >= before
             if job.batches:
-                self.since[job.name] = at
-            self.mill.mark_finished(job, at, grain, at)
-            if not (self.ends and self.ends[0][0] == at):  # all that happens in an instant, then one decision
-                self.start(at, slower)
+                self.since[job.name] = end
+            self.dispatcher.mark_finished(job, end, batch_count, end)
+            if not (self.ends and self.ends[0][0] == end):  # simultaneous events are followed by one decision
+                self.start(end, slowdown)
 
 
 def profiles(count: int) -> list[JobProfile]:
@@ -84,37 +84,39 @@ def profiles(count: int) -> list[JobProfile]:
     placement=st.sampled_from(sorted(PLACEMENTS)),
     tracks=st.integers(2, 5),
     arrivals=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), max_size=60),
-    chop=st.sampled_from([None, 1.0, 2.5]),
+    catch_up_periods=st.sampled_from([None, 1.0, 2.5]),
     patience=st.sampled_from([None, 0.0, 1.0]),
     other=st.sampled_from(sorted(POLICIES)),
 )
-def test_nothing_is_lost_or_run_twice_and_order_is_kept(
+def test_no_job_is_lost_or_run_twice_and_order_is_kept(
     policy: str,
     placement: str,
     tracks: int,
     arrivals: list[Arrival],
-    chop: float | None,
+    catch_up_periods: float | None,
     patience: float | None,
     other: str,
 ) -> None:
     jobs = build_jobs(profiles(7), PriorityInheritance.NONE)
     try:
-        mill = Dispatcher(jobs, POLICIES[policy](), PLACEMENTS[placement], tracks, DispatchLimits(chop, patience))
+        dispatcher = Dispatcher(
+            jobs, POLICIES[policy](), PLACEMENTS[placement], tracks, DispatchLimits(catch_up_periods, patience)
+        )
     except InfeasibleSchedule:
         return
-    world = World(jobs, mill, tracks)
+    checked = CheckedDispatcher(jobs, dispatcher, tracks)
     now = 0.0
-    for i, (number, later) in enumerate(arrivals):
-        now += later
-        world.end_until(now, 1.0)
-        world.arrive(jobs[number], now)
-        world.start(now, 1.0)
+    for i, (number, delay) in enumerate(arrivals):
+        now += delay
+        checked.end_until(now, 1.0)
+        checked.arrive(jobs[number], now)
+        checked.start(now, 1.0)
         if i == len(arrivals) // 2:
-            mill.change_setup(now, order=POLICIES[other]())
-            world.start(now, 1.0)
-    world.end_until(float("inf"), 1.0)
-    assert world.loaded == world.came
-    assert not world.running
+            dispatcher.change_setup(now, order=POLICIES[other]())
+            checked.start(now, 1.0)
+    checked.end_until(float("inf"), 1.0)
+    assert checked.loaded == checked.arrivals
+    assert not checked.running
 
 
 LOADED = [JobProfile(f"t{i}", 100.0, UpdateCost(1.0, 0.1), float(10 ** (i % 4))) for i in range(30)]
@@ -122,34 +124,34 @@ LOADED = [JobProfile(f"t{i}", 100.0, UpdateCost(1.0, 0.1), float(10 ** (i % 4)))
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("load", [0.95, 1.5])
-def test_nobody_waits_longer_than_the_bound(policy: str, load: float) -> None:
-    """At 95 % of what the tracks can do, and at half as much again."""
-    slower = load * 4 / sum(p.load for p in LOADED)
+def test_no_job_waits_longer_than_the_bound(policy: str, load: float) -> None:
+    """At 95 % and at 150 % of the tracks' capacity."""
+    slowdown = load * 4 / sum(p.load for p in LOADED)
     jobs = build_jobs(derive_periods(LOADED), PriorityInheritance.NONE)
     limits = DispatchLimits(catch_up_periods=1.0, patience=2.0)
-    world = World(jobs, Dispatcher(jobs, POLICIES[policy](), PLACEMENTS["single"], 4, limits), 4)
+    checked = CheckedDispatcher(jobs, Dispatcher(jobs, POLICIES[policy](), PLACEMENTS["single"], 4, limits), 4)
     for round_ in range(25):
         for i, job in enumerate(jobs):
             now = 100.0 * round_ + 3 * i
-            world.end_until(now, slower)
-            world.arrive(job, now)
-            world.start(now, slower)
-    assert len(world.waits) == 30
-    limit = compute_wait_bound(jobs[0], jobs, patience=2.0, catch_up_periods=1.0, tracks=4, slowdown=slower)
-    assert max(world.waits.values()) <= limit
+            checked.end_until(now, slowdown)
+            checked.arrive(job, now)
+            checked.start(now, slowdown)
+    assert len(checked.waits) == 30
+    limit = compute_wait_bound(jobs[0], jobs, patience=2.0, catch_up_periods=1.0, tracks=4, slowdown=slowdown)
+    assert max(checked.waits.values()) <= limit
     if load > 1 and policy == "edf-priority":
-        assert max(world.waits.values()) > 2.0 * 100  # the bound is needed
+        assert max(checked.waits.values()) > 2.0 * 100  # without the guard the wait would be longer
 
 
-def test_without_the_guard_the_least_important_starve_above_stability() -> None:
+def test_without_the_guard_unimportant_jobs_starve_under_overload() -> None:
     jobs = build_jobs(LOADED, PriorityInheritance.NONE)
-    world = World(
+    checked = CheckedDispatcher(
         jobs, Dispatcher(jobs, POLICIES["edf-priority"](), PLACEMENTS["single"], 4, DispatchLimits(1.0, None)), 4
     )
     for round_ in range(25):
         for i, job in enumerate(jobs):
             now = 100.0 * round_ + 3 * i
-            world.end_until(now, 3.0)
-            world.arrive(job, now)
-            world.start(now, 3.0)
-    assert len(world.waits) < 30
+            checked.end_until(now, 3.0)
+            checked.arrive(job, now)
+            checked.start(now, 3.0)
+    assert len(checked.waits) < 30

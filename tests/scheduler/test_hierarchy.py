@@ -20,7 +20,7 @@ from tidemill.scheduler.job import JobProfile
 
 @pytest.fixture
 def chain() -> list[JobProfile]:
-    """One of the paper's chains: 0.001, 1, 100."""
+    """One of the paper's chains, with priorities 0.001, 1 and 100."""
     return [profile("base", 10, 1, 0.001), profile("mid", 10, 1, 1, "base"), profile("top", 10, 1, 100, "mid")]
 
 
@@ -35,7 +35,7 @@ def diamond() -> list[JobProfile]:
 
 
 @pytest.mark.parametrize(
-    ("how", "base", "mid", "top"),
+    ("inheritance", "base", "mid", "top"),
     [
         (PriorityInheritance.NONE, 0.001, 1, 100),
         (PriorityInheritance.SUM, 101.001, 101, 100),
@@ -43,8 +43,10 @@ def diamond() -> list[JobProfile]:
         (PriorityInheritance.MAX_PLUS, 400, 200, 100),
     ],
 )
-def test_a_chain(chain: list[JobProfile], how: PriorityInheritance, base: float, mid: float, top: float) -> None:
-    assert inherit_priorities(chain, how, factor=2.0) == pytest.approx({"base": base, "mid": mid, "top": top})
+def test_priorities_are_inherited_along_a_chain(
+    chain: list[JobProfile], inheritance: PriorityInheritance, base: float, mid: float, top: float
+) -> None:
+    assert inherit_priorities(chain, inheritance, factor=2.0) == pytest.approx({"base": base, "mid": mid, "top": top})
 
 
 def test_a_diamond_counts_each_dependent_once(diamond: list[JobProfile]) -> None:
@@ -53,12 +55,12 @@ def test_a_diamond_counts_each_dependent_once(diamond: list[JobProfile]) -> None
     assert inherit_priorities(diamond, PriorityInheritance.MAX_PLUS, factor=1.5) == {"a": 9, "b": 6, "c": 6, "d": 4}
 
 
-def test_a_table_that_matters_more_than_what_is_made_of_it_keeps_its_priority() -> None:
+def test_a_table_keeps_a_priority_above_that_of_its_dependents() -> None:
     tables = [profile("a", 10, 1, 50), profile("b", 10, 1, 3, "a")]
     assert inherit_priorities(tables, PriorityInheritance.MAX_PLUS, factor=2.0)["a"] == 50
 
 
-def test_jobs_go_by_what_they_inherit_and_are_judged_by_their_own(chain: list[JobProfile]) -> None:
+def test_jobs_have_an_inherited_weight_and_their_own_priority(chain: list[JobProfile]) -> None:
     base = build_jobs(chain, PriorityInheritance.MAX)[0]
     assert (base.weight, base.profile.priority) == (100, 0.001)
 
@@ -66,11 +68,11 @@ def test_jobs_go_by_what_they_inherit_and_are_judged_by_their_own(chain: list[Jo
 def test_a_derived_table_has_the_largest_period_among_its_ancestors(diamond: list[JobProfile]) -> None:
     slow = replace(diamond[0], period=60.0)
     tables = [profile("x", 90), *diamond[1:], slow, profile("e", 1, 1, 1, "d", "x")]
-    found = {p.name: p.period for p in derive_periods(tables)}
-    assert found == {"x": 90, "a": 60, "b": 60, "c": 60, "d": 60, "e": 90}
+    periods = {p.name: p.period for p in derive_periods(tables)}
+    assert periods == {"x": 90, "a": 60, "b": 60, "c": 60, "d": 60, "e": 90}
 
 
-def test_unknown_parents_and_circles_are_named() -> None:
+def test_unknown_parents_and_cycles_are_rejected() -> None:
     with pytest.raises(ConfigError, match="table b: expected parents among the tables, found z"):
         sort_profiles([profile("b", 10, 1, 1, "z")])
     with pytest.raises(ConfigError, match="expected no table among its own ancestors, found"):

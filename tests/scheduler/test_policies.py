@@ -1,4 +1,4 @@
-"""Who goes first, by cases that can be worked out by hand."""
+"""The order of jobs under each policy, in cases that can be calculated."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from tests.scheduler.jobs import arrived, job, names, told
+from tests.scheduler.jobs import add_batches, job, list_ranking, rank_ready_jobs
 
 from tidemill.errors import ConfigError
 from tidemill.scheduler.job import Job, JobProfile, UpdateCost
@@ -24,20 +24,20 @@ from tidemill.scheduler.policies.quantum import QuantumPriority, compute_level, 
 from tidemill.scheduler.policies.rate import RateBased
 
 
-def three() -> list[Job]:
+def build_three_jobs() -> list[Job]:
     return [
-        arrived(job("slow", period=30, cost=6), (1, 1)),
-        arrived(job("often", period=5, cost=1), (4, 4)),
-        arrived(job("dear", period=20, cost=2, priority=10), (5, 5)),
+        add_batches(job("slow", period=30, cost=6), (1, 1)),
+        add_batches(job("often", period=5, cost=1), (4, 4)),
+        add_batches(job("important", period=20, cost=2, priority=10), (5, 5)),
     ]
 
 
 def run(order: SchedulingPolicy, table: Job, cost: float, now: float = 0.0, selectivity: float = 1.0) -> None:
-    """Take a job, load what the order wants it to, and say so."""
-    grain = order.compute_batch_limit(table, now)
+    """Start a job, load as many batches as the policy allows, and finish it."""
+    batch_count = order.compute_batch_limit(table, now)
     order.mark_started(table, now)
-    table.load_batches(grain, now)
-    order.mark_finished(table, now, grain, cost, selectivity)
+    table.load_batches(batch_count, now)
+    order.mark_finished(table, now, batch_count, cost, selectivity)
     if table.batches:
         order.mark_ready(table, now)
 
@@ -45,47 +45,47 @@ def run(order: SchedulingPolicy, table: Job, cost: float, now: float = 0.0, sele
 @pytest.mark.parametrize(
     ("order", "expected"),
     [
-        (FirstCome(), ["slow", "often", "dear"]),
-        (EarliestDeadline(), ["often", "dear", "slow"]),  # 9, 25, 31
-        (PrioritisedDeadline(), ["dear", "often", "slow"]),
-        (MaxBenefit(), ["dear", "often", "slow"]),  # 50 / 2, 4 / 1, 1 / 6
+        (FirstCome(), ["slow", "often", "important"]),
+        (EarliestDeadline(), ["often", "important", "slow"]),  # 9, 25, 31
+        (PrioritisedDeadline(), ["important", "often", "slow"]),
+        (MaxBenefit(), ["important", "often", "slow"]),  # 50 / 2, 4 / 1, 1 / 6
     ],
 )
-def test_keys(order: SchedulingPolicy, expected: list[str]) -> None:
-    assert told(order, three()) == expected
+def test_jobs_are_ordered_by_key(order: SchedulingPolicy, expected: list[str]) -> None:
+    assert rank_ready_jobs(order, build_three_jobs()) == expected
 
 
 def test_deadlines_count_from_the_oldest_batch() -> None:
-    waiting, fresh = arrived(job("waiting"), (1, 1), (11, 11)), arrived(job("fresh"), (2, 2))
-    assert told(EarliestDeadline(), [fresh, waiting]) == ["waiting", "fresh"]
+    waiting, fresh = add_batches(job("waiting"), (1, 1), (11, 11)), add_batches(job("fresh"), (2, 2))
+    assert rank_ready_jobs(EarliestDeadline(), [fresh, waiting]) == ["waiting", "fresh"]
 
 
-def test_what_waits_for_a_job_moves_it() -> None:
-    one, other = arrived(job("one"), (0, 5)), arrived(job("other"), (0, 4))
+def test_a_new_batch_changes_a_jobs_rank() -> None:
+    one, other = add_batches(job("one"), (0, 5)), add_batches(job("other"), (0, 4))
     order = MaxBenefit()
-    assert told(order, [one, other]) == ["one", "other"]
-    order.mark_ready(arrived(other, (1, 6)), 1)
-    assert names(order) == ["other", "one"]
+    assert rank_ready_jobs(order, [one, other]) == ["one", "other"]
+    order.mark_ready(add_batches(other, (1, 6)), 1)
+    assert list_ranking(order) == ["other", "one"]
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_saying_ready_twice_changes_nothing_and_neither_does_asking(name: str) -> None:
+def test_marking_a_job_ready_twice_and_ranking_change_nothing(name: str) -> None:
     order = POLICIES[name]()
-    first = told(order, three())
-    for each in three():
-        order.mark_ready(each, 5)
-    assert [names(order), names(order)] == [first, first]
+    first = rank_ready_jobs(order, build_three_jobs())
+    for table_job in build_three_jobs():
+        order.mark_ready(table_job, 5)
+    assert [list_ranking(order), list_ranking(order)] == [first, first]
 
 
-def test_equals_go_by_release_and_then_by_name() -> None:
-    tables = [arrived(job(name), (at, 10)) for name, at in [("c", 1), ("b", 2), ("a", 2)]]
-    assert told(MaxBenefit(), tables) == ["c", "a", "b"]
+def test_ties_are_broken_by_release_and_name() -> None:
+    tables = [add_batches(job(name), (arrival, 10)) for name, arrival in [("c", 1), ("b", 2), ("a", 2)]]
+    assert rank_ready_jobs(MaxBenefit(), tables) == ["c", "a", "b"]
 
 
-def test_chance_gives_every_job_the_same_chance_whoever_came_before() -> None:
+def test_the_random_policy_chooses_every_job_equally_often() -> None:
     order = RandomPolicy(Random(7))
-    tables = [arrived(job(str(i)), (0, 1)) for i in range(4)]
-    told(order, tables)
+    tables = [add_batches(job(str(i)), (0, 1)) for i in range(4)]
+    rank_ready_jobs(order, tables)
     firsts = Counter[str]()
     for _ in range(8000):
         chosen = next(iter(order.rank_jobs(0)))
@@ -95,11 +95,11 @@ def test_chance_gives_every_job_the_same_chance_whoever_came_before() -> None:
     assert all(abs(count - 2000) < 200 for count in firsts.values())
 
 
-def test_chance_does_not_prefer_newcomers() -> None:
-    """Of two jobs one is put back at once each time it was chosen; each is chosen half of the time all the same."""
+def test_the_random_policy_does_not_prefer_new_jobs() -> None:
+    """One of two jobs is always started and marked ready again; each is still chosen half of the time."""
     order = RandomPolicy(Random(1))
-    stays, comes = (arrived(job(name), (0, 1)) for name in ("stays", "comes"))
-    told(order, [stays, comes])
+    stays, comes = (add_batches(job(name), (0, 1)) for name in ("stays", "comes"))
+    rank_ready_jobs(order, [stays, comes])
     wins = 0
     for _ in range(4000):
         chosen = next(iter(order.rank_jobs(0)))
@@ -109,10 +109,10 @@ def test_chance_does_not_prefer_newcomers() -> None:
     assert abs(wins - 2000) < 150
 
 
-@pytest.mark.parametrize(("of", "given"), [(0, 160), (19, 84), (20, 20), (39, 1)])
-def test_quanta(of: float, given: float) -> None:
-    assert compute_quantum(of, basic=1.0) == given
-    assert compute_quantum(of, basic=0.5) == given / 2
+@pytest.mark.parametrize(("level", "quantum"), [(0, 160), (19, 84), (20, 20), (39, 1)])
+def test_the_quantum_of_a_level(level: float, quantum: float) -> None:
+    assert compute_quantum(level, basic=1.0) == quantum
+    assert compute_quantum(level, basic=0.5) == quantum / 2
 
 
 def test_levels_must_be_below_40() -> None:
@@ -123,46 +123,46 @@ def test_levels_must_be_below_40() -> None:
 @pytest.mark.parametrize(
     ("weight", "expected"), [(1, 20), (2, 18), (1024, 0), (1e9, 0), (0.5, 22), (1e-9, 39), (0, 39)]
 )
-def test_levels_of_weights(weight: float, expected: float) -> None:
+def test_the_level_of_a_weight(weight: float, expected: float) -> None:
     assert compute_level(Job(job("t").profile, weight)) == expected
 
 
-def levelled(**levels: float) -> tuple[QuantumPriority, dict[str, Job]]:
-    """Jobs of the levels given, with ten batches each that take one unit of time apiece."""
+def build_with_levels(**levels: float) -> tuple[QuantumPriority, dict[str, Job]]:
+    """Jobs of the given levels, with ten batches each, which take one unit of time each."""
     tables = {name: Job(JobProfile(name, 1.0, UpdateCost(0.0, 1.0)), 1.0) for name in levels}
     for table in tables.values():
-        arrived(table, *((i, i) for i in range(1, 11)))
+        add_batches(table, *((i, i) for i in range(1, 11)))
     order = QuantumPriority(basic=0.1, level=lambda j: levels[j.name])
-    told(order, list(tables.values()))
+    rank_ready_jobs(order, list(tables.values()))
     return order, tables
 
 
-def test_quantum_priority_runs_the_most_important_until_its_quantum_is_used_up() -> None:
+def test_quantum_priority_runs_the_most_important_job_for_its_quantum() -> None:
     """(40 - 30) * 0.1 = 1 and (40 - 35) * 0.1 = 0.5 units of time."""
-    order, tables = levelled(high=30, low=35)
-    assert names(order) == ["high", "low"]
+    order, tables = build_with_levels(high=30, low=35)
+    assert list_ranking(order) == ["high", "low"]
     assert order.compute_batch_limit(tables["high"], 0) == 1
     run(order, tables["high"], cost=1.0)
-    assert names(order) == ["low"]  # a balance of exactly 0 waits
+    assert list_ranking(order) == ["low"]  # a balance of exactly 0 waits
     run(order, tables["low"], cost=1.0)
-    assert names(order) == []
+    assert list_ranking(order) == []
     assert order.start_round(0)
-    assert names(order) == ["high"]  # low is at -0.5 + 0.5 = 0
+    assert list_ranking(order) == ["high"]  # low is at -0.5 + 0.5 = 0
     run(order, tables["high"], cost=1.0)
     assert order.start_round(0)
-    assert names(order) == ["high", "low"]
+    assert list_ranking(order) == ["high", "low"]
 
 
-def test_a_large_debt_takes_as_many_rounds_as_it_takes() -> None:
-    order, tables = levelled(only=35)
+def test_a_large_debt_is_repaid_over_several_rounds() -> None:
+    order, tables = build_with_levels(only=35)
     run(order, tables["only"], cost=7.0)
-    assert names(order) == []
+    assert list_ranking(order) == []
     assert order.start_round(0)
-    assert names(order) == ["only"]
+    assert list_ranking(order) == ["only"]
 
 
-def test_who_is_idle_does_not_hoard() -> None:
-    order, tables = levelled(busy=30, idle=30)
+def test_an_idle_job_accumulates_at_most_two_quanta() -> None:
+    order, tables = build_with_levels(busy=30, idle=30)
     order.mark_started(tables["idle"], 0)
     for _ in range(6):
         run(order, tables["busy"], cost=1.0)
@@ -172,65 +172,65 @@ def test_who_is_idle_does_not_hoard() -> None:
 
 
 def test_a_quantum_may_last_for_several_batches() -> None:
-    order, tables = levelled(high=19)  # 21 * 4 * 0.1 = 8.4
+    order, tables = build_with_levels(high=19)  # 21 * 4 * 0.1 = 8.4
     assert order.compute_batch_limit(tables["high"], 0) == 9
 
 
-def round_of(*tables: str, slice_: float = 2.0) -> tuple[RoundRobin, dict[str, Job]]:
-    jobs = {name: arrived(job(name, cost=2), (0, 1), (0, 2), (0, 3)) for name in tables}
+def build_round_robin(*tables: str, slice_: float = 2.0) -> tuple[RoundRobin, dict[str, Job]]:
+    jobs = {name: add_batches(job(name, cost=2), (0, 1), (0, 2), (0, 3)) for name in tables}
     order = RoundRobin(slice_)
-    told(order, list(jobs.values()))
+    rank_ready_jobs(order, list(jobs.values()))
     return order, jobs
 
 
-def test_round_robin_gives_each_a_slice_in_turn() -> None:
-    order, jobs = round_of("a", "b")
-    assert names(order) == ["a", "b"]
+def test_round_robin_gives_each_job_a_slice_in_turn() -> None:
+    order, jobs = build_round_robin("a", "b")
+    assert list_ranking(order) == ["a", "b"]
     run(order, jobs["a"], cost=2)
-    assert names(order) == ["b"]
+    assert list_ranking(order) == ["b"]
     run(order, jobs["b"], cost=2)
-    assert names(order) == []
+    assert list_ranking(order) == []
     assert order.start_round(0)
-    assert names(order) == ["a", "b"]
+    assert list_ranking(order) == ["a", "b"]
 
 
-def test_round_robin_lets_go_on_who_has_some_of_its_slice_left_behind_the_others() -> None:
-    order, jobs = round_of("a", "b", slice_=3.0)
+def test_a_job_with_an_unfinished_slice_is_placed_behind_the_others() -> None:
+    order, jobs = build_round_robin("a", "b", slice_=3.0)
     run(order, jobs["a"], cost=2)
-    arrived(jobs["a"], (1, 9))
+    add_batches(jobs["a"], (1, 9))
     order.mark_ready(jobs["a"], 1)
-    assert names(order) == ["b", "a"]
+    assert list_ranking(order) == ["b", "a"]
 
 
-def test_round_robin_gives_no_second_slice_to_who_runs_empty_and_comes_again() -> None:
-    order, jobs = round_of("a", "b", slice_=3.0)
+def test_a_job_gets_only_one_slice_per_round() -> None:
+    order, jobs = build_round_robin("a", "b", slice_=3.0)
     run(order, jobs["a"], cost=3)
     assert not jobs["a"].batches
-    arrived(jobs["a"], (1, 9))
+    add_batches(jobs["a"], (1, 9))
     order.mark_ready(jobs["a"], 1)
-    assert names(order) == ["b"]
+    assert list_ranking(order) == ["b"]
 
 
 def chain() -> list[Job]:
     """a feeds b and c; c feeds d."""
     return [
-        arrived(job("a", cost=2), (0, 1)),
-        arrived(job("b", 10, 3, 1, "a"), (0, 1)),
-        arrived(job("c", 10, 1, 1, "a"), (0, 1)),
-        arrived(job("d", 10, 4, 1, "c"), (0, 1)),
+        add_batches(job("a", cost=2), (0, 1)),
+        add_batches(job("b", 10, 3, 1, "a"), (0, 1)),
+        add_batches(job("c", 10, 1, 1, "a"), (0, 1)),
+        add_batches(job("d", 10, 4, 1, "c"), (0, 1)),
     ]
 
 
-def selective(order: RateBased, tables: list[Job], **selectivities: float) -> None:
+def set_selectivities(order: RateBased, tables: list[Job], **selectivities: float) -> None:
     for table in tables:
         order.mark_finished(table, 0, 1, table.profile.cost(0), selectivities.get(table.name, 1.0))
 
 
-def test_rates_of_paths() -> None:
-    """S = s * sum of S below, C = c + s * sum of C below; what the last make does not count."""
+def test_the_rate_of_a_path() -> None:
+    """S = s * sum of S below, C = c + s * sum of C below; the selectivity of the last tables does not count."""
     order, tables = RateBased(), chain()
     order.set_jobs(tables)
-    selective(order, tables, a=0.5, b=9.0, c=2.0)
+    set_selectivities(order, tables, a=0.5, b=9.0, c=2.0)
     assert (order.find_path("b").selectivity, order.find_path("b").cost) == (1, 3)
     assert (order.find_path("d").selectivity, order.find_path("d").cost) == (1, 4)
     assert (order.find_path("c").selectivity, order.find_path("c").cost) == (2, 1 + 2 * 4)
@@ -238,14 +238,14 @@ def test_rates_of_paths() -> None:
     assert order.find_path("a").rate == pytest.approx(1.5 / 8)
 
 
-def test_rate_based_goes_by_rates() -> None:
+def test_rate_based_orders_jobs_by_rate() -> None:
     order, tables = RateBased(), chain()
-    assert told(order, tables) == []  # the round has not begun
+    assert rank_ready_jobs(order, tables) == []  # the round has not begun
     assert order.start_round(0)
-    assert names(order) == ["b", "d", "a", "c"]  # 1/3, 1/4, 2/10, 1/5
+    assert list_ranking(order) == ["b", "d", "a", "c"]  # 1/3, 1/4, 2/10, 1/5
 
 
-def test_rates_follow_what_runs_took() -> None:
+def test_rates_follow_the_measured_run_times() -> None:
     order, tables = RateBased(), chain()
     order.set_jobs(tables)
     before = order.find_path("a").rate
@@ -254,18 +254,18 @@ def test_rates_follow_what_runs_took() -> None:
     assert order.find_path("a").rate < before
 
 
-def test_a_round_serves_what_waited_when_it_began() -> None:
+def test_a_round_serves_only_batches_from_before_its_start() -> None:
     order, tables = RateBased(), chain()
-    told(order, tables)
+    rank_ready_jobs(order, tables)
     order.start_round(0)
     b = tables[1]
-    order.mark_ready(arrived(b, (1, 2)), 1)
+    order.mark_ready(add_batches(b, (1, 2)), 1)
     assert order.compute_batch_limit(b, 1) == 1
     run(order, b, cost=3, now=2)
     assert len(b.batches) == 1
-    assert "b" not in names(order)
+    assert "b" not in list_ranking(order)
     for table in (tables[0], tables[2], tables[3]):
         run(order, table, cost=1)
-    assert names(order) == []
+    assert list_ranking(order) == []
     assert order.start_round(3)
-    assert names(order) == ["b"]
+    assert list_ranking(order) == ["b"]

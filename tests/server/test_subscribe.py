@@ -42,7 +42,7 @@ def read_ids(stream: Iterator[BlockRowsDocument], count: int) -> list[list[int]]
     return [[r["id"] for r in block.rows] for block in islice(stream, count)]
 
 
-@pytest.mark.parametrize("shop", [60.0, 0.0], indirect=True, read_ids=["one connection", "many connections"])
+@pytest.mark.parametrize("shop", [60.0, 0.0], indirect=True, ids=["one connection", "many connections"])
 def test_each_block_is_received_when_it_becomes_visible(client: Client) -> None:
     client.insert("orders", [row(1), row(2)])
     blocks = client.subscribe("orders", after=0)

@@ -1,4 +1,4 @@
-"""Charts: what is drawn where."""
+"""Charts: lines, texts and ticks."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from tidemill.sim.chart import AxisScale, render_line_chart
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def drawn(**lines: list[tuple[float, float]]) -> ElementTree.Element:
+def render(**lines: list[tuple[float, float]]) -> ElementTree.Element:
     return ElementTree.fromstring(render_line_chart("a < b", "x", "y", lines))
 
 
-def points(line: ElementTree.Element) -> list[tuple[float, float]]:
-    found = [pair.split(",") for pair in line.attrib["points"].split()]
-    return [(float(x), float(y)) for x, y in found]
+def parse_points(line: ElementTree.Element) -> list[tuple[float, float]]:
+    pairs = [pair.split(",") for pair in line.attrib["points"].split()]
+    return [(float(x), float(y)) for x, y in pairs]
 
 
-def test_lines_go_through_their_points() -> None:
-    chart = drawn(up=[(0, 1), (1, 2)], down=[(0, 2), (0.5, 1.5), (1, 1)])
-    up, down = map(points, chart.findall(f"{SVG}polyline"))
+def test_lines_pass_through_their_points() -> None:
+    chart = render(up=[(0, 1), (1, 2)], down=[(0, 2), (0.5, 1.5), (1, 1)])
+    up, down = map(parse_points, chart.findall(f"{SVG}polyline"))
     assert up[0][0] == down[0][0] < down[1][0] < up[1][0] == down[2][0]
     assert up[0][1] == down[2][1] > down[1][1] > up[1][1] == down[0][1]  # pixels count downwards
     assert len(chart.findall(f"{SVG}circle")) == 5
 
 
-def test_names_are_texts_whatever_they_contain() -> None:
-    texts = {text.text for text in drawn(curve=[(0, 0)]).findall(f"{SVG}text")}
+def test_names_are_escaped() -> None:
+    texts = {text.text for text in render(curve=[(0, 0)]).findall(f"{SVG}text")}
     assert {"a < b", "x", "y", "curve"} <= texts
 
 
-def test_a_single_point_and_none_can_be_drawn() -> None:
-    assert len(drawn(one=[(3, 3)]).findall(f"{SVG}circle")) == 1
-    assert len(drawn(none=[]).findall(f"{SVG}circle")) == 0
+def test_one_point_or_none_can_be_drawn() -> None:
+    assert len(render(one=[(3, 3)]).findall(f"{SVG}circle")) == 1
+    assert len(render(none=[]).findall(f"{SVG}circle")) == 0
 
 
 @pytest.mark.parametrize(
@@ -48,5 +48,5 @@ def test_a_single_point_and_none_can_be_drawn() -> None:
         (1000, 1006, [1000, 1001, 1002, 1003, 1004, 1005, 1006]),
     ],
 )
-def test_ticks_are_round(low: float, high: float, ticks: list[float]) -> None:
+def test_ticks_are_round_numbers(low: float, high: float, ticks: list[float]) -> None:
     assert AxisScale(low, high, 0, 100).list_ticks() == pytest.approx(ticks)

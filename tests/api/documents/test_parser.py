@@ -1,4 +1,4 @@
-"""One-shot workflows in JSON: what is read from them, and every way in which they can be wrong."""
+"""One-shot workflows in JSON: parsing, and every kind of error."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ WORKFLOW: dict[str, Any] = {
 }
 
 
-def edited(*path: str | int, to: Any) -> dict[str, Any]:
-    """The workflow with another value at a place; a new one if there was none."""
+def edit_workflow(*path: str | int, to: Any) -> dict[str, Any]:
+    """The workflow with another value at a path, which is added if it did not exist."""
     data = deepcopy(WORKFLOW)
-    at: Any = data
+    parent: Any = data
     for step in path[:-1]:
-        at = at[step]
-    at[path[-1]] = to
+        parent = parent[step]
+    parent[path[-1]] = to
     return data
 
 
-def test_everything_that_is_said_is_read() -> None:
-    found = parse_workflow(json.dumps(WORKFLOW))
-    fetch, clean, counts, top = found.actions
-    assert (found.name, found.start, found.end) == ("words", "1", "4")
+def test_every_field_is_parsed() -> None:
+    parsed = parse_workflow(json.dumps(WORKFLOW))
+    fetch, clean, counts, top = parsed.actions
+    assert (parsed.name, parsed.start, parsed.end) == ("words", "1", "4")
     assert fetch.work == CommandLine(("./fetch", "{output}"), ("fetch",))
     assert clean.work == Script("clean.py")
     assert isinstance(counts.work, Query)
@@ -67,33 +67,33 @@ def test_everything_that_is_said_is_read() -> None:
     assert counts.parents == (ActionParent("2", "words"),)
     assert top.parents == (ActionParent("3", "counts"), ActionParent("2", "action_2"))
     assert (counts.force, top.force, top.path, top.attempts) == (True, False, "/data/top", 3)
-    assert found.list_permanent_actions() == {"4"}
+    assert parsed.list_permanent_actions() == {"4"}
 
 
-def test_the_example_of_the_documentation_is_valid() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "reuse.md").read_text()
-    (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
-    assert [a.name for a in parse_workflow(example).sort_actions()] == ["raw", "words", "counts"]
+def test_the_example_in_the_documentation_is_valid() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "one-shot-workflows.md").read_text()
+    (example,) = re.findall(r"```json\n# words\.json\n(.*?)```", page, re.DOTALL)
+    assert [a.name for a in parse_workflow(example).sort_actions()] == ["numbers", "evens"]
 
 
-def test_actions_stand_in_any_order_and_run_in_theirs() -> None:
+def test_actions_may_be_listed_in_any_order() -> None:
     data = WORKFLOW | {"actions": WORKFLOW["actions"][::-1]}
     assert [a.id for a in parse_workflow(json.dumps(data)).sort_actions()] == ["1", "2", "3", "4"]
 
 
 RULES = {
-    "1: at least one action": (edited("actions", to=[]), "/actions", "at least one action"),
-    "2: ids are unique": (edited("actions", 1, "id", to=1), "/actions/1/id", "used by /actions/0"),
-    "2: 1 and '1' are the same": (edited("actions", 1, "id", to="1"), "/actions/1/id", "used by /actions/0"),
-    "3: the start is an action": (edited("startActionId", to=9), "/startActionId", "no action with id 9"),
-    "3: the end is an action": (edited("endActionId", to="x"), "/endActionId", "no action with id 'x'"),
+    "1: at least one action": (edit_workflow("actions", to=[]), "/actions", "at least one action"),
+    "2: ids are unique": (edit_workflow("actions", 1, "id", to=1), "/actions/1/id", "used by /actions/0"),
+    "2: 1 and '1' are the same": (edit_workflow("actions", 1, "id", to="1"), "/actions/1/id", "used by /actions/0"),
+    "3: the start is an action": (edit_workflow("startActionId", to=9), "/startActionId", "no action with id 9"),
+    "3: the end is an action": (edit_workflow("endActionId", to="x"), "/endActionId", "no action with id 'x'"),
     "3: parents are actions": (
-        edited("actions", 1, "parentActions", to=[{"id": 7}]),
+        edit_workflow("actions", 1, "parentActions", to=[{"id": 7}]),
         "/actions/1/parentActions/0/id",
         "no action with id 7",
     ),
     "4: nothing depends on itself": (
-        edited("actions", 0, "parentActions", to=[{"id": 3}]),
+        edit_workflow("actions", 0, "parentActions", to=[{"id": 3}]),
         "/parentActions",
         "is a cycle",
     ),
@@ -106,9 +106,9 @@ RULES = {
 
 
 @pytest.mark.parametrize(("data", "pointer", "reason"), RULES.values(), ids=list(RULES))
-def test_each_rule_is_enforced_with_the_place_and_the_reason(data: Any, pointer: str, reason: str) -> None:
-    found = find_problems(data)
-    assert any(p.pointer.endswith(pointer) and reason in p.reason for p in found)
+def test_each_rule_is_enforced_with_position_and_reason(data: Any, pointer: str, reason: str) -> None:
+    problems = find_problems(data)
+    assert any(p.pointer.endswith(pointer) and reason in p.reason for p in problems)
     with pytest.raises(WorkflowError, match=pointer):
         parse_workflow(json.dumps(data))
 
@@ -119,28 +119,40 @@ def test_one_action_may_be_start_and_end() -> None:
 
 FORMS = {
     "no object": ([], "", "expected an object, found []"),
-    "a field missing": (edited("actions", 0, to={"id": 1, "name": "x", "type": "spark-sql"}), "/actions/0", "'query'"),
-    "a field unknown": (edited("actions", 0, "comand", to=[]), "/actions/0/comand", "did you mean 'command'?"),
-    "a wrong type": (edited("actions", 0, "type", to="command"), "/actions/0/type", "did you mean 'command-line'?"),
-    "a wrong value": (edited("actions", 2, "forceComputation", to="yes"), "/forceComputation", "true or false"),
-    "true is no id": (edited("endActionId", to=True), "/endActionId", "found true"),
-    "a path that is managed": (edited("actions", 0, "path", to="/x"), "/actions/0/path", "isManaged false"),
-    "no path": (edited("actions", 0, "isManaged", to=False), "/actions/0", "needs a path"),
+    "a field missing": (
+        edit_workflow("actions", 0, to={"id": 1, "name": "x", "type": "spark-sql"}),
+        "/actions/0",
+        "'query'",
+    ),
+    "a field unknown": (edit_workflow("actions", 0, "comand", to=[]), "/actions/0/comand", "did you mean 'command'?"),
+    "a wrong type": (
+        edit_workflow("actions", 0, "type", to="command"),
+        "/actions/0/type",
+        "did you mean 'command-line'?",
+    ),
+    "a wrong value": (edit_workflow("actions", 2, "forceComputation", to="yes"), "/forceComputation", "true or false"),
+    "true is no id": (edit_workflow("endActionId", to=True), "/endActionId", "found true"),
+    "a path that is managed": (edit_workflow("actions", 0, "path", to="/x"), "/actions/0/path", "isManaged false"),
+    "no path": (edit_workflow("actions", 0, "isManaged", to=False), "/actions/0", "needs a path"),
     "a name twice": (
-        edited("actions", 3, "parentActions", to=[{"id": 3}, {"id": 2, "as": "counts"}]),
+        edit_workflow("actions", 3, "parentActions", to=[{"id": 3}, {"id": 2, "as": "counts"}]),
         "/actions/3/parentActions/1",
         "already used",
     ),
-    "no name": (edited("actions", 1, "parentActions", to=[{"id": 1, "as": "a b"}]), "/as", "is not a valid name"),
+    "no name": (
+        edit_workflow("actions", 1, "parentActions", to=[{"id": 1, "as": "a b"}]),
+        "/as",
+        "is not a valid name",
+    ),
 }
 
 
 @pytest.mark.parametrize(("data", "pointer", "reason"), FORMS.values(), ids=list(FORMS))
-def test_the_form_is_checked_with_the_place_and_the_reason(data: Any, pointer: str, reason: str) -> None:
+def test_the_form_is_checked_with_position_and_reason(data: Any, pointer: str, reason: str) -> None:
     assert any(p.pointer.endswith(pointer) and reason in p.reason for p in find_problems(data))
 
 
-def test_what_is_no_json_is_refused_with_the_line() -> None:
+def test_invalid_json_is_rejected_with_its_line() -> None:
     with pytest.raises(WorkflowError, match="line 3, column 1: not JSON"):
         parse_workflow('{\n"name": "x",\n}')
     with pytest.raises(WorkflowError, match="'name' occurs twice"):
@@ -148,12 +160,12 @@ def test_what_is_no_json_is_refused_with_the_line() -> None:
 
 
 def test_all_problems_are_found_at_once() -> None:
-    data = edited("actions", 0, "command", to="ls")
+    data = edit_workflow("actions", 0, "command", to="ls")
     del data["name"]
     assert {p.pointer for p in find_problems(data)} == {"", "/actions/0/command"}
 
 
-def placed(*paths: str) -> dict[str, Any]:
+def build_with_paths(*paths: str) -> dict[str, Any]:
     """The workflow with outputs at these paths."""
     data = deepcopy(WORKFLOW)
     for action in data["actions"]:
@@ -164,18 +176,18 @@ def placed(*paths: str) -> dict[str, Any]:
     return data
 
 
-def test_no_output_is_put_where_another_is() -> None:
-    assert find_problems(placed("out", "out-2", "other/out", "/out")) == []
+def test_outputs_must_not_share_or_nest_paths() -> None:
+    assert find_problems(build_with_paths("out", "out-2", "other/out", "/out")) == []
     for paths in (("out", "out"), ("out", "x", "x/../out/"), ("out", "out/daily"), ("out/daily", "out")):
-        (problem,) = find_problems(placed(*paths))
+        (problem,) = find_problems(build_with_paths(*paths))
         assert problem.pointer == f"/actions/{len(paths) - 1}/path"
         assert "/actions/0" in problem.reason
         with pytest.raises(WorkflowError, match="a separate path"):
-            parse_workflow(json.dumps(placed(*paths)))
+            parse_workflow(json.dumps(build_with_paths(*paths)))
 
 
-def test_a_problem_of_the_form_hides_none_of_the_rules() -> None:
-    data = edited("actions", 0, "isManaged", to=False)  # without a path
+def test_a_form_problem_hides_no_rule_violation() -> None:
+    data = edit_workflow("actions", 0, "isManaged", to=False)  # without a path
     data["startActionId"] = 9
     data["actions"][2]["parentActions"] = [{"id": 3, "as": "words"}, {"as": "x"}]
     assert {p.pointer for p in find_problems(data)} == {
@@ -200,5 +212,5 @@ json_values = st.recursive(
 
 
 @given(data=json_values)
-def test_whatever_comes_is_refused_and_never_crashes(data: Any) -> None:
+def test_any_other_json_is_rejected_without_an_exception(data: Any) -> None:
     assert find_problems(data)

@@ -1,4 +1,4 @@
-"""The published schema is that of the parser, and both judge every document alike."""
+"""The published schema is that of the parser, and both accept the same documents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PUBLISHED = Path(__file__).parents[3] / "docs" / "schemas" / "one-shot-workflow.
 VALIDATOR = jsonschema_rs.validator_for(build_schema())
 
 
-def test_the_published_schema_is_the_one_that_is_enforced() -> None:
+def test_the_published_schema_is_up_to_date() -> None:
     assert json.loads(PUBLISHED.read_text()) == build_schema(), "publish json.dumps(schema(), indent=2)"
 
 
@@ -27,39 +27,41 @@ def test_the_example_is_valid() -> None:
     assert VALIDATOR.is_valid(WORKFLOW)
 
 
-odd = st.sampled_from([None, True, False, 0, 1, 1.0, 1.5, -1, "", "x", "spark-sql", [], ["a"], [1], {}, {"id": 1}])
+odd_values = st.sampled_from(
+    [None, True, False, 0, 1, 1.0, 1.5, -1, "", "x", "spark-sql", [], ["a"], [1], {}, {"id": 1}]
+)
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    found = [path] if path else []
+def list_paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    paths = [path] if path else []
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return found + [p for key, inner in entries for p in places(inner, (*path, key))]
+    return paths + [p for key, inner in entries for p in list_paths(inner, (*path, key))]
 
 
 @st.composite
 def documents(draw: st.DrawFn) -> Any:
-    """The example with one or two places changed, removed or added to."""
+    """The example with one or two values changed, removed or added."""
     data = deepcopy(WORKFLOW)
     for _ in range(draw(st.integers(1, 2))):
-        path = draw(st.sampled_from(places(data)))
-        at: Any = data
+        path = draw(st.sampled_from(list_paths(data)))
+        parent: Any = data
         for step in path[:-1]:
-            at = at[step]
-        what = draw(st.sampled_from(["change", "remove", "add"]))
-        if what == "remove":
-            del at[path[-1]]
-        elif what == "add" and isinstance(at, dict):
-            at[draw(st.sampled_from(["path", "isManaged", "version", "query", "files", "as", "other"]))] = deepcopy(
-                draw(odd)
+            parent = parent[step]
+        edit = draw(st.sampled_from(["change", "remove", "add"]))
+        if edit == "remove":
+            del parent[path[-1]]
+        elif edit == "add" and isinstance(parent, dict):
+            parent[draw(st.sampled_from(["path", "isManaged", "version", "query", "files", "as", "other"]))] = deepcopy(
+                draw(odd_values)
             )
         else:
-            at[path[-1]] = deepcopy(draw(odd))
-        if not places(data):
+            parent[path[-1]] = deepcopy(draw(odd_values))
+        if not list_paths(data):
             return data
     return data
 
 
 @given(data=documents())
 def test_the_parser_and_the_schema_agree(data: Any) -> None:
-    by_parser = not list(_find_form_problems(data)) and data["actions"] != []
-    assert VALIDATOR.is_valid(data) == by_parser
+    is_accepted = not list(_find_form_problems(data)) and data["actions"] != []
+    assert VALIDATOR.is_valid(data) == is_accepted

@@ -1,4 +1,4 @@
-"""Actions as tasks, and what they are recognised by."""
+"""Actions as tasks, and their identities."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.api.documents.test_parser import WORKFLOW, edited
+from tests.api.documents.test_parser import WORKFLOW, edit_workflow
 
 from tidemill.api.documents import SourceResolver, build_nodes, parse_workflow, validate_workflow
 from tidemill.errors import WorkflowError
@@ -23,16 +23,16 @@ def top(counts: Any, action_2: Any, n: int) -> Any:
     return counts.limit(n)
 
 
-def names(data: Mapping[str, Any], files: Mapping[str, bytes] = FILES) -> dict[str, IdentifiedNode]:
+def identify(data: Mapping[str, Any], files: Mapping[str, bytes] = FILES) -> dict[str, IdentifiedNode]:
     nodes = build_nodes(
         parse_workflow(json.dumps(data)), SourceResolver(files.__getitem__, {"reports:top": top}.__getitem__)
     )
     return identify_nodes(nodes, lambda _: None, {})
 
 
-def changed(data: Mapping[str, Any], files: Mapping[str, bytes] = FILES) -> set[str]:
-    """Which actions are no longer what they were."""
-    before, after = names(WORKFLOW), names(data, files)
+def find_changed_actions(data: Mapping[str, Any], files: Mapping[str, bytes] = FILES) -> set[str]:
+    """The actions whose identity differs from that in the example."""
+    before, after = identify(WORKFLOW), identify(data, files)
     return {i for i in before if before[i].identity != after[i].identity}
 
 
@@ -46,14 +46,14 @@ def test_each_kind_of_action_becomes_a_task() -> None:
     assert nodes[3].task.retry.attempts == 3
 
 
-def test_what_does_not_matter_does_not() -> None:
-    assert changed(WORKFLOW) == set()
-    assert changed(edited("name", to="other")) == set()
-    assert changed(edited("actions", 0, "name", to="renamed")) == set()
-    assert changed(edited("actions", 3, "path", to="/elsewhere")) == set()
-    assert changed(WORKFLOW, FILES | {"clean.py": b"import sys\nprint( sys.argv )"}) == set()
+def test_irrelevant_changes_keep_identities() -> None:
+    assert find_changed_actions(WORKFLOW) == set()
+    assert find_changed_actions(edit_workflow("name", to="other")) == set()
+    assert find_changed_actions(edit_workflow("actions", 0, "name", to="renamed")) == set()
+    assert find_changed_actions(edit_workflow("actions", 3, "path", to="/elsewhere")) == set()
+    assert find_changed_actions(WORKFLOW, FILES | {"clean.py": b"import sys\nprint( sys.argv )"}) == set()
     query = "select word, COUNT(*) as n\nfrom words -- all\ngroup by word"
-    assert changed(edited("actions", 2, "query", to=query)) == set()
+    assert find_changed_actions(edit_workflow("actions", 2, "query", to=query)) == set()
 
 
 def chain(name: str, query: str, command: str) -> dict[str, Any]:
@@ -68,10 +68,10 @@ def chain(name: str, query: str, command: str) -> dict[str, Any]:
 
 
 def identities(data: Mapping[str, Any]) -> list[str]:
-    return [n.identity for n in names(data).values()]
+    return [n.identity for n in identify(data).values()]
 
 
-def test_an_action_may_be_renamed_where_it_is_read_by_name() -> None:
+def test_renaming_an_action_with_its_references_keeps_identities() -> None:
     before = chain("raw", "SELECT raw.x, count(*) AS n FROM raw GROUP BY raw.x", "{raw}/part")
     after = chain("clean", "SELECT clean.x, count(*) AS n FROM `clean` GROUP BY clean.x", "{clean}/part")
     assert identities(before) == identities(after)
@@ -90,30 +90,30 @@ def test_an_action_may_be_renamed_where_it_is_read_by_name() -> None:
         "SELECT 1 AS input_0 FROM {0}",
     ],
 )
-def test_a_name_that_may_mean_more_than_a_table_counts(query: str) -> None:
-    """The column `raw` is another one than the column `clean`."""
+def test_an_ambiguous_name_is_part_of_the_identity(query: str) -> None:
+    """The column `raw` differs from the column `clean`."""
     assert (
         identities(chain("raw", query.format("raw"), "x"))[1]
         != identities(chain("clean", query.format("clean"), "x"))[1]
     )
 
 
-def test_inputs_are_told_apart_by_their_positions() -> None:
-    def of(first: int, second: int, query: str) -> str:
+def test_inputs_are_distinguished_by_position() -> None:
+    def identify_difference(first: int, second: int, query: str) -> str:
         data = chain("raw", "SELECT * FROM raw", "{raw}")
         data["actions"][2] |= {"type": "spark-sql", "query": query}
         del data["actions"][2]["command"]
         data["actions"][2]["parentActions"] = [{"id": first, "as": "a"}, {"id": second, "as": "b"}]
-        return names(data)["3"].identity
+        return identify(data)["3"].identity
 
     minus = "SELECT * FROM a EXCEPT SELECT * FROM b"
-    assert of(1, 2, minus) != of(2, 1, minus)
-    assert of(1, 2, minus) != of(1, 2, "SELECT * FROM b EXCEPT SELECT * FROM a")
+    assert identify_difference(1, 2, minus) != identify_difference(2, 1, minus)
+    assert identify_difference(1, 2, minus) != identify_difference(1, 2, "SELECT * FROM b EXCEPT SELECT * FROM a")
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
-    """The form of one action, the rules, and files that are not there."""
-    data = edited("endActionId", to=9)
+def test_all_problems_are_reported_at_once() -> None:
+    """Problems of form, rule violations and missing files."""
+    data = edit_workflow("endActionId", to=9)
     data["actions"][0] |= {"isManaged": False, "files": ["gone"]}
     data["actions"][1] |= {"script": "gone.py", "parentActions": [{"id": 7}]}
     data["actions"][2] |= {"isManaged": False, "path": "../data/top/./"}
@@ -121,12 +121,12 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     def read(path: str) -> bytes:
         raise WorkflowError([f"{path} cannot be read"])
 
-    with pytest.raises(WorkflowError) as refused:
+    with pytest.raises(WorkflowError) as error:
         validate_workflow(
             json.dumps(data), SourceResolver(read, lambda _: top, lambda path: normpath(Path("/project") / path))
         )
-    places = [problem.partition(":")[0] for problem in refused.value.problems]
-    assert places == [
+    pointers = [problem.partition(":")[0] for problem in error.value.problems]
+    assert pointers == [
         "/actions/0",  # no path
         "/endActionId",
         "/actions/1/parentActions/0/id",
@@ -135,15 +135,15 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     ]
 
 
-def test_what_matters_changes_the_action_and_what_follows() -> None:
-    assert changed(WORKFLOW, FILES | {"fetch": b"#!/bin/bash\n"}) == {"1", "2", "3", "4"}
-    assert changed(WORKFLOW, FILES | {"clean.py": b"print(1)"}) == {"2", "3", "4"}
-    assert changed(edited("actions", 2, "query", to="SELECT * FROM words")) == {"3", "4"}
-    assert changed(edited("actions", 3, "parameters", to={"n": 11})) == {"4"}
-    assert changed(edited("actions", 2, "version", to="2")) == {"3", "4"}
+def test_relevant_changes_affect_an_action_and_its_descendants() -> None:
+    assert find_changed_actions(WORKFLOW, FILES | {"fetch": b"#!/bin/bash\n"}) == {"1", "2", "3", "4"}
+    assert find_changed_actions(WORKFLOW, FILES | {"clean.py": b"print(1)"}) == {"2", "3", "4"}
+    assert find_changed_actions(edit_workflow("actions", 2, "query", to="SELECT * FROM words")) == {"3", "4"}
+    assert find_changed_actions(edit_workflow("actions", 3, "parameters", to={"n": 11})) == {"4"}
+    assert find_changed_actions(edit_workflow("actions", 2, "version", to="2")) == {"3", "4"}
 
 
-def test_force_makes_it_and_what_follows_new() -> None:
-    calm = edited("actions", 2, "forceComputation", to=False)
-    before, after = names(calm), names(WORKFLOW)
+def test_a_forced_action_and_its_descendants_are_new() -> None:
+    unforced = edit_workflow("actions", 2, "forceComputation", to=False)
+    before, after = identify(unforced), identify(WORKFLOW)
     assert {i for i in before if before[i].identity != after[i].identity} == {"3", "4"}

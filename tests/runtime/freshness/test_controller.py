@@ -1,4 +1,4 @@
-"""Promises are kept by plans: which flows run, how, up to where, and what is left alone."""
+"""Plans that meet freshness targets: which flows run, in which mode and up to which version."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAY = 86_400.0
 RANKED = "SELECT p.url, s.users FROM pages p JOIN scores s ON p.site = s.site"
 
 
-def declared(**ranked: object) -> WorkflowSpec:
+def build_workflow(**ranked: object) -> WorkflowSpec:
     wf = tm.Workflow("search")
     wf.input("pages", "url string, site string", key="url")
     wf.input("clicks", "user bigint, site string")
@@ -31,79 +31,75 @@ def declared(**ranked: object) -> WorkflowSpec:
 
 
 @pytest.fixture
-def asynchronous(tmp_path: Path) -> Iterator[Mill]:
-    mill = Mill(declared(target_lag={"pages": 0}, consistency=7 * DAY), tmp_path)
+def mill(tmp_path: Path) -> Iterator[Mill]:
+    mill = Mill(build_workflow(target_lag={"pages": 0}, consistency=7 * DAY), tmp_path)
     yield mill
     mill.close()
 
 
-def test_what_a_promise_needs_is_made_first(asynchronous: Mill) -> None:
-    mill = asynchronous
+def test_inputs_of_a_target_are_refreshed_first(mill: Mill) -> None:
     mill.insert("clicks", "1,a", "2,a", "3,b")
-    assert mill.due() == []  # nothing is promised of clicks alone
+    assert mill.fire_due_triggers() == []  # clicks have no target
     mill.now += 1
     mill.insert("pages", "x,a", "y,b")
-    (run,) = mill.due()
-    assert mill.keep(run).state is RunState.FINISHED
-    assert mill.ran() == [("scores", "batch"), ("ranked", "batch")]
+    (run,) = mill.fire_due_triggers()
+    assert mill.attempt(run).state is RunState.FINISHED
+    assert mill.list_refreshes() == [("scores", "batch"), ("ranked", "batch")]
     assert mill.rows("ranked") == {("x", 2), ("y", 1)}
 
 
-def test_what_no_promise_needs_is_left_alone(asynchronous: Mill) -> None:
-    mill = asynchronous
+def test_tables_that_no_target_needs_are_not_refreshed(mill: Mill) -> None:
     mill.insert("clicks", "1,a", "2,a", "3,b")
     mill.insert("pages", "x,a", "y,b")
-    mill.keep(mill.due()[0])
+    mill.attempt(mill.fire_due_triggers()[0])
     mill.now += DAY
     mill.insert("clicks", "4,b")
     mill.now += 1
     mill.insert("pages", "z,b")
-    mill.keep(mill.due()[0])
-    assert mill.ran()[2:] == [("ranked", "incremental:pages")]
+    mill.attempt(mill.fire_due_triggers()[0])
+    assert mill.list_refreshes()[2:] == [("ranked", "incremental:pages")]
     assert mill.rows("ranked") == {("x", 2), ("y", 1), ("z", 1)}  # clicks may be seven days behind
 
 
-def test_what_would_be_too_far_apart_is_brought_together(asynchronous: Mill) -> None:
-    mill = asynchronous
+def test_an_inconsistency_beyond_the_bound_is_resolved(mill: Mill) -> None:
     mill.insert("clicks", "1,a", "2,a", "3,b")
     mill.insert("pages", "x,a", "y,b")
-    mill.keep(mill.due()[0])
+    mill.attempt(mill.fire_due_triggers()[0])
     mill.now += 1
     mill.insert("clicks", "4,b")
     mill.now += 8 * DAY
     mill.insert("pages", "z,b")
-    mill.keep(mill.due()[0])
-    assert {flow for flow, _ in mill.ran()[2:]} == {"scores", "ranked"}
+    mill.attempt(mill.fire_due_triggers()[0])
+    assert {flow for flow, _ in mill.list_refreshes()[2:]} == {"scores", "ranked"}
     assert mill.rows("ranked") == {("x", 2), ("y", 2), ("z", 2)}
 
 
-def test_a_run_that_somebody_asks_for_reflects_everything(asynchronous: Mill) -> None:
-    mill = asynchronous
+def test_a_requested_run_reflects_everything(mill: Mill) -> None:
     mill.insert("clicks", "1,a")
     mill.insert("pages", "x,a")
-    mill.keep(mill.due()[0])
+    mill.attempt(mill.fire_due_triggers()[0])
     mill.now += 1
     mill.insert("clicks", "2,a")
-    mill.keep(request_flow_run(mill.catalog, "ranked"))
+    mill.attempt(request_flow_run(mill.catalog, "ranked"))
     assert mill.rows("ranked") == {("x", 2)}
 
 
-def test_a_lag_makes_a_table_due_when_its_time_comes(tmp_path: Path) -> None:
-    mill = Mill(declared(target_lag=DAY), tmp_path)
+def test_a_table_is_due_when_its_target_lag_is_reached(tmp_path: Path) -> None:
+    mill = Mill(build_workflow(target_lag=DAY), tmp_path)
     mill.insert("clicks", "1,a")
     mill.insert("pages", "x,a")
     mill.now += DAY - 1
-    assert mill.due() == []
+    assert mill.fire_due_triggers() == []
     mill.now += 1
-    (run,) = {r.id: r for r in mill.due()}.values()
-    mill.keep(run)
+    (run,) = {r.id: r for r in mill.fire_due_triggers()}.values()
+    mill.attempt(run)
     assert mill.rows("ranked") == {("x", 1)}
-    assert mill.due() == []
+    assert mill.fire_due_triggers() == []
     mill.close()
 
 
 @pytest.mark.parametrize("refresh", ["batch", "incremental"])
-def test_one_input_is_reflected_at_once_by_one_way_and_later_by_another(refresh: str, tmp_path: Path) -> None:
+def test_one_input_has_different_lags_by_two_pathways(refresh: str, tmp_path: Path) -> None:
     wf = tm.Workflow("feedback")
     wf.input("log", "id bigint, news bigint")
     for name in ("news", "other", "feedback"):
@@ -114,85 +110,84 @@ def test_one_input_is_reflected_at_once_by_one_way_and_later_by_another(refresh:
     wf.sql("feedback", union, refresh=refresh, target_lag={"news": "0s", "other": DAY})
     mill = Mill(wf.declared(), tmp_path)
     mill.insert("log", "1,1", "2,0")
-    mill.keep(mill.due()[0])
+    mill.attempt(mill.fire_due_triggers()[0])
     mill.now += DAY
     mill.insert("log", "3,1", "4,0")
-    mill.keep(mill.due()[0])
+    mill.attempt(mill.fire_due_triggers()[0])
     assert mill.rows("feedback") == {(1,), (2,), (3,)}
-    assert {flow for flow, _ in mill.ran()[3:]} == {"news", "feedback"}
-    mill.now += DAY  # nothing else comes
-    mill.keep(mill.due()[0])
+    assert {flow for flow, _ in mill.list_refreshes()[3:]} == {"news", "feedback"}
+    mill.now += DAY  # no other rows arrive
+    mill.attempt(mill.fire_due_triggers()[0])
     assert mill.rows("feedback") == {(1,), (2,), (3,), (4,)}
-    assert mill.due() == []
+    assert mill.fire_due_triggers() == []
     mill.close()
 
 
-def test_what_is_to_be_looked_at_again_is_not_put_off_by_what_comes(tmp_path: Path) -> None:
-    mill = Mill(declared(target_lag=DAY), tmp_path)
+def test_arrivals_do_not_postpone_a_deadline(tmp_path: Path) -> None:
+    mill = Mill(build_workflow(target_lag=DAY), tmp_path)
     mill.catalog.set_freshness_deadline("ranked", mill.now + 60)
     mill.insert("clicks", "1,a")
     mill.now += 60
-    assert len(mill.due()) == 1
+    assert len(mill.fire_due_triggers()) == 1
     mill.close()
 
 
-def test_a_promise_kept_by_another_plan_asks_for_nothing_more(tmp_path: Path) -> None:
-    mill = Mill(declared(target_lag={"pages": 0, "clicks": DAY}), tmp_path)
+def test_a_target_met_by_another_plan_needs_no_refresh(tmp_path: Path) -> None:
+    mill = Mill(build_workflow(target_lag={"pages": 0, "clicks": DAY}), tmp_path)
     mill.insert("clicks", "1,a")
     mill.now += 1
     mill.insert("pages", "x,a")
-    mill.keep(mill.due()[0])
+    mill.attempt(mill.fire_due_triggers()[0])
     mill.now += DAY
-    (late,) = mill.due()  # the clicks, which are reflected by now
-    done = mill.keep(late)
-    assert (done.state, done.stats["plan"]["why"]) == (RunState.FINISHED, "nothing is due")
+    (late,) = mill.fire_due_triggers()  # due for the clicks, which are already reflected
+    result = mill.attempt(late)
+    assert (result.state, result.stats["plan"]["reason"]) == (RunState.FINISHED, "nothing is due")
     mill.close()
 
 
-def test_what_arrives_while_a_plan_runs_waits_for_the_next(asynchronous: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
-    mill = asynchronous
+def test_arrivals_during_a_plan_wait_for_the_next(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
     mill.insert("clicks", "1,a")
     mill.insert("pages", "x,a")
-    (run,) = mill.due()
+    (run,) = mill.fire_due_triggers()
     flow = mill.executor.run_flow
 
-    def meanwhile(*given: object, **more: object) -> object:
-        done = flow(*given, **more)  # type: ignore[arg-type]
+    def run_and_insert(*arguments: object, **options: object) -> object:
+        result = flow(*arguments, **options)  # type: ignore[arg-type]
         mill.now += 1
         mill.insert("pages", "late,a")
-        return done
+        return result
 
-    monkeypatch.setattr(Executor, "run_flow", lambda self, *given, **more: meanwhile(*given, **more))
-    mill.keep(run)
+    monkeypatch.setattr(Executor, "run_flow", lambda self, *arguments, **options: run_and_insert(*arguments, **options))
+    mill.attempt(run)
     assert mill.rows("ranked") == {("x", 1)}
     monkeypatch.undo()
-    mill.keep(mill.due()[0])
+    mill.attempt(mill.fire_due_triggers()[0])
     assert mill.rows("ranked") == {("x", 1), ("late", 1)}
 
 
-def test_a_promise_that_history_speaks_against_is_doubted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mill = Mill(declared(target_lag="20s"), tmp_path)
+def test_a_target_below_past_run_times_is_infeasible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mill = Mill(build_workflow(target_lag="20s"), tmp_path)
     mill.insert("clicks", "1,a")
     mill.insert("pages", "x,a")
     assert list(explain_infeasible_targets(mill.catalog, mill.workflow)) == []
     commit = type(mill.catalog).commit_run
 
-    def slowly(*given: object, **more: object) -> object:
+    def commit_slowly(*arguments: object, **options: object) -> object:
         mill.now += 12
-        return commit(*given, **more)  # type: ignore[arg-type]
+        return commit(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(type(mill.catalog), "commit_run", slowly)
-    mill.keep(request_flow_run(mill.catalog, "ranked"))
-    (said,) = explain_infeasible_targets(mill.catalog, mill.workflow)  # by way of pages alone it takes 12 seconds
-    assert said.startswith(
+    monkeypatch.setattr(type(mill.catalog), "commit_run", commit_slowly)
+    mill.attempt(request_flow_run(mill.catalog, "ranked"))
+    (message,) = explain_infeasible_targets(mill.catalog, mill.workflow)  # the pathway from pages takes 12 seconds
+    assert message.startswith(
         "ranked must reflect clicks within 20 s, but refreshing it and what it derives from has taken"
     )
-    assert "about 24.0 s recently" in said
+    assert "about 24.0 s recently" in message
     mill.close()
 
 
-def of_flows(**promised: object) -> WorkflowSpec:
-    """A table made of one that a flow of several tasks writes."""
+def build_flow_workflow(**target: object) -> WorkflowSpec:
+    """A table derived from an output of a flow with several tasks."""
     wf, report = tm.Workflow("shop"), tm.Flow("report")
     wf.input("orders", "id bigint, city string")
     for name, columns in (
@@ -208,30 +203,27 @@ def of_flows(**promised: object) -> WorkflowSpec:
 
     report.sql("totals", "SELECT city, count(id) AS n FROM large GROUP BY city")
     wf.bind(report)
-    wf.sql("most", "SELECT max(n) AS n FROM totals", **promised)  # type: ignore[arg-type]
+    wf.sql("most", "SELECT max(n) AS n FROM totals", **target)  # type: ignore[arg-type]
     return wf.declared()
 
 
 def test_a_flow_of_several_tasks_is_one_step_of_a_plan(tmp_path: Path) -> None:
-    mill = Mill(of_flows(target_lag=0), tmp_path)
+    mill = Mill(build_flow_workflow(target_lag=0), tmp_path)
     mill.insert("orders", "1,a", "11,a", "12,a", "13,b")
-    (run,) = mill.due()
-    assert mill.keep(run).state is RunState.FINISHED
+    (run,) = mill.fire_due_triggers()
+    assert mill.attempt(run).state is RunState.FINISHED
     assert mill.rows("most") == {(2,)}
     mill.now += 1
     mill.insert("orders", "14,b", "15,b", "2,b")
-    mill.keep(mill.due()[0])
+    mill.attempt(mill.fire_due_triggers()[0])
     assert mill.rows("most") == {(3,)}
-    assert not mill.kept("most").is_late
+    assert not mill.read_target_status("most").is_late
     mill.close()
 
 
-def test_a_first_plan_makes_the_state_too_however_large_the_table(
-    asynchronous: Mill, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mill = asynchronous
+def test_a_first_plan_writes_the_state_of_a_table_of_any_size(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidemill.planner.catalog_state.STATE_DROP_GAIN", -1.0)  # as if dropping the state saved a lot
     mill.insert("clicks", "1,a")
     mill.insert("pages", "x,a")
-    mill.keep(mill.due()[0])
-    assert ("scores", "batch") in mill.ran()
+    mill.attempt(mill.fire_due_triggers()[0])
+    assert ("scores", "batch") in mill.list_refreshes()

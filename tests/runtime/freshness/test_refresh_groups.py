@@ -1,4 +1,4 @@
-"""Tables that the same channel feeds, refreshed together: one job, one run, one commit."""
+"""Refresh groups: tables that read the same channel are refreshed in one run and one commit."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ TOTALS = "SELECT count(*) AS n FROM events"
 
 
 def workflow() -> tm.Workflow:
-    made = tm.Workflow("w")
-    made.input("events", "word string")
-    made.table("counts", "word string, n bigint")
-    made.table("totals", "n bigint")
-    made.sql("counts", COUNTS, refresh="incremental", triggers=[tm.on("events")], priority=10.0, refresh_group="words")
-    made.sql("totals", TOTALS, refresh="incremental", triggers=[tm.on("events")], priority=2.0, refresh_group="words")
-    return made
+    wf = tm.Workflow("w")
+    wf.input("events", "word string")
+    wf.table("counts", "word string, n bigint")
+    wf.table("totals", "n bigint")
+    wf.sql("counts", COUNTS, refresh="incremental", triggers=[tm.on("events")], priority=10.0, refresh_group="words")
+    wf.sql("totals", TOTALS, refresh="incremental", triggers=[tm.on("events")], priority=2.0, refresh_group="words")
+    return wf
 
 
-def test_what_is_due_for_several_tables_is_one_run(tmp_path: Path) -> None:
+def test_a_refresh_group_is_refreshed_in_one_run(tmp_path: Path) -> None:
     mill = Mill(workflow().declared(), tmp_path)
     mill.insert("events", "tide", "mill")
-    (run,) = mill.due()
+    (run,) = mill.fire_due_triggers()
     assert (run.subject, [f.priority for f in mill.catalog.read_flow_statistics().values()]) == ("words", [12.0])
     attempt_run(mill.executor, run, choose_variants(mill.catalog, mill.binding("words"), {})[0], {}, None)
     assert mill.rows("counts") == {("tide", 1), ("mill", 1)}
@@ -41,12 +41,12 @@ def test_what_is_due_for_several_tables_is_one_run(tmp_path: Path) -> None:
     mill.close()
 
 
-def test_together_they_are_chopped_at_the_same_moment(tmp_path: Path) -> None:
+def test_a_catch_up_limit_applies_to_the_whole_group(tmp_path: Path) -> None:
     mill = Mill(workflow().declared(), tmp_path)
     heads: list[set[int]] = []
     mill.insert("events", "first")
     for _ in range(3):
-        (run,) = mill.due() or mill.catalog.list_runs(state=RunState.READY, subject="words")
+        (run,) = mill.fire_due_triggers() or mill.catalog.list_runs(state=RunState.READY, subject="words")
         attempt_run(
             mill.executor, run, choose_variants(mill.catalog, mill.binding("words"), {})[0], {}, CatchUpLimit(1.0, 10.0)
         )
@@ -60,58 +60,58 @@ def test_together_they_are_chopped_at_the_same_moment(tmp_path: Path) -> None:
     mill.close()
 
 
-def test_tables_that_nothing_feeds_in_common_are_not_put_together() -> None:
-    made = workflow()
-    made.input("other", "word string")
-    made.sql("others", "SELECT word FROM other", refresh_group="words")
+def test_a_group_without_a_common_channel_is_rejected() -> None:
+    wf = workflow()
+    wf.input("other", "word string")
+    wf.sql("others", "SELECT word FROM other", refresh_group="words")
     with pytest.raises(WorkflowError, match="read no channel in common"):
-        made.declared()
+        wf.declared()
 
 
-def test_a_table_inside_a_flow_is_together_with_it_already() -> None:
-    with pytest.raises(WorkflowError, match="leave together= out"):
+def test_a_table_of_a_flow_cannot_have_a_refresh_group() -> None:
+    with pytest.raises(WorkflowError, match="leave refresh_group= out"):
         tm.Flow("f").sql("counts", COUNTS, refresh_group="words")
 
 
-def test_a_document_says_it_too() -> None:
-    tables = [{"name": n, "query": q, "together": "words"} for n, q in (("counts", COUNTS), ("totals", TOTALS))]
+def test_a_document_declares_a_refresh_group() -> None:
+    tables = [{"name": n, "query": q, "refresh_group": "words"} for n, q in (("counts", COUNTS), ("totals", TOTALS))]
     document = {"name": "w", "inputs": [{"name": "events", "columns": "word string"}], "tables": tables}
     (binding,) = build_workflow(parse_definition(document)).bindings
     assert (binding.name, [t.name for t in binding.tasks]) == ("words", ["counts", "totals"])
 
 
-def separately(*, other: tuple[tm.Trigger, ...] = ()) -> tm.Workflow:
-    made = tm.Workflow("w")
-    made.input("events", "word string")
-    made.table("counts", "word string, n bigint")
-    made.table("totals", "n bigint")
-    made.table("later", "word string, n bigint")
-    made.sql("counts", COUNTS, refresh="incremental", triggers=[tm.on("events")])
-    made.sql("totals", TOTALS, refresh="incremental", triggers=[*(other or [tm.on("events")])])
-    made.sql("later", "SELECT e.word, c.n FROM events e JOIN counts c ON e.word = c.word", triggers=[tm.on("events")])
-    return made
+def build_ungrouped_workflow(*, other: tuple[tm.Trigger, ...] = ()) -> tm.Workflow:
+    wf = tm.Workflow("w")
+    wf.input("events", "word string")
+    wf.table("counts", "word string, n bigint")
+    wf.table("totals", "n bigint")
+    wf.table("later", "word string, n bigint")
+    wf.sql("counts", COUNTS, refresh="incremental", triggers=[tm.on("events")])
+    wf.sql("totals", TOTALS, refresh="incremental", triggers=[*(other or [tm.on("events")])])
+    wf.sql("later", "SELECT e.word, c.n FROM events e JOIN counts c ON e.word = c.word", triggers=[tm.on("events")])
+    return wf
 
 
-def ran(mill: Mill) -> str | None:
-    """What is said of `counts` once all that was due has run."""
+def run_and_advise(mill: Mill) -> str | None:
+    """The advice for `counts` after all due runs."""
     mill.insert("events", "tide")
-    for run in mill.due():
+    for run in mill.fire_due_triggers():
         binding = choose_variants(mill.catalog, mill.binding(run.subject), {})[0]
         attempt_run(mill.executor, run, binding, {}, None)
     return advise_refresh_group(mill.catalog, [mill.workflow], mill.binding("counts"))
 
 
-def test_tables_that_are_due_together_are_weighed(tmp_path: Path) -> None:
-    mill = Mill(separately().declared(), tmp_path)
-    assert advise_refresh_group(mill.catalog, [mill.workflow], mill.binding("counts")) is None  # nothing ran yet
-    said = ran(mill)
-    assert said is not None
-    assert said.startswith("one run for counts, totals would take")  # `later` comes after one of them
+def test_a_group_is_advised_for_tables_that_are_due_together(tmp_path: Path) -> None:
+    mill = Mill(build_ungrouped_workflow().declared(), tmp_path)
+    assert advise_refresh_group(mill.catalog, [mill.workflow], mill.binding("counts")) is None  # no run yet
+    advice = run_and_advise(mill)
+    assert advice is not None
+    assert advice.startswith("one run for counts, totals would take")  # `later` is derived from one of them
     assert advise_refresh_group(mill.catalog, [mill.workflow], mill.binding("later")) is None
     mill.close()
 
 
-def test_tables_that_are_due_at_other_times_are_not(tmp_path: Path) -> None:
-    mill = Mill(separately(other=(tm.every("1 hour"),)).declared(), tmp_path)
-    assert ran(mill) is None
+def test_no_group_is_advised_for_tables_that_are_due_at_other_times(tmp_path: Path) -> None:
+    mill = Mill(build_ungrouped_workflow(other=(tm.every("1 hour"),)).declared(), tmp_path)
+    assert run_and_advise(mill) is None
     mill.close()

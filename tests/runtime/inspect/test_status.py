@@ -1,4 +1,4 @@
-"""What `status` says of who is behind, of staleness and of rows, against what is true."""
+"""`status`: consumers that are behind, staleness and row counts."""
 
 from __future__ import annotations
 
@@ -29,78 +29,78 @@ def mill(tmp_path: Path) -> Iterator[Mill]:
     wf.sql("scores", "SELECT site, count(user) AS users FROM clicks GROUP BY site")
     ranked = "SELECT p.url, s.users FROM pages p LEFT JOIN scores s ON p.site = s.site"
     wf.sql("ranked", ranked, target_lag=60)
-    made = Mill(wf.declared(), tmp_path)
-    yield made
-    made.close()
+    mill = Mill(wf.declared(), tmp_path)
+    yield mill
+    mill.close()
 
 
-def channel(mill: Mill, name: str) -> ChannelStatus:
+def read_channel_status(mill: Mill, name: str) -> ChannelStatus:
     return next(c for c in read_status(mill.catalog).channels if c.registered.channel.name == name)
 
 
-def behind(mill: Mill) -> dict[tuple[str, str], int]:
-    found = (c for known in read_status(mill.catalog).channels for c in known.consumers)
+def count_blocks_behind(mill: Mill) -> dict[tuple[str, str], int]:
+    consumers = (c for status in read_status(mill.catalog).channels for c in status.consumers)
     return {
         (c.task, c.channel): c.behind
-        for c in found
-        if channel(mill, c.channel).registered.channel.role != ChannelRole.STATE
+        for c in consumers
+        if read_channel_status(mill, c.channel).registered.channel.role != ChannelRole.STATE
     }
 
 
-def staleness(mill: Mill, table: str) -> float | None:
-    found = read_history(mill.catalog, read_status(mill.catalog), list_newest_events(mill.catalog, EVENTS))
-    return measure_staleness(found, table, StalenessMeasure.STALENESS, mill.now)
+def measure(mill: Mill, table: str) -> float | None:
+    history = read_history(mill.catalog, read_status(mill.catalog), list_newest_events(mill.catalog, EVENTS))
+    return measure_staleness(history, table, StalenessMeasure.STALENESS, mill.now)
 
 
-def test_a_run_with_nothing_to_do_leaves_nobody_behind(mill: Mill) -> None:
+def test_after_a_run_without_work_no_consumer_is_behind(mill: Mill) -> None:
     for n in range(3):
         mill.insert("clicks", f"{n},a")
         mill.insert("pages", f"{n},a")
-    mill.keep(request_flow_run(mill.catalog, "ranked"))
-    assert set(behind(mill).values()) == {0}
-    idle = mill.keep(request_flow_run(mill.catalog, "ranked"))  # it finishes, and reads nothing
+    mill.attempt(request_flow_run(mill.catalog, "ranked"))
+    assert set(count_blocks_behind(mill).values()) == {0}
+    idle = mill.attempt(request_flow_run(mill.catalog, "ranked"))  # it finishes without reading
     assert (idle.state, mill.catalog.list_run_reads(idle.id)) == (RunState.FINISHED, [])
-    assert set(behind(mill).values()) == {0}
+    assert set(count_blocks_behind(mill).values()) == {0}
     mill.now += 1
-    assert staleness(mill, "ranked") == 0.0
+    assert measure(mill, "ranked") == 0.0
     mill.insert("clicks", "9,a")
     mill.now += 5
-    assert behind(mill) == {("scores", "clicks"): 1, ("ranked", "pages"): 0, ("ranked", "scores"): 0}
-    assert staleness(mill, "ranked") == pytest.approx(5, abs=0.1)
+    assert count_blocks_behind(mill) == {("scores", "clicks"): 1, ("ranked", "pages"): 0, ("ranked", "scores"): 0}
+    assert measure(mill, "ranked") == pytest.approx(5, abs=0.1)
 
 
-def test_what_came_after_a_table_was_made_is_unread_since_then(mill: Mill) -> None:
+def test_arrivals_on_an_input_that_was_empty_are_unread(mill: Mill) -> None:
     """Its provenance has no pathway from an input that was empty."""
     mill.insert("pages", "x,a")
     for flow in ("scores", "ranked"):
         mill.executor.run_flow(mill.binding(flow), {})
     mill.now += 1
-    assert staleness(mill, "ranked") == 0.0
+    assert measure(mill, "ranked") == 0.0
     mill.insert("clicks", "1,a")
     mill.now += 100
-    assert behind(mill)["scores", "clicks"] == 1
-    assert staleness(mill, "ranked") == pytest.approx(100, abs=0.1)
-    kept = channel(mill, "ranked").target_status
-    assert kept is not None
-    assert kept.is_late
-    assert kept.staleness["clicks", "scores"] == pytest.approx(100, abs=0.1)
+    assert count_blocks_behind(mill)["scores", "clicks"] == 1
+    assert measure(mill, "ranked") == pytest.approx(100, abs=0.1)
+    status = read_channel_status(mill, "ranked").target_status
+    assert status is not None
+    assert status.is_late
+    assert status.staleness["clicks", "scores"] == pytest.approx(100, abs=0.1)
 
 
-def test_rows_are_those_of_the_content_and_not_of_all_blocks(mill: Mill) -> None:
+def test_rows_count_the_content_and_not_all_blocks(mill: Mill) -> None:
     mill.insert("clicks", "1,a", "2,a")
     mill.insert("clicks", "3,a")
-    assert channel(mill, "clicks").rows == 3
-    Compactor(mill.executor, {}).compact_major("clicks")  # a base beside the two deltas that it was made of
-    found = channel(mill, "clicks")
-    assert (found.rows, found.registered.rows) == (3, 6)
+    assert read_channel_status(mill, "clicks").rows == 3
+    Compactor(mill.executor, {}).compact_major("clicks")  # a base next to the two deltas that it replaces
+    status = read_channel_status(mill, "clicks")
+    assert (status.rows, status.registered.rows) == (3, 6)
     mill.insert("clicks", "4,b")
-    assert channel(mill, "clicks").rows == 4
+    assert read_channel_status(mill, "clicks").rows == 4
 
 
-def test_rows_that_upserts_leave_are_not_guessed(mill: Mill) -> None:
-    assert channel(mill, "pages").rows == 0
+def test_the_rows_of_upserts_are_unknown(mill: Mill) -> None:
+    assert read_channel_status(mill, "pages").rows == 0
     mill.insert("pages", "x,a", "y,a")
     mill.insert("pages", "x,b")
-    assert (channel(mill, "pages").rows, channel(mill, "pages").registered.rows) == (None, 3)
+    assert (read_channel_status(mill, "pages").rows, read_channel_status(mill, "pages").registered.rows) == (None, 3)
     Compactor(mill.executor, {}).compact_major("pages")
-    assert channel(mill, "pages").rows == 2
+    assert read_channel_status(mill, "pages").rows == 2

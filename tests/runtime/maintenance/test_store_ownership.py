@@ -1,4 +1,4 @@
-"""Whose a store is: one without a marker, one of another catalog, one that is ahead of its catalog."""
+"""The ownership of a store: without a marker, of another catalog, or ahead of its catalog."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def url_of(directory: Path, name: str = "catalog") -> str:
     return f"sqlite:///{directory / name}.db"
 
 
-@pytest.fixture
-def filled(sqlite_template: Path, tmp_path: Path, root: Path) -> Path:
-    """A catalog and a store without a marker, as projects of before have: two inserts and a run."""
+@pytest.fixture(name="filled")
+def create_filled_store(sqlite_template: Path, tmp_path: Path, root: Path) -> Path:
+    """A catalog and a store without a marker, as in old projects: two inserts and a run."""
     shutil.copy(sqlite_template, tmp_path / "catalog.db")
     with opened(url_of(tmp_path), root) as mill:
         mill.catalog.apply_workflow(WORKFLOW)
@@ -39,9 +39,9 @@ def filled(sqlite_template: Path, tmp_path: Path, root: Path) -> Path:
 
 
 def marker_of(mill: Mill) -> StoreMarker:
-    found = mill.store.read_marker()
-    assert found is not None
-    return found
+    marker = mill.store.read_marker()
+    assert marker is not None
+    return marker
 
 
 def files_in(root: Path) -> set[Path]:
@@ -51,7 +51,7 @@ def files_in(root: Path) -> set[Path]:
 # -- without a marker ---------------------------------------------------------------------------------------------
 
 
-def test_an_empty_store_is_taken_by_who_comes_first(tmp_path: Path, root: Path) -> None:
+def test_an_empty_store_is_owned_by_its_first_catalog(tmp_path: Path, root: Path) -> None:
     with opened(url_of(tmp_path), root) as mill:
         check_store(mill.catalog, mill.store)
         assert marker_of(mill).catalog == mill.catalog.read_identity().id
@@ -59,13 +59,13 @@ def test_an_empty_store_is_taken_by_who_comes_first(tmp_path: Path, root: Path) 
         check_store(other.catalog, other.store)
 
 
-def test_a_store_of_before_is_taken_by_the_catalog_that_names_its_files(filled: Path, root: Path) -> None:
+def test_an_unmarked_store_is_owned_by_the_catalog_that_references_its_files(filled: Path, root: Path) -> None:
     with opened(url_of(filled), root) as mill:
         check_store(mill.catalog, mill.store)
         assert marker_of(mill) == check_store(mill.catalog, mill.store)
 
 
-def test_a_store_of_before_is_refused_to_an_empty_catalog(filled: Path, root: Path) -> None:
+def test_an_unmarked_store_is_not_given_to_an_empty_catalog(filled: Path, root: Path) -> None:
     before = files_in(root)
     with opened(url_of(filled, "empty"), root) as mill:
         with pytest.raises(StoreMismatch, match=r"or empty: its newest run is 0, .* 3 in all, up to run 3"):
@@ -76,7 +76,7 @@ def test_a_store_of_before_is_refused_to_an_empty_catalog(filled: Path, root: Pa
     assert files_in(root) == before
 
 
-def test_a_store_of_before_is_refused_to_a_catalog_of_other_files(filled: Path, root: Path, tmp_path: Path) -> None:
+def test_an_unmarked_store_is_not_given_to_a_catalog_of_other_files(filled: Path, root: Path, tmp_path: Path) -> None:
     with opened(url_of(filled, "other"), tmp_path / "other blocks") as other:
         other.catalog.apply_workflow(WORKFLOW)
         for number in range(5):
@@ -87,13 +87,13 @@ def test_a_store_of_before_is_refused_to_a_catalog_of_other_files(filled: Path, 
         assert mixed.store.read_marker() is None
 
 
-def test_a_catalog_with_blocks_does_not_take_an_empty_store(filled: Path, tmp_path: Path) -> None:
+def test_a_catalog_with_blocks_does_not_own_an_empty_store(filled: Path, tmp_path: Path) -> None:
     with opened(url_of(filled), tmp_path / "mistyped") as mill, pytest.raises(StoreMismatch, match="nothing shows"):
         check_store(mill.catalog, mill.store)
     assert not (tmp_path / "mistyped").exists()
 
 
-def test_a_store_of_which_nothing_was_committed_is_recognised_by_its_attempts(tmp_path: Path, root: Path) -> None:
+def test_a_store_without_commits_is_recognised_by_its_attempts(tmp_path: Path, root: Path) -> None:
     with opened(url_of(tmp_path), root) as mill:
         mill.catalog.apply_workflow(WORKFLOW)
         run = mill.catalog.request_run(RunKind.COMPACTION, "events")
@@ -109,10 +109,10 @@ def test_a_store_of_which_nothing_was_committed_is_recognised_by_its_attempts(tm
             check_store(other.catalog, other.store)
 
 
-# -- a catalog that went back -------------------------------------------------------------------------------------
+# -- an older, restored catalog -----------------------------------------------------------------------------------
 
 
-def test_a_catalog_that_went_back_is_refused_and_keeps_what_is_newer(filled: Path, root: Path) -> None:
+def test_a_restored_older_catalog_is_rejected_and_deletes_nothing(filled: Path, root: Path) -> None:
     with opened(url_of(filled), root) as mill:
         check_store(mill.catalog, mill.store)
     shutil.copy(filled / "catalog.db", filled / "backup.db")
@@ -121,14 +121,14 @@ def test_a_catalog_that_went_back_is_refused_and_keeps_what_is_newer(filled: Pat
         advance_marker(mill.catalog, mill.store)
     newer = files_in(root)
     with opened(url_of(filled, "backup"), root) as old:
-        for use in (check_store, advance_marker):
+        for function in (check_store, advance_marker):
             with pytest.raises(StoreMismatch, match=r"older than its block store .*at least \d{4}-.*Restore a newer"):
-                use(old.catalog, old.store)
+                function(old.catalog, old.store)
     assert files_in(root) == newer
 
 
-def test_what_is_marked_is_not_removed_once_the_store_is_anothers(filled: Path, root: Path) -> None:
-    """A server that runs on after its store was given to another catalog."""
+def test_marked_files_are_not_removed_from_a_store_of_another_catalog(filled: Path, root: Path) -> None:
+    """A server that still runs after another catalog adopted its store."""
     with opened(url_of(filled), root) as mill, opened(url_of(filled, "other"), root) as other:
         check_store(mill.catalog, mill.store)
         mill.compact("events")
@@ -155,7 +155,7 @@ def test_a_marker_is_never_ahead_of_its_catalog(filled: Path, root: Path) -> Non
 # -- adopting -----------------------------------------------------------------------------------------------------
 
 
-def test_adopting_takes_a_store_and_deletes_nothing(filled: Path, root: Path) -> None:
+def test_adopting_a_store_deletes_nothing(filled: Path, root: Path) -> None:
     with opened(url_of(filled), root) as mill:
         first = check_store(mill.catalog, mill.store)
     before = files_in(root)
@@ -168,12 +168,12 @@ def test_adopting_takes_a_store_and_deletes_nothing(filled: Path, root: Path) ->
         for number in range(2):
             other.insert(batch(filled, number))
         mine = files_in(root) - before
-        found = VacuumService(other.executor, grace=AT_ONCE)
-        assert found.scan_store() == ScanResult(attempts=5, marked=0, unknown=3)
-        found.collect_garbage()
+        vacuum = VacuumService(other.executor, grace=AT_ONCE)
+        assert vacuum.scan_store() == ScanResult(attempts=5, marked=0, unknown=3)
+        vacuum.collect_garbage()
         other.store.stage_directory("runs/4/1")
         with pytest.raises(StoreMismatch, match="its newest run is 2, .* up to run 4"):
-            found.scan_store()  # the newest that it inherited was the third
+            vacuum.scan_store()  # the newest inherited run was the third
     assert files_in(root) >= before | mine
 
 

@@ -1,4 +1,4 @@
-"""Small inserts at the same time: few blocks, nothing lost, nothing twice, each with an answer of its own."""
+"""Concurrent small inserts: few blocks, no row lost or duplicated, and a separate answer for each."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tidemill.runtime.runs.insert_batcher import InsertBatcher, SmallInsert
 from tidemill.runtime.runs.views import ChannelViews
 from tidemill.storage import open_store
 
-wf = tm.Workflow("gathering")
+wf = tm.Workflow("batching")
 wf.input("events", "id int, word string NOT NULL")
 wf.input("users", "user int, city string", key="user")
 
 
-class House:
+class InsertProject:
     """A project without Spark."""
 
     def __init__(self, root: Path, clock: Clock | None = None) -> None:
@@ -36,7 +36,7 @@ class House:
         store = open_store(str(root / "blocks"))
         self.engine = PlainEngine(store.locate_file)
         self.inserter = Inserter(Executor(self.catalog, store, self.engine, "test"), load_file)
-        self.gatherer = InsertBatcher(self.inserter, insert_batch)
+        self.batcher = InsertBatcher(self.inserter, insert_batch)
 
     def file(self, name: str, *rows: dict[str, object]) -> Path:
         path = self.root / f"{name}.jsonl"
@@ -52,94 +52,98 @@ class House:
         return self.catalog.read_channel(channel).head.seq
 
     def insert(self, channel: str, *files: Path, keyed: bool = False) -> list[InsertResult | Exception]:
-        return self.gatherer.insert_all([self.small(channel, f, keyed) for f in files])
+        return self.batcher.insert_all([self.build_insert(channel, f, keyed) for f in files])
 
-    def small(self, channel: str, file: Path, keyed: bool = False) -> SmallInsert:
+    def build_insert(self, channel: str, file: Path, keyed: bool = False) -> SmallInsert:
         return SmallInsert(channel, file.read_bytes(), "jsonl", file.name if keyed else None)
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    made = House(tmp_path)
-    yield made
-    made.catalog.close()
+def project(tmp_path: Path) -> Iterator[InsertProject]:
+    project = InsertProject(tmp_path)
+    yield project
+    project.catalog.close()
 
 
-def test_what_comes_together_becomes_one_block(house: House) -> None:
-    files = [house.file(f"f{n}", {"id": n, "word": "a"}) for n in range(20)]
-    done = house.insert("events", *files, keyed=True)
-    assert len({one.block.id for one in done}) == 1
-    assert sorted(row["id"] for row in house.content("events")) == list(range(20))
-    again = house.insert("events", *files, house.file("new", {"id": 20, "word": "a"}), keyed=True)
-    assert [one.repeated for one in again] == [True] * 20 + [False]
-    assert house.blocks("events") == 2
-    assert len(house.content("events")) == 21
+def test_concurrent_inserts_become_one_block(project: InsertProject) -> None:
+    files = [project.file(f"f{n}", {"id": n, "word": "a"}) for n in range(20)]
+    results = project.insert("events", *files, keyed=True)
+    assert len({result.block.id for result in results}) == 1
+    assert sorted(row["id"] for row in project.content("events")) == list(range(20))
+    again = project.insert("events", *files, project.file("new", {"id": 20, "word": "a"}), keyed=True)
+    assert [result.repeated for result in again] == [True] * 20 + [False]
+    assert project.blocks("events") == 2
+    assert len(project.content("events")) == 21
 
 
-def test_a_bad_file_fails_alone(house: House) -> None:
-    good, bad = house.file("good", {"id": 1, "word": "a"}), house.file("bad", {"id": "x", "word": "a"})
-    wanted = [house.small("events", bad), house.small("events", good), house.small("nothing", good)]
-    refused, inserted, unknown = house.gatherer.insert_all(wanted)
-    assert isinstance(refused, BadInput)
-    assert str(refused).startswith("the upload: row 1")
+def test_a_bad_file_fails_alone(project: InsertProject) -> None:
+    good, bad = project.file("good", {"id": 1, "word": "a"}), project.file("bad", {"id": "x", "word": "a"})
+    requests = [
+        project.build_insert("events", bad),
+        project.build_insert("events", good),
+        project.build_insert("nothing", good),
+    ]
+    rejected, inserted, unknown = project.batcher.insert_all(requests)
+    assert isinstance(rejected, BadInput)
+    assert str(rejected).startswith("the upload: row 1")
     assert isinstance(inserted, InsertResult)
     assert isinstance(unknown, NotFound)
-    assert len(house.content("events")) == 1
+    assert len(project.content("events")) == 1
 
 
-def test_the_same_key_in_two_upserts_makes_two_blocks_in_their_order(house: House) -> None:
-    files = [house.file(f"u{n}", {"user": n % 2, "city": f"c{n}"}) for n in range(6)]
-    house.insert("users", *files)
-    assert is_same_bag(house.content("users"), [{"user": 0, "city": "c4"}, {"user": 1, "city": "c5"}])
-    assert house.blocks("users") == 3
+def test_the_same_key_in_two_upserts_writes_two_blocks_in_order(project: InsertProject) -> None:
+    files = [project.file(f"u{n}", {"user": n % 2, "city": f"c{n}"}) for n in range(6)]
+    project.insert("users", *files)
+    assert is_same_bag(project.content("users"), [{"user": 0, "city": "c4"}, {"user": 1, "city": "c5"}])
+    assert project.blocks("users") == 3
 
 
-def test_nobody_overtakes_on_a_channel_and_everybody_else_does(house: House) -> None:
-    cities = [house.file(f"u{n}", {"user": u, "city": f"c{n}"}) for n, u in enumerate((1, 1, 2, 2, 1))]
-    wanted = [house.small("users", f) for f in cities]
-    wanted.insert(2, house.small("events", house.file("e", {"id": 1, "word": "a"})))
-    assert not any(isinstance(one, Exception) for one in house.gatherer.insert_all(wanted))
-    assert is_same_bag(house.content("users"), [{"user": 1, "city": "c4"}, {"user": 2, "city": "c3"}])
-    assert len(house.content("events")) == 1
+def test_inserts_keep_their_order_within_a_channel_only(project: InsertProject) -> None:
+    cities = [project.file(f"u{n}", {"user": u, "city": f"c{n}"}) for n, u in enumerate((1, 1, 2, 2, 1))]
+    requests = [project.build_insert("users", f) for f in cities]
+    requests.insert(2, project.build_insert("events", project.file("e", {"id": 1, "word": "a"})))
+    assert not any(isinstance(result, Exception) for result in project.batcher.insert_all(requests))
+    assert is_same_bag(project.content("users"), [{"user": 1, "city": "c4"}, {"user": 2, "city": "c3"}])
+    assert len(project.content("events")) == 1
 
 
-def test_the_same_insert_twice_at_once_is_done_once(house: House) -> None:
-    file = house.file("f", {"id": 1, "word": "a"})
-    first, second = house.insert("events", file, file, keyed=True)
+def test_an_insert_that_is_sent_twice_at_once_is_done_once(project: InsertProject) -> None:
+    file = project.file("f", {"id": 1, "word": "a"})
+    first, second = project.insert("events", file, file, keyed=True)
     assert (first.repeated, second.repeated, second.block) == (False, True, first.block)
 
 
-def test_a_key_twice_in_one_file_is_refused(house: House) -> None:
-    (refused,) = house.insert("users", house.file("twice", {"user": 1, "city": "a"}, {"user": 1, "city": "b"}))
-    assert "row 2 has the same key as row 1" in str(refused)
+def test_a_duplicate_key_in_one_file_is_rejected(project: InsertProject) -> None:
+    (rejected,) = project.insert("users", project.file("twice", {"user": 1, "city": "a"}, {"user": 1, "city": "b"}))
+    assert "row 2 has the same key as row 1" in str(rejected)
 
 
-def test_a_key_that_another_server_used_meanwhile_loses_nobody_elses_rows(house: House) -> None:
-    files = [house.file(f"f{n}", {"id": n, "word": "a"}) for n in range(5)]
-    real = house.catalog.find_inserted_blocks
-    asked: list[str] = []
+def test_a_key_that_another_server_used_meanwhile_loses_no_other_rows(project: InsertProject) -> None:
+    files = [project.file(f"f{n}", {"id": n, "word": "a"}) for n in range(5)]
+    real = project.catalog.find_inserted_blocks
+    requested: list[str] = []
 
-    def inserted(channel: str, keys: Collection[str]) -> object:
-        found = real(channel, keys)
-        if not asked:
-            asked.extend(keys)
-            house.inserter.insert_file("events", files[3], key="f3.jsonl")  # the other server
-        return found
+    def find_and_insert(channel: str, keys: Collection[str]) -> object:
+        blocks = real(channel, keys)
+        if not requested:
+            requested.extend(keys)
+            project.inserter.insert_file("events", files[3], key="f3.jsonl")  # the other server
+        return blocks
 
-    object.__setattr__(house.catalog, "find_inserted_blocks", inserted)
-    done = house.insert("events", *files, keyed=True)
-    assert sorted(row["id"] for row in house.content("events")) == list(range(5))
-    assert [one.repeated for one in done] == [False, False, False, True, False]
+    object.__setattr__(project.catalog, "find_inserted_blocks", find_and_insert)
+    results = project.insert("events", *files, keyed=True)
+    assert sorted(row["id"] for row in project.content("events")) == list(range(5))
+    assert [result.repeated for result in results] == [False, False, False, True, False]
 
 
-def test_what_fails_is_told_to_all_who_were_in_it(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = [house.file(f"f{n}", {"id": n, "word": "a"}) for n in range(3)]
+def test_a_failed_batch_fails_all_its_inserts(project: InsertProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [project.file(f"f{n}", {"id": n, "word": "a"}) for n in range(3)]
 
-    def broken(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise StorageError("the disk is full")
 
-    monkeypatch.setattr(insert_batch, "write_batches", broken)
-    assert [type(one) for one in house.insert("events", *files)] == [StorageError] * 3
+    monkeypatch.setattr(insert_batch, "write_batches", fail)
+    assert [type(result) for result in project.insert("events", *files)] == [StorageError] * 3
     monkeypatch.undo()
-    assert not any(isinstance(one, Exception) for one in house.insert("events", *files))
-    assert len(house.content("events")) == 3
+    assert not any(isinstance(result, Exception) for result in project.insert("events", *files))
+    assert len(project.content("events")) == 3

@@ -1,4 +1,4 @@
-"""A server's loop on a real catalog, tick by tick."""
+"""A server's loop on a real catalog."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from tidemill.runtime.runs.server import Execute, ServerIntervals, ServerLoop
 from tidemill.storage import open_store
 
 FLOW = BoundFlow("copy", COPY.tasks, triggers=(DataTrigger("a"),))
-RHYTHM = ServerIntervals(tick=0.01, leader_lease=5.0)
+INTERVALS = ServerIntervals(tick=0.01, leader_lease=5.0)
 
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[SqlCatalog]:
-    made = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}")
-    made.apply_workflow(WorkflowSpec("w", CHANNELS, (FLOW,)))
-    yield made
-    made.close()
+    catalog = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}")
+    catalog.apply_workflow(WorkflowSpec("w", CHANNELS, (FLOW,)))
+    yield catalog
+    catalog.close()
 
 
 @pytest.fixture
@@ -42,83 +42,83 @@ def driver(catalog: SqlCatalog) -> Driver:
     return Driver(catalog, FakeClock())
 
 
-def loop_of(catalog: SqlCatalog, execute: Execute, name: str = "one", tracks: int = 2) -> ServerLoop:
-    return ServerLoop(catalog, Server(name, "work", tracks), execute, [], RHYTHM)
+def build_loop(catalog: SqlCatalog, execute: Execute, name: str = "one", tracks: int = 2) -> ServerLoop:
+    return ServerLoop(catalog, Server(name, "work", tracks), execute, [], INTERVALS)
 
 
-def served(loop: ServerLoop, until: Callable[[], bool]) -> None:
-    """Let a loop run in its own thread until something holds, then drain it."""
+def run_until(loop: ServerLoop, condition: Callable[[], bool]) -> None:
+    """Run a loop in a thread until a condition is true, then drain it."""
     thread = threading.Thread(target=loop.run)
     thread.start()
     deadline = time.monotonic() + 30
-    while not until() and time.monotonic() < deadline:
+    while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
     loop.drain()
     thread.join()
-    assert until()
+    assert condition()
 
 
-def finishing(driver: Driver) -> Execute:
-    def execute(run: Run, portion: CatchUpLimit | None) -> None:
+def build_execute(driver: Driver) -> Execute:
+    def execute(run: Run, limit: CatchUpLimit | None) -> None:
         claim = driver.claim(run.id, build_claim_request(FLOW))
         driver.commit(claim, moves_of(claim, FLOW))
 
     return execute
 
 
-def test_what_a_trigger_asks_for_is_executed(driver: Driver, catalog: SqlCatalog) -> None:
+def test_a_run_that_a_trigger_requests_is_executed(driver: Driver, catalog: SqlCatalog) -> None:
     driver.insert("a")
-    loop = loop_of(catalog, finishing(driver))
-    served(loop, lambda: bool(catalog.list_runs(state=RunState.FINISHED, subject="copy")))
+    loop = build_loop(catalog, build_execute(driver))
+    run_until(loop, lambda: bool(catalog.list_runs(state=RunState.FINISHED, subject="copy")))
     assert [s.state for s in catalog.list_servers()] == ["stopped"]
 
 
-def test_a_server_that_is_woken_all_the_time_rests_between_its_looks(catalog: SqlCatalog) -> None:
+def test_a_server_that_is_woken_constantly_rests_between_ticks(catalog: SqlCatalog) -> None:
     loop = ServerLoop(catalog, Server("one", "work", 1), lambda *_: None, [], ServerIntervals(tick=60.0, rest=0.2))
-    looks: list[float] = []
-    look = loop.tick
+    ticks: list[float] = []
+    tick = loop.tick
 
-    def counted() -> bool:
-        looks.append(time.monotonic())
-        return look()
+    def count_tick() -> bool:
+        ticks.append(time.monotonic())
+        return tick()
 
-    loop.tick = counted  # type: ignore[method-assign]
+    loop.tick = count_tick  # type: ignore[method-assign]
     woken = 0
 
     def wake() -> bool:
         nonlocal woken
         loop.wake()
         woken += 1
-        return len(looks) > 3
+        return len(ticks) > 3
 
-    served(loop, wake)
-    assert woken > len(looks)
-    assert all(later - earlier >= 0.19 for earlier, later in pairwise(looks[:4]))
+    run_until(loop, wake)
+    assert woken > len(ticks)
+    assert all(later - earlier >= 0.19 for earlier, later in pairwise(ticks[:4]))
 
 
-def test_a_drained_server_waits_for_what_is_under_way(driver: Driver, catalog: SqlCatalog) -> None:
+def test_a_drained_server_waits_for_active_runs(driver: Driver, catalog: SqlCatalog) -> None:
     driver.insert("a")
-    begun, go_on = threading.Event(), threading.Event()
+    started, proceed = threading.Event(), threading.Event()
 
-    def execute(run: Run, portion: CatchUpLimit | None) -> None:
-        begun.set()
-        go_on.wait(30)
-        finishing(driver)(run, portion)
+    def execute(run: Run, limit: CatchUpLimit | None) -> None:
+        started.set()
+        proceed.wait(30)
+        build_execute(driver)(run, limit)
 
-    loop = loop_of(catalog, execute)
+    loop = build_loop(catalog, execute)
     thread = threading.Thread(target=loop.run)
     thread.start()
-    assert begun.wait(30)
+    assert started.wait(30)
     loop.drain()
-    driver.insert("a")  # nobody will take this up
-    go_on.set()
+    driver.insert("a")  # no server will process this
+    proceed.set()
     thread.join(30)
     assert [r.state for r in catalog.list_runs(subject="copy")] == [RunState.FINISHED]
     assert len(catalog.list_due_triggers()) == 1
 
 
-def test_only_the_leader_fires(driver: Driver, catalog: SqlCatalog) -> None:
-    one, two = (loop_of(catalog, finishing(driver), name) for name in ("one", "two"))
+def test_only_the_leader_fires_triggers(driver: Driver, catalog: SqlCatalog) -> None:
+    one, two = (build_loop(catalog, build_execute(driver), name) for name in ("one", "two"))
     one.tick()
     driver.insert("a")
     two.tick()
@@ -130,133 +130,138 @@ def test_only_the_leader_fires(driver: Driver, catalog: SqlCatalog) -> None:
         loop.run()
 
 
-def test_a_run_that_goes_wrong_takes_nothing_else_with_it(
+def test_a_failed_run_does_not_affect_others(
     driver: Driver, catalog: SqlCatalog, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver.insert("a")
-    tried: list[int] = []
+    attempts: list[int] = []
 
-    def execute(run: Run, portion: CatchUpLimit | None) -> None:
-        tried.append(run.id)
-        if len(tried) == 1:
+    def execute(run: Run, limit: CatchUpLimit | None) -> None:
+        attempts.append(run.id)
+        if len(attempts) == 1:
             raise RuntimeError("a surprise")
-        finishing(driver)(run, portion)
+        build_execute(driver)(run, limit)
 
-    served(loop_of(catalog, execute), lambda: bool(catalog.list_runs(state=RunState.FINISHED, subject="copy")))
+    run_until(build_loop(catalog, execute), lambda: bool(catalog.list_runs(state=RunState.FINISHED, subject="copy")))
     assert "a surprise" in caplog.text
 
 
-def test_a_catalog_that_does_not_answer_is_asked_again(
+def test_a_catalog_that_does_not_answer_is_retried(
     driver: Driver, catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver.insert("a")
-    asked: list[int] = []
+    requests: list[int] = []
     real = catalog.list_due_triggers
 
-    def due(limit: int = 100) -> list[int]:
-        asked.append(limit)
-        if len(asked) < 4:
+    def list_due(limit: int = 100) -> list[int]:
+        requests.append(limit)
+        if len(requests) < 4:
             raise CatalogError("cut off")
         return real(limit)
 
-    monkeypatch.setattr(catalog, "list_due_triggers", due)
-    served(
-        loop_of(catalog, finishing(driver)), lambda: bool(catalog.list_runs(state=RunState.FINISHED, subject="copy"))
+    monkeypatch.setattr(catalog, "list_due_triggers", list_due)
+    run_until(
+        build_loop(catalog, build_execute(driver)),
+        lambda: bool(catalog.list_runs(state=RunState.FINISHED, subject="copy")),
     )
     assert caplog.text.count("does not answer") == 1
 
 
-def test_no_more_runs_than_tracks(driver: Driver, catalog: SqlCatalog) -> None:
+def test_a_server_executes_no_more_runs_than_tracks(driver: Driver, catalog: SqlCatalog) -> None:
     names = [f"f{n}" for n in range(4)]
     bindings = tuple(BoundFlow(n, FLOW.tasks[:1]) for n in names)
     catalog.apply_workflow(WorkflowSpec("w", CHANNELS, bindings))
     for name in names:
         catalog.request_run(RunKind.FLOW, name)
-    at_once: list[int] = []
+    counts: list[int] = []
     active = threading.Semaphore(0)
     count = 0
     lock = threading.Lock()
 
-    def execute(run: Run, portion: CatchUpLimit | None) -> None:
+    def execute(run: Run, limit: CatchUpLimit | None) -> None:
         nonlocal count
         with lock:
             count += 1
-            at_once.append(count)
+            counts.append(count)
         catalog.kill_run(run.id)
         with lock:
             count -= 1
         active.release()
 
-    served(loop_of(catalog, execute, tracks=2), lambda: len(at_once) == 4)
-    assert max(at_once) <= 2
+    run_until(build_loop(catalog, execute, tracks=2), lambda: len(counts) == 4)
+    assert max(counts) <= 2
 
 
-class Moody(PlainEngine):
-    """An engine that is lost, and comes back if it is started often enough."""
+class UnreliableEngine(PlainEngine):
+    """An engine that is lost and recovers after a number of starts."""
 
     def __init__(self) -> None:
         super().__init__(str)
-        self.found = HEALTHY
+        self.health = HEALTHY
         self.starts = 0
-        self.needed = 1
+        self.required_starts = 1
 
     def report_health(self) -> EngineHealth:
-        return self.found
+        return self.health
 
     def start(self) -> None:
         self.starts += 1
-        if self.starts < self.needed:
+        if self.starts < self.required_starts:
             raise EngineLost("still gone")
-        self.found = HEALTHY
+        self.health = HEALTHY
 
 
-def loop_with(catalog: SqlCatalog, directory: Path, execute: Execute) -> tuple[ServerLoop, Moody]:
-    engine = Moody()
+def build_loop_with_engine(
+    catalog: SqlCatalog, directory: Path, execute: Execute
+) -> tuple[ServerLoop, UnreliableEngine]:
+    engine = UnreliableEngine()
     executor = Executor(catalog, open_store(str(directory / "blocks")), engine, "one")
-    return ServerLoop(catalog, Server("one", "work", 2), execute, [], RHYTHM, executor=executor), engine
+    return ServerLoop(catalog, Server("one", "work", 2), execute, [], INTERVALS, executor=executor), engine
 
 
-def states(catalog: SqlCatalog) -> list[tuple[str, bool]]:
+def list_states(catalog: SqlCatalog) -> list[tuple[str, bool]]:
     return [(s.state, s.leader) for s in catalog.list_servers()]
 
 
-def test_a_server_without_an_engine_takes_nothing_and_says_so(
+def test_a_server_without_an_engine_takes_no_runs_and_reports_it(
     driver: Driver, catalog: SqlCatalog, tmp_path: Path
 ) -> None:
     executed: list[int] = []
-    loop, engine = loop_with(catalog, tmp_path, lambda run, _: executed.append(run.id))
+    loop, engine = build_loop_with_engine(catalog, tmp_path, lambda run, _: executed.append(run.id))
     loop.tick()
-    assert states(catalog) == [("serving", True)]
-    engine.found = EngineHealth("gone", retry_in=5.0)
+    assert list_states(catalog) == [("serving", True)]
+    engine.health = EngineHealth("gone", retry_in=5.0)
     driver.insert("a")
     loop.tick()
-    assert states(catalog) == [("recovering", False)]
+    assert list_states(catalog) == [("recovering", False)]
     assert (engine.starts, catalog.list_firings()) == (0, [])
-    engine.found, engine.needed = EngineHealth("gone"), 2
-    served(loop, lambda: bool(executed))
+    engine.health, engine.required_starts = EngineHealth("gone"), 2
+    run_until(loop, lambda: bool(executed))
     assert engine.starts == 2
     assert catalog.list_firings() != []
 
 
-def test_a_server_that_gives_up_its_engine_ends(driver: Driver, catalog: SqlCatalog, tmp_path: Path) -> None:
-    loop, engine = loop_with(catalog, tmp_path, finishing(driver))
+def test_a_server_that_gives_up_its_engine_stops(driver: Driver, catalog: SqlCatalog, tmp_path: Path) -> None:
+    loop, engine = build_loop_with_engine(catalog, tmp_path, build_execute(driver))
     driver.insert("a")
-    engine.found = EngineHealth("out of memory", has_given_up=True)
+    engine.health = EngineHealth("out of memory", has_given_up=True)
     with pytest.raises(EngineLost, match="gave up: out of memory"):
         loop.run()
-    assert (engine.starts, states(catalog)) == (0, [("stopped", False)])
+    assert (engine.starts, list_states(catalog)) == (0, [("stopped", False)])
     assert catalog.list_runs(subject="copy") == []
 
 
-def test_a_server_gives_back_what_an_outage_left_it_with(driver: Driver, catalog: SqlCatalog, tmp_path: Path) -> None:
-    loop, _ = loop_with(catalog, tmp_path, finishing(driver))
+def test_a_server_releases_runs_whose_claim_was_lost_in_an_outage(
+    driver: Driver, catalog: SqlCatalog, tmp_path: Path
+) -> None:
+    loop, _ = build_loop_with_engine(catalog, tmp_path, build_execute(driver))
     executor = loop._executor
     assert executor is not None
 
-    def cut_off() -> Run:
+    def claim_and_fail() -> Run:
         driver.claim(driver.request(RunKind.FLOW, "copy"), build_claim_request(FLOW), owner="one")
         raise CatalogError("cut off")  # the answer is lost
 
     with pytest.raises(CatalogError):
-        executor.process_runs.claim_run(cut_off)
-    served(loop, lambda: bool(catalog.list_runs(state=RunState.FINISHED, subject="copy")))
+        executor.process_runs.claim_run(claim_and_fail)
+    run_until(loop, lambda: bool(catalog.list_runs(state=RunState.FINISHED, subject="copy")))

@@ -1,4 +1,4 @@
-"""Work that can be given up."""
+"""Supervised work: time limits, kills and errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidemill.errors import RunFailed, RunKilled, TimeLimitExceeded
 from tidemill.runtime.runs.supervision import run_supervised
 
 
-def test_results_and_errors_come_through() -> None:
+def test_results_and_errors_are_passed_on() -> None:
     lost = threading.Event()
     assert run_supervised(lambda: 42, limit=None, lost=lost, stop=lambda: None) == 42
     with pytest.raises(ZeroDivisionError):
@@ -18,34 +18,34 @@ def test_results_and_errors_come_through() -> None:
 
 
 def test_work_is_stopped_at_its_time_limit_even_if_it_has_not_started_yet() -> None:
-    """A stop that comes before the work can hear it must be repeated."""
+    """A stop request that comes before the work has started must be repeated."""
     stops: list[int] = []
-    heard = threading.Event()
+    stopped = threading.Event()
 
     def stop() -> None:
         stops.append(1)
-        if len(stops) >= 3:  # the first two come too early
-            heard.set()
+        if len(stops) >= 3:  # the first two requests come too early
+            stopped.set()
 
     with pytest.raises(TimeLimitExceeded, match="time limit of 0.01 s"):
-        run_supervised(lambda: heard.wait(60), limit=0.01, lost=threading.Event(), stop=stop)
-    assert heard.is_set()
+        run_supervised(lambda: stopped.wait(60), limit=0.01, lost=threading.Event(), stop=stop)
+    assert stopped.is_set()
 
 
-def test_work_is_given_up_when_the_run_is_lost() -> None:
+def test_work_is_stopped_when_the_run_is_lost() -> None:
     lost, stopped = threading.Event(), threading.Event()
     lost.set()
     with pytest.raises(RunKilled):
         run_supervised(lambda: stopped.wait(60), limit=None, lost=lost, stop=stopped.set)
 
 
-def test_work_whose_jobs_were_cancelled_with_the_run_was_killed() -> None:
-    """The lease cancels jobs as soon as it is lost; the work may then fail before anything looks at the lease."""
+def test_work_whose_jobs_were_cancelled_is_killed() -> None:
+    """A lost lease cancels its jobs at once; the work may fail before the lease is checked."""
     lost = threading.Event()
 
-    def cancelled() -> None:
+    def fail() -> None:
         lost.set()
         raise RunFailed("job 310 was cancelled")
 
     with pytest.raises(RunKilled):
-        run_supervised(cancelled, limit=None, lost=lost, stop=lambda: None)
+        run_supervised(fail, limit=None, lost=lost, stop=lambda: None)

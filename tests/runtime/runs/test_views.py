@@ -1,4 +1,4 @@
-"""Views of channels: the same whatever was asked before, and nothing is asked twice."""
+"""Views of channels do not depend on earlier requests, and no query is repeated."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tidemill.runtime.runs.views import ChannelViews
 __all__ = ["driver"]
 
 
-def asked(views: ChannelViews, what: str) -> View:
-    match what:
+def build_view(views: ChannelViews, kind: str) -> View:
+    match kind:
         case "all":
             return views.build_snapshot("a", 6)
         case "old":
@@ -26,33 +26,33 @@ def asked(views: ChannelViews, what: str) -> View:
 
 
 @pytest.mark.parametrize("compacted", [None, 3, 5])
-def test_what_was_asked_before_changes_no_answer(driver: Driver, compacted: int | None) -> None:
+def test_earlier_requests_change_no_view(driver: Driver, compacted: int | None) -> None:
     for _ in range(6):
         driver.insert("a")
     if compacted is not None:
         driver.compact("a", compacted)
     driver.fold("a", 4, 6)
-    alone = {what: asked(ChannelViews(driver.catalog, {}), what) for what in ("all", "old", "new")}
-    for order in permutations(alone):
+    separate = {kind: build_view(ChannelViews(driver.catalog, {}), kind) for kind in ("all", "old", "new")}
+    for order in permutations(separate):
         shared = ChannelViews(driver.catalog, {})
-        assert {what: asked(shared, what) for what in order} == alone
+        assert {kind: build_view(shared, kind) for kind in order} == separate
 
 
-def test_a_replaced_content_is_a_difference_whatever_was_asked_before(driver: Driver) -> None:
+def test_a_change_across_a_base_does_not_depend_on_earlier_requests(driver: Driver) -> None:
     for kind in (BlockKind.DELTA, BlockKind.DELTA, BlockKind.DELTA, BlockKind.DELTA, BlockKind.BASE, BlockKind.DELTA):
         driver.insert("a", kind=kind)
     shared = ChannelViews(driver.catalog, {})
     shared.build_snapshot("a", 6)
-    assert asked(shared, "new") == asked(ChannelViews(driver.catalog, {}), "new")
+    assert build_view(shared, "new") == build_view(ChannelViews(driver.catalog, {}), "new")
 
 
-def test_a_content_holds_what_was_and_what_changed(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_also_answers_for_old_and_new_content(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(6):
         driver.insert("a")
     driver.compact("a", 4)
     views = ChannelViews(driver.catalog, {})
-    asked(views, "all")
+    build_view(views, "all")
     for name in ("read_base_and_deltas", "list_deltas", "read_channel"):
         monkeypatch.setattr(driver.catalog, name, None)
-    assert asked(views, "old").base.seq == 4
-    assert [d.seq for d in asked(views, "new").deltas] == [5, 6]
+    assert build_view(views, "old").base.seq == 4
+    assert [d.seq for d in build_view(views, "new").deltas] == [5, 6]

@@ -1,4 +1,4 @@
-"""A user's own tables: what a file can say, and what is said of one that is wrong."""
+"""Workload files of users: all settings, and the messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ TABLES: dict[str, Any] = {
 }
 
 
-def test_all_that_can_be_said() -> None:
-    found = parse_workload(
-        {"tracks": 3, "policy": "edf", "placement": "single", "inheritance": "sum", "chop": 3, "patience": 5,
+def test_every_setting_is_parsed() -> None:
+    parsed = parse_workload(
+        {"tracks": 3, "policy": "edf", "placement": "single", "inheritance": "sum", "catch_up_limit": 3, "patience": 5,
          "tables": TABLES}
     )  # fmt: skip
-    tables = {t.name: t for t in found.workload.tables}
-    assert found.workload.tracks == 3
+    tables = {t.name: t for t in parsed.workload.tables}
+    assert parsed.workload.tracks == 3
     assert tables["orders"].cost == UpdateCost(2.0, 0.1)
     assert (tables["clicks"].period, tables["clicks"].cost, tables["clicks"].priority) == (
         300.0,
@@ -37,9 +37,9 @@ def test_all_that_can_be_said() -> None:
         1.0,
     )
     assert tables["report"].period == 300.0
-    way = found.config
-    assert (way.policy, way.placement, way.inheritance) == ("edf", "single", PriorityInheritance.SUM)
-    assert (way.catch_up_periods, way.patience) == (3.0, 5.0)
+    config = parsed.config
+    assert (config.policy, config.placement, config.inheritance) == ("edf", "single", PriorityInheritance.SUM)
+    assert (config.catch_up_periods, config.patience) == (3.0, 5.0)
 
 
 @pytest.mark.parametrize(
@@ -60,36 +60,36 @@ def test_all_that_can_be_said() -> None:
         ({"tables": {"a": {"period": 1, "cost": 1, "parents": ["b"]}}}, "expected parents among the tables, found b"),
         ({"tables": TABLES, "policy": "best"}, "policy: expected one of max-benefit, .* found 'best'"),
         ({"tables": TABLES, "tracks": 0}, "tracks: expected a number of at least 1, found 0"),
-        ({"tables": TABLES, "chop": 0.5}, "chop: expected a number of at least 1, found 0.5"),
+        ({"tables": TABLES, "catch_up_limit": 0.5}, "catch_up_limit: expected a number of at least 1, found 0.5"),
         ({"tables": TABLES, "track": 2}, "the workload: expected tracks, .* found track"),
     ],
 )
-def test_what_is_wrong_is_named(document: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_named(document: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse_workload(document)
 
 
-def test_more_tracks_make_tables_less_late() -> None:
-    found = size_tracks(
+def test_more_tracks_reduce_lateness() -> None:
+    sizing = size_tracks(
         parse_workload({"tracks": 2, "tables": {f"t{i}": {"period": 60, "cost": 15} for i in range(7)}}), 4000
     )
-    assert list(found.lateness) == [1, 2, 3, 4]
-    assert found.lateness[1] > found.lateness[2] > found.lateness[4] >= 1.0
-    document = found.to_json()
+    assert list(sizing.lateness) == [1, 2, 3, 4]
+    assert sizing.lateness[1] > sizing.lateness[2] > sizing.lateness[4] >= 1.0
+    document = sizing.to_json()
     assert document["load"] == pytest.approx(7 * 15 / 60 / 2)
     assert all(t["staleness"] >= t["best"] * 0.99 for t in document["tables"])
 
 
-def test_tracks_on_which_the_jobs_do_not_fit_are_left_out() -> None:
+def test_too_few_tracks_are_left_out() -> None:
     tables = {f"t{i}": {"period": 60, "cost": 15} for i in range(6)}
-    found = size_tracks(parse_workload({"tracks": 2, "placement": "partitioned", "tables": tables}), 1000)
-    assert list(found.lateness) == [2, 3, 4]
+    sizing = size_tracks(parse_workload({"tracks": 2, "placement": "partitioned", "tables": tables}), 1000)
+    assert list(sizing.lateness) == [2, 3, 4]
 
 
-def test_the_guide_shows_a_workload_that_can_be_used() -> None:
-    guide = (Path(__file__).parents[3] / "docs" / "dispatching.md").read_text(encoding="utf-8")
-    shown = re.search(r"```toml\n(# tables\.toml.*?)```", guide, re.DOTALL)
-    assert shown is not None
-    found = parse_workload(tomllib.loads(shown[1]))
-    assert found.config == SimulationConfig(placement="proportional", catch_up_periods=3.0, patience=10.0)
-    assert [t.name for t in found.workload.tables] == ["orders", "catalogue", "report"]
+def test_the_workload_in_the_guide_is_valid() -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "scheduling.md").read_text(encoding="utf-8")
+    example = re.search(r"```toml\n(# tables\.toml.*?)```", guide, re.DOTALL)
+    assert example is not None
+    parsed = parse_workload(tomllib.loads(example[1]))
+    assert parsed.config == SimulationConfig(placement="proportional", catch_up_periods=3.0, patience=10.0)
+    assert [t.name for t in parsed.workload.tables] == ["orders", "catalogue", "report"]

@@ -1,4 +1,4 @@
-"""Whatever arrives, and whenever: after a plan each promise holds, and a table is its query over what it reflects."""
+"""For any arrivals, every freshness target is met after a plan, and a table is its query over its provenance."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOUR = 3600.0
 EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "2"))
 
 
-def joined(lag: object, consistency: object) -> WorkflowSpec:
+def build_join(lag: object, consistency: object) -> WorkflowSpec:
     """Two inputs, one of them counted before they are joined."""
     wf = tm.Workflow("joined")
     wf.input("left", "id bigint, k bigint")
@@ -32,8 +32,8 @@ def joined(lag: object, consistency: object) -> WorkflowSpec:
     return wf.declared()
 
 
-def diamond(lag: object, consistency: object) -> WorkflowSpec:
-    """One input by two ways, and another."""
+def build_diamond(lag: object, consistency: object) -> WorkflowSpec:
+    """One input by two pathways, and another input."""
     wf = tm.Workflow("diamond")
     wf.input("left", "id bigint, k bigint")
     wf.input("right", "id bigint, k bigint")
@@ -47,7 +47,7 @@ def diamond(lag: object, consistency: object) -> WorkflowSpec:
     return wf.declared()
 
 
-PROMISES = [
+TARGETS = [
     ("0s", None),
     ("2 hours", "strict"),
     ({"left": "0s"}, "5 hours"),
@@ -57,78 +57,78 @@ PROMISES = [
 events = st.lists(st.sampled_from(["left", "right", "hour", "hours"]), min_size=1, max_size=14)
 
 
-@pytest.mark.parametrize("shape", [joined, diamond])
-@pytest.mark.parametrize(("lag", "consistency"), PROMISES)
+@pytest.mark.parametrize("shape", [build_join, build_diamond])
+@pytest.mark.parametrize(("lag", "consistency"), TARGETS)
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(history=events)
-def test_every_promise_holds(
+def test_every_freshness_target_is_met(
     shape: Callable[[object, object], WorkflowSpec], lag: object, consistency: object, history: list[str]
 ) -> None:
     with TemporaryDirectory() as directory:
         mill = Mill(shape(lag, consistency), Path(directory))
         try:
-            for number, what in enumerate(history):
-                happen(mill, what, number)
+            for number, event in enumerate(history):
+                apply_event(mill, event, number)
                 for _ in range(3):  # one plan may make another table due
-                    for run in mill.due():
-                        mill.keep(run)
+                    for run in mill.fire_due_triggers():
+                        mill.attempt(run)
                 check(mill)
         finally:
             mill.close()
 
 
-def happen(mill: Mill, what: str, number: int) -> None:
-    mill.now += {"hour": HOUR, "hours": 7 * HOUR}.get(what, 1.0)
-    if what in ("left", "right"):
-        mill.insert(what, f"{number},{number % 3}", f"{100 + number},{number % 2}")
+def apply_event(mill: Mill, event: str, number: int) -> None:
+    mill.now += {"hour": HOUR, "hours": 7 * HOUR}.get(event, 1.0)
+    if event in ("left", "right"):
+        mill.insert(event, f"{number},{number % 3}", f"{100 + number},{number % 2}")
 
 
 def check(mill: Mill) -> None:
     for channel in mill.workflow.channels:
-        if channel.freshness_target and mill.reflected(channel.name):
-            kept = mill.kept(channel.name)
-            assert not kept.is_late, f"{channel.name} is late: {kept}"
-            assert not kept.is_inconsistent, f"{channel.name} is inconsistent: {kept}"
+        if channel.freshness_target and mill.read_pathways(channel.name):
+            status = mill.read_target_status(channel.name)
+            assert not status.is_late, f"{channel.name} is late: {status}"
+            assert not status.is_inconsistent, f"{channel.name} is inconsistent: {status}"
     check_content(mill)
 
 
 def check_content(mill: Mill) -> None:
-    """The output is what its query gives over what it says that it reflects."""
-    reflected = mill.reflected("out")
-    if not reflected:
+    """The output equals its query over the versions in its provenance."""
+    pathways = mill.read_pathways("out")
+    if not pathways:
         return
-    rows = {path: as_of(mill, path[0], versions) for path, versions in reflected.items()}
-    expected = over_joined(rows) if mill.workflow.name == "joined" else over_diamond(rows)
-    assert sorted((r["id"], r["n"]) for r in mill.content("out")) == sorted(expected)
+    rows = {path: read_as_of(mill, path[0], versions) for path, versions in pathways.items()}
+    compute_expected = evaluate_join(rows) if mill.workflow.name == "joined" else evaluate_diamond(rows)
+    assert sorted((r["id"], r["n"]) for r in mill.content("out")) == sorted(compute_expected)
 
 
 Pairs = list[tuple[int, int]]
 
 
-def as_of(mill: Mill, channel: str, versions: Iterable[int]) -> Pairs:
+def read_as_of(mill: Mill, channel: str, versions: Iterable[int]) -> Pairs:
     (version,) = versions
-    at = mill.catalog.read_position(channel, version=version)
-    return [(row["id"], row["k"]) for row in mill.content(channel, at.seq)]
+    position = mill.catalog.read_position(channel, version=version)
+    return [(row["id"], row["k"]) for row in mill.content(channel, position.seq)]
 
 
-def over_joined(rows: dict[tuple[str, ...], Pairs]) -> Pairs:
+def evaluate_join(rows: dict[tuple[str, ...], Pairs]) -> Pairs:
     right = [k for _, k in rows.get(("right", "counts"), [])]
     return [(i, right.count(k)) for i, k in rows.get(("left",), []) if k in right]
 
 
-def over_diamond(rows: dict[tuple[str, ...], Pairs]) -> Pairs:
+def evaluate_diamond(rows: dict[tuple[str, ...], Pairs]) -> Pairs:
     small = [(i, k) for i, k in rows.get(("left", "small"), []) if k < 2]
     large = [(i, k) for i, k in rows.get(("left", "large"), []) if k > 0]
     right = rows.get(("right",), [])
     return [(i, j + m) for i, k in small for j, x in large if x == k for m, y in right if y == k]
 
 
-def test_a_promise_that_fired_for_nothing_is_due_again_in_time(tmp_path: Path) -> None:
-    """The first arrival was reflected by another plan; it must not make the promise forget the second."""
-    mill = Mill(diamond("2 hours", "strict"), tmp_path)
-    for number, what in enumerate(["left", "hour", "right", "hour", "right", "hour", "hour", "hour"]):
-        happen(mill, what, number)
-        for run in mill.due():
-            mill.keep(run)
+def test_a_target_that_was_already_met_is_due_again_in_time(tmp_path: Path) -> None:
+    """Another plan reflected the first arrival; the target must still be due for the second."""
+    mill = Mill(build_diamond("2 hours", "strict"), tmp_path)
+    for number, event in enumerate(["left", "hour", "right", "hour", "right", "hour", "hour", "hour"]):
+        apply_event(mill, event, number)
+        for run in mill.fire_due_triggers():
+            mill.attempt(run)
         check(mill)
     mill.close()

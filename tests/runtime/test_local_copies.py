@@ -1,4 +1,4 @@
-"""Copies that a machine keeps of a remote store's files go when the files are no longer in use, and not before."""
+"""Local copies of a remote store's files are deleted when the files are no longer in use, and not before."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def bucket() -> Iterator[str]:
 
 
 @contextmanager
-def machine(directory: Path, bucket: str, name: str) -> Iterator[Mill]:
+def open_machine(directory: Path, bucket: str, name: str) -> Iterator[Mill]:
     catalog = open_catalog(f"sqlite:///{directory / 'catalog.db'}")
     store = open_store(bucket, cache=directory / name)
     try:
@@ -38,18 +38,20 @@ def machine(directory: Path, bucket: str, name: str) -> Iterator[Mill]:
         catalog.close()
 
 
-def keep_house(mill: Mill) -> None:
+def run_maintenance(mill: Mill) -> None:
     MaintenanceService(mill.executor, dict, MaintenanceRules(grace=AT_ONCE)).run_maintenance()
 
 
-def test_copies_of_what_another_machine_removed_go(sqlite_template: Path, tmp_path: Path, bucket: str) -> None:
+def test_copies_of_files_that_another_machine_removed_are_deleted(
+    sqlite_template: Path, tmp_path: Path, bucket: str
+) -> None:
     shutil.copy(sqlite_template, tmp_path)
-    with machine(tmp_path, bucket, "one") as one, machine(tmp_path, bucket, "two") as two:
+    with open_machine(tmp_path, bucket, "one") as one, open_machine(tmp_path, bucket, "two") as two:
         one.catalog.apply_workflow(WORKFLOW)
         for number in range(2):
             one.insert(batch(tmp_path, number))
         one.run()
-        assert len(two.content("events")) == 8  # it has copies now
+        assert len(two.content("events")) == 8  # this creates the copies
         one.compact("events")
         assert len(two.content("events")) == 8
         before = set(two.store.list_copies())
@@ -57,12 +59,12 @@ def test_copies_of_what_another_machine_removed_go(sqlite_template: Path, tmp_pa
         claim = two.catalog.claim_run(run.id, ClaimRequest(), owner="two", lease=30)
         half = Path(two.store.stage_directory(f"{claim.directory}/0")) / "half.parquet"
         half.write_bytes(b"half")
-        keep_house(two)
-        assert set(two.store.list_copies()) > before, "a run that is under way may read them"
+        run_maintenance(two)
+        assert set(two.store.list_copies()) > before, "an active run may read them"
         assert half.exists()
         two.catalog.kill_run(run.id)
         one.collect()
-        keep_house(two)
+        run_maintenance(two)
         assert not half.exists()
         for mill in (one, two):
             assert (

@@ -1,4 +1,4 @@
-"""Random histories of runs, crashes and removals: what is named stays, what is foreign stays, the rest goes."""
+"""Random histories of runs, crashes and vacuums: referenced and foreign files are retained, all others deleted."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ GRACE = GracePeriods(blocks=2.0, orphans=5.0)
 
 
 @dataclass
-class House:
+class StoreHistory:
     """A catalog, a store with small files, and foreign files in it."""
 
     driver: Driver
     store: LocalBlockStore
-    janitor: VacuumService
-    claims: list[RunClaim] = field(default_factory=list)  # all that ever were
+    vacuum: VacuumService
+    claims: list[RunClaim] = field(default_factory=list)  # all claims so far
     foreign: list[Path] = field(default_factory=list)
 
     def write(self, claim: RunClaim) -> RunClaim:
@@ -59,7 +59,7 @@ class House:
         self.driver.catalog.kill_run(self.write(self.driver.open_insert()).run.id)
 
     def die(self) -> None:
-        """A process dies, and others notice."""
+        """A process dies, and its run is reclaimed."""
         self.write(self.driver.open_insert())
         self.driver.clock.now += LEASE
         self.driver.catalog.reclaim_expired_runs()
@@ -72,34 +72,44 @@ class House:
 
     def put_foreign(self) -> None:
         inside = [Path(c.directory) for c in self.claims[-2:]]
-        places = [Path(), Path("mine"), Path("runs"), *inside, *(p.parent for p in inside)]
-        for place in places:
-            path = self.store.root_path / place / f"{len(self.foreign)}.csv"
+        directories = [Path(), Path("mine"), Path("runs"), *inside, *(p.parent for p in inside)]
+        for directory in directories:
+            path = self.store.root_path / directory / f"{len(self.foreign)}.csv"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("mine")
             self.foreign.append(path)
 
     def collect(self) -> None:
-        self.janitor.collect_garbage()
+        self.vacuum.collect_garbage()
 
     def scan(self) -> None:
-        self.janitor.scan_store()
+        self.vacuum.scan_store()
         advance_marker(self.driver.catalog, self.store)
 
     def check(self) -> None:
         assert self.store.find_missing(sorted(self.driver.catalog.list_referenced_files())) == set()
         assert all(path.read_text() == "mine" for path in self.foreign)
         active = self.driver.catalog.list_active_directories()
-        working = [c for c in self.claims if c.directory in active]
-        assert not self.store.find_missing([file_of(c, slot).path for c in working for slot in c.reservations.values()])
+        active_claims = [c for c in self.claims if c.directory in active]
+        assert not self.store.find_missing(
+            [file_of(c, slot).path for c in active_claims for slot in c.reservations.values()]
+        )
 
 
-STEPS = (House.insert, House.replace, House.fail, House.kill, House.die, House.start, House.wait)
-KEEPING = (House.put_foreign, House.collect, House.collect, House.scan)
+STEPS = (
+    StoreHistory.insert,
+    StoreHistory.replace,
+    StoreHistory.fail,
+    StoreHistory.kill,
+    StoreHistory.die,
+    StoreHistory.start,
+    StoreHistory.wait,
+)
+MAINTENANCE = (StoreHistory.put_foreign, StoreHistory.collect, StoreHistory.collect, StoreHistory.scan)
 
 
 @contextmanager
-def house(template: Path) -> Iterator[House]:
+def open_history(template: Path) -> Iterator[StoreHistory]:
     with tempfile.TemporaryDirectory() as directory:
         url = f"sqlite:///{shutil.copy(template, directory)}"
         clock = FakeClock()
@@ -108,22 +118,26 @@ def house(template: Path) -> Iterator[House]:
         store = LocalBlockStore(Path(directory) / "blocks")
         executor = Executor(catalog, store, cast(Engine, None), "me")
         try:
-            yield House(Driver(catalog, clock), store, VacuumService(executor, grace=GRACE))
+            yield StoreHistory(Driver(catalog, clock), store, VacuumService(executor, grace=GRACE))
         finally:
             catalog.close()
 
 
 @settings(max_examples=15, deadline=None)
-@given(steps=st.lists(st.sampled_from((*STEPS, *KEEPING)), max_size=20))
-def test_what_is_named_or_foreign_stays_and_the_rest_goes(sqlite_template: Path, steps: list[object]) -> None:
-    with house(sqlite_template) as made:
+@given(steps=st.lists(st.sampled_from((*STEPS, *MAINTENANCE)), max_size=20))
+def test_referenced_and_foreign_files_are_retained_and_others_deleted(
+    sqlite_template: Path, steps: list[object]
+) -> None:
+    with open_history(sqlite_template) as history:
         for step in steps:
-            step(made)  # type: ignore[operator]
-            made.check()
-        for run in {c.run.id for c in made.claims if c.directory in made.driver.catalog.list_active_directories()}:
-            made.driver.catalog.kill_run(run)
-        VacuumService(made.janitor.executor, grace=AT_ONCE).collect_garbage()
-        made.check()
-        left = {p.relative_to(made.store.root_path).as_posix() for p in made.store.root_path.rglob("*.parquet")}
-        assert left == made.driver.catalog.list_referenced_files()
-        assert made.driver.catalog.list_marked_paths() == set()
+            step(history)  # type: ignore[operator]
+            history.check()
+        for run in {
+            c.run.id for c in history.claims if c.directory in history.driver.catalog.list_active_directories()
+        }:
+            history.driver.catalog.kill_run(run)
+        VacuumService(history.vacuum.executor, grace=AT_ONCE).collect_garbage()
+        history.check()
+        files = {p.relative_to(history.store.root_path).as_posix() for p in history.store.root_path.rglob("*.parquet")}
+        assert files == history.driver.catalog.list_referenced_files()
+        assert history.driver.catalog.list_marked_paths() == set()
