@@ -1,4 +1,4 @@
-"""What every test may need: one Spark session for all tests that use Spark, and how long to search."""
+"""Fixtures for all tests: one Spark session for the tests that use Spark, and the number of generated examples."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 
 from tidemill.spark import session
 
-# Java processes that live for seconds, on few cores: compiling well would take longer than it saves. What is compiled
-# quickly gets 48 MB unless told otherwise, which the tests fill, so that it would be thrown away and compiled again.
+# The Java processes live for seconds on few cores: optimized compilation would take longer than it saves. The default
+# code cache of 48 MB is too small for the tests: compiled code would be evicted and compiled again.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 
-# Whoever changes nothing sees no other result; `make search` asks for more examples, and those are random.
+# Without this variable the examples are deterministic; `make search` sets it and gets more, random ones.
 EXAMPLES = os.environ.get("TIDEMILL_EXAMPLES")
 
 settings.register_profile(
@@ -31,7 +31,7 @@ settings.load_profile("tidemill")
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever uses Spark runs in one of two workers, so that each has one session and one JVM."""
+    """Run the tests that use Spark in two workers, so that each worker has one session and one JVM."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             half = "first" if item.path.parent.name in ("oracle", "spark") else "second"
@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    # Hundreds of tiny, ever different plans: adapting and compiling each costs more than running it.
+    # Hundreds of small, different plans: adapting and compiling each costs more than running it.
     quick = {
         "spark.driver.memory": "1g",
         "spark.sql.adaptive.enabled": "false",

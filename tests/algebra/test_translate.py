@@ -1,4 +1,4 @@
-"""Translation: what has no operators is refused with the reason, and so left to batch."""
+"""Translation: a query without operators is rejected with the reason and runs as batch."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SOURCES = {"t": SourceTable({"k": "int", "v": "int"}), "u": SourceTable({"k": "i
         "SELECT k, count(*) AS n FROM t GROUP BY k, v + (SELECT max(k) FROM u)",
     ],
 )
-def test_a_sub_query_is_never_left_in_an_expression(query: str) -> None:
+def test_no_expression_contains_a_sub_query(query: str) -> None:
     try:
-        found = repr(translate_query(query, SOURCES).root)
+        result = repr(translate_query(query, SOURCES).root)
     except NotIncremental as reason:
-        found = str(reason)
-        assert "sub-query" in found
+        result = str(reason)
+        assert "sub-query" in result
     else:
-        assert "SELECT" not in found
+        assert "SELECT" not in result
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,6 @@ def test_a_sub_query_is_never_left_in_an_expression(query: str) -> None:
         ("HAVING EXISTS (SELECT 1 FROM u WHERE k > 1)", 'HAVING EXISTS(SELECT 1 AS "1" FROM u AS u WHERE "u.k" > 1)'),
     ],
 )
-def test_columns_of_using_are_known_wherever_they_stand(clause: str, read_as: str) -> None:
-    made = qualify_query(f"SELECT max(v) AS m FROM t LEFT JOIN u USING (k) {clause}", SOURCES)
-    assert made.sql() == f'SELECT MAX("t.v") AS m FROM t AS t LEFT JOIN u AS u ON "t.k" = "u.k" {read_as}'
+def test_columns_of_using_are_resolved_in_every_clause(clause: str, read_as: str) -> None:
+    qualified = qualify_query(f"SELECT max(v) AS m FROM t LEFT JOIN u USING (k) {clause}", SOURCES)
+    assert qualified.sql() == f'SELECT MAX("t.v") AS m FROM t AS t LEFT JOIN u AS u ON "t.k" = "u.k" {read_as}'

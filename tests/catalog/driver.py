@@ -1,4 +1,4 @@
-"""Drives a catalog through whole runs, so that tests say only what they are about."""
+"""Drives a catalog through complete runs, so that tests contain only what they test."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LEASE = 60.0
 
 
 class FakeClock:
-    """Stands still unless told otherwise."""
+    """A clock that advances only when the test sets it."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -72,14 +72,14 @@ class Driver:
     def request(self, kind: RunKind = RunKind.INSERT, subject: str = "a", attempts: int = 1) -> int:
         return self.catalog.request_run(kind, subject, attempts=attempts).id
 
-    def claim(self, run: int, demand: ClaimRequest, owner: str = "me", lease: float = LEASE) -> RunClaim:
-        return self.catalog.claim_run(run, demand, owner=owner, lease=lease)
+    def claim(self, run: int, request: ClaimRequest, owner: str = "me", lease: float = LEASE) -> RunClaim:
+        return self.catalog.claim_run(run, request, owner=owner, lease=lease)
 
     def open_insert(
         self, channel: str = "a", key: str | None = None, kind: BlockKind = BlockKind.DELTA, attempts: int = 1
     ) -> RunClaim:
         run = self.request(RunKind.INSERT, channel, attempts)
-        return self.claim(run, inserting(channel, key, kind))
+        return self.claim(run, build_insert_request(channel, key, kind))
 
     def open_flow(self, binding: BoundFlow = COPY, attempts: int = 1) -> RunClaim:
         return self.claim(self.request(RunKind.FLOW, binding.name, attempts), build_claim_request(binding))
@@ -91,14 +91,14 @@ class Driver:
         return self.commit(self.open_insert(channel, key, kind))[0]
 
     def run_flow_with(self, ddl: str) -> Block:
-        """Run the flow; what it writes has another schema."""
+        """Run the flow; the block that it writes has another schema."""
         claim = self.open_flow()
-        (slot,) = claim.reservations.values()
-        made = (filled(claim, slot, Schema.from_ddl(ddl)),)
-        return self.catalog.commit_run(claim, RunOutcome(made, tuple(moves_of(claim))))[0]
+        (reservation,) = claim.reservations.values()
+        blocks = (build_written_block(claim, reservation, Schema.from_ddl(ddl)),)
+        return self.catalog.commit_run(claim, RunOutcome(blocks, tuple(moves_of(claim))))[0]
 
     def commit(self, claim: RunClaim, moves: Iterable[Consumption] = (), log: str = "") -> list[Block]:
-        return self.catalog.commit_run(claim, outcome(claim, moves, log))
+        return self.catalog.commit_run(claim, build_outcome(claim, moves, log))
 
     def run_flow(self, binding: BoundFlow = COPY) -> list[Block]:
         claim = self.open_flow(binding)
@@ -106,14 +106,14 @@ class Driver:
 
     def compact(self, channel: str, seq: int, files: Sequence[DataFile] | None = None) -> Block:
         claim = self.open_compaction(channel)
-        return self.catalog.commit_compaction(claim, base(claim, channel, seq, files))
+        return self.catalog.commit_compaction(claim, build_base(claim, channel, seq, files))
 
-    def fold(self, channel: str, since: int, seq: int) -> Block:
+    def compact_minor(self, channel: str, since: int, seq: int) -> Block:
         claim = self.open_compaction(channel)
-        return self.catalog.commit_compaction(claim, fold(claim, channel, since, seq))
+        return self.catalog.commit_compaction(claim, build_minor_block(claim, channel, since, seq))
 
     def purge(self) -> list[str]:
-        """Purge, and remove what is marked at once, of which there are no real files; returns what was purged."""
+        """Purge blocks and finish the removal of their files, which do not exist; returns the purged paths."""
         purged = self.catalog.purge_blocks()
         self.catalog.finish_removals([r.path for r in self.catalog.list_due_removals(AT_ONCE, 10_000)])
         return purged
@@ -122,45 +122,55 @@ class Driver:
         return self.catalog.read_channel(channel).head.seq
 
     def seqs(self, channel: str = "a") -> list[int]:
-        """What a reader at the very end sees."""
+        """The blocks that a reader of the newest content sees."""
         return [block.seq for block in self.catalog.read_base_and_deltas(channel, at=10**9)]
 
     def kinds_of_events(self, run: int | None = None) -> list[str]:
         return [event.kind for event in self.catalog.list_events(run=run, limit=10_000)]
 
 
-def inserting(channel: str = "a", key: str | None = None, kind: BlockKind = BlockKind.DELTA) -> ClaimRequest:
+def build_insert_request(channel: str = "a", key: str | None = None, kind: BlockKind = BlockKind.DELTA) -> ClaimRequest:
     return ClaimRequest(reservations=(ReservationRequest(None, channel, kind, () if key is None else (key,)),))
 
 
-def file_of(claim: RunClaim, slot: Reservation) -> DataFile:
-    return DataFile(f"{claim.directory}/{slot.channel}/{slot.seq}.parquet", rows=2, bytes=10)
+def file_of(claim: RunClaim, reservation: Reservation) -> DataFile:
+    return DataFile(f"{claim.directory}/{reservation.channel}/{reservation.seq}.parquet", rows=2, bytes=10)
 
 
-def filled(claim: RunClaim, slot: Reservation, schema: Schema = SCHEMA) -> WrittenBlock:
-    seen = Provenance.from_pathways({(channel,): [span.upto.seq] for (_, channel), span in claim.spans.items()})
+def build_written_block(claim: RunClaim, reservation: Reservation, schema: Schema = SCHEMA) -> WrittenBlock:
+    target = Provenance.from_pathways({(channel,): [span.upto.seq] for (_, channel), span in claim.spans.items()})
     return WrittenBlock(
-        slot, schema, (file_of(claim, slot),), compute_identity(claim.directory, slot.seq), EMPTY_PROVENANCE, seen
+        reservation,
+        schema,
+        (file_of(claim, reservation),),
+        compute_identity(claim.directory, reservation.seq),
+        EMPTY_PROVENANCE,
+        target,
     )
 
 
-def outcome(claim: RunClaim, moves: Iterable[Consumption] = (), log: str = "") -> RunOutcome:
+def build_outcome(claim: RunClaim, moves: Iterable[Consumption] = (), log: str = "") -> RunOutcome:
     return RunOutcome(
-        tuple(filled(claim, slot) for slot in claim.reservations.values()), tuple(moves), {"seconds": 1}, log
+        tuple(build_written_block(claim, reservation) for reservation in claim.reservations.values()),
+        tuple(moves),
+        {"seconds": 1},
+        log,
     )
 
 
 def moves_of(claim: RunClaim, binding: BoundFlow = COPY) -> list[Consumption]:
     new = {(t.name, r.port) for t in binding.tasks for r in t.reads if r.mode is ReadMode.NEW}
-    return [Consumption(*at, span.since.seq if at in new else None, span.upto) for at, span in claim.spans.items()]
+    return [
+        Consumption(*port, span.since.seq if port in new else None, span.upto) for port, span in claim.spans.items()
+    ]
 
 
-def base(claim: RunClaim, channel: str, seq: int, files: Sequence[DataFile] | None = None) -> Block:
-    own = (DataFile(f"{claim.directory}/base.parquet", rows=4, bytes=20),)
-    return Block(0, channel, seq, BlockKind.BASE, SCHEMA, files=tuple(own if files is None else files))
+def build_base(claim: RunClaim, channel: str, seq: int, files: Sequence[DataFile] | None = None) -> Block:
+    default_files = (DataFile(f"{claim.directory}/base.parquet", rows=4, bytes=20),)
+    return Block(0, channel, seq, BlockKind.BASE, SCHEMA, files=tuple(default_files if files is None else files))
 
 
-def fold(
+def build_minor_block(
     claim: RunClaim,
     channel: str,
     since: int,
@@ -168,8 +178,8 @@ def fold(
     source: Provenance = EMPTY_PROVENANCE,
     files: Sequence[DataFile] | None = None,
 ) -> Block:
-    own = (DataFile(f"{claim.directory}/fold.parquet", rows=4, bytes=20),)
-    made = tuple(own if files is None else files)
+    default_files = (DataFile(f"{claim.directory}/minor.parquet", rows=4, bytes=20),)
+    block_files = tuple(default_files if files is None else files)
     return Block(
         0,
         channel,
@@ -177,7 +187,7 @@ def fold(
         BlockKind.DELTA,
         SCHEMA,
         since,
-        files=made,
+        files=block_files,
         source=source,
         identity=compute_identity(since, seq),
     )

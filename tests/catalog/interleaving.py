@@ -1,4 +1,4 @@
-"""Does something in another thread at a step of this one, to try how two of them interleave."""
+"""Runs an action in another thread at a step of this one, to test how the two interleave."""
 
 from __future__ import annotations
 
@@ -18,61 +18,61 @@ _WAITING = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = '
 
 
 class Between:
-    """Does something in another thread at the n-th step of this one: an end of a transaction, a statement of a writer.
+    """Runs an action in another thread at the n-th step of this one: a transaction's end or a writer's statement.
 
-    This thread goes on once that is done, or waits for what this one has locked.
+    This thread continues once the action is done or waits for a lock of this thread.
     """
 
-    def __init__(self, at: int, action: Action, pool: ThreadPoolExecutor, watch: Connection) -> None:
-        self._left = at
+    def __init__(self, step_number: int, action: Action, pool: ThreadPoolExecutor, watch: Connection) -> None:
+        self._remaining = step_number
         self._action = action
         self._pool = pool
         self._watch = watch
-        self._mine = threading.get_ident()
+        self._own_thread = threading.get_ident()
         self.other: Future[object] | None = None
 
-    def statement(self, connection: Connection, *_rest: object) -> None:
-        if _writes(connection):
-            self.step(connection)
+    def on_statement(self, connection: Connection, *_rest: object) -> None:
+        if _is_writer(connection):
+            self.on_step(connection)
 
-    def step(self, connection: Connection) -> None:
-        if threading.get_ident() != self._mine or self.other is not None:
+    def on_step(self, connection: Connection) -> None:
+        if threading.get_ident() != self._own_thread or self.other is not None:
             return
-        self._left -= 1
-        if self._left == 0:
-            self.other = self._pool.submit(self._action)  # from here on `step` has nothing to do, for the watch neither
-            while not self.other.done() and not self._waits(connection):
+        self._remaining -= 1
+        if self._remaining == 0:
+            self.other = self._pool.submit(self._action)  # from here on `on_step` does nothing
+            while not self.other.done() and not self._is_waiting(connection):
                 pass
 
-    def _waits(self, connection: Connection) -> bool:
+    def _is_waiting(self, connection: Connection) -> bool:
         if connection.dialect.name == "sqlite":
-            return _writes(connection)
+            return _is_writer(connection)
         return bool(self._watch.execute(_WAITING).scalar_one())
 
 
-def _writes(connection: Connection) -> bool:
+def _is_writer(connection: Connection) -> bool:
     return "BEGIN IMMEDIATE" in connection.get_execution_options().values()
 
 
 @contextmanager
-def between(at: int, action: Action, watch: Connection) -> Iterator[Between]:
-    """Ends when both are done."""
+def run_between(step_number: int, action: Action, watch: Connection) -> Iterator[Between]:
+    """Ends when both threads are done."""
     with ThreadPoolExecutor(1) as pool:
-        found = Between(at, action, pool, watch)
-        ends = [(end, found.step) for end in ("begin", "commit", "rollback")]
-        heard = [*ends, ("before_cursor_execute", found.statement)]
-        for name, listener in heard:
+        interleaving = Between(step_number, action, pool, watch)
+        ends = [(end, interleaving.on_step) for end in ("begin", "commit", "rollback")]
+        listeners = [*ends, ("before_cursor_execute", interleaving.on_statement)]
+        for name, listener in listeners:
             event.listen(Engine, name, listener)
         try:
-            yield found
+            yield interleaving
         finally:
-            for name, listener in heard:
+            for name, listener in listeners:
                 event.remove(Engine, name, listener)
 
 
 @pytest.fixture
 def watch(url: str) -> Iterator[Connection]:
-    """A connection of its own, to see who waits."""
+    """A separate connection that observes waiting sessions."""
     engine = build_engine(url).execution_options(isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         yield connection

@@ -1,4 +1,4 @@
-"""Users, tokens, owners and the audit, in both catalogs."""
+"""Users, tokens, owners and the audit log, in both databases."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def catalog(url: str, clock: FakeClock) -> Iterator[SqlCatalog]:
-    opened = open_catalog(url, clock)
-    yield opened
-    opened.close()
+    catalog = open_catalog(url, clock)
+    yield catalog
+    catalog.close()
 
 
 @pytest.fixture
 def accounts(catalog: SqlCatalog) -> AccountCatalog:
-    found = AccountCatalog(catalog)
-    found.save_user("ann", UserRole.OPERATOR)
-    return found
+    accounts = AccountCatalog(catalog)
+    accounts.save_user("ann", UserRole.OPERATOR)
+    return accounts
 
 
-def holder(accounts: AccountCatalog, text: str) -> str | None:
-    found = accounts.find_token_holder(text)
-    return None if found is None else found[0].name
+def find_holder(accounts: AccountCatalog, text: str) -> str | None:
+    result = accounts.find_token_holder(text)
+    return None if result is None else result[0].name
 
 
-def test_a_token_is_its_users(accounts: AccountCatalog) -> None:
+def test_a_token_identifies_its_user(accounts: AccountCatalog) -> None:
     issued = accounts.issue_token("ann", label="laptop")
     user, token = accounts.find_token_holder(issued.text) or pytest.fail("unknown")
     assert (user.name, user.role, token) == ("ann", UserRole.OPERATOR, issued.token)
@@ -51,7 +51,7 @@ def test_a_token_is_its_users(accounts: AccountCatalog) -> None:
     assert accounts.list_tokens("bob") == []
 
 
-def test_a_secret_is_kept_nowhere(accounts: AccountCatalog, catalog: SqlCatalog) -> None:
+def test_a_secret_is_not_stored(accounts: AccountCatalog, catalog: SqlCatalog) -> None:
     issued = accounts.issue_token("ann")
     secret = issued.text.rsplit("_", 1)[1]
     row = catalog.run_transaction(lambda tx: tx.connection.execute(select(tokens)).one())
@@ -59,7 +59,7 @@ def test_a_secret_is_kept_nowhere(accounts: AccountCatalog, catalog: SqlCatalog)
     assert secret not in repr(issued)
 
 
-def test_what_is_close_is_not_it(accounts: AccountCatalog) -> None:
+def test_a_token_that_is_almost_right_is_rejected(accounts: AccountCatalog) -> None:
     text = accounts.issue_token("ann").text
     other = accounts.issue_token("ann").text
     mixed = f"{text.rsplit('_', 1)[0]}_{other.rsplit('_', 1)[1]}"
@@ -74,15 +74,15 @@ def test_what_is_close_is_not_it(accounts: AccountCatalog) -> None:
         "tdm__",
         "\u0661" * 81,
     ]
-    assert [holder(accounts, w) for w in wrong] == [None] * len(wrong)
+    assert [find_holder(accounts, w) for w in wrong] == [None] * len(wrong)
 
 
-def test_a_token_ends_when_it_should(accounts: AccountCatalog, clock: FakeClock) -> None:
+def test_a_token_expires_on_time(accounts: AccountCatalog, clock: FakeClock) -> None:
     issued = accounts.issue_token("ann", seconds=60.0)
     clock.now += 59
-    assert holder(accounts, issued.text) == "ann"
+    assert find_holder(accounts, issued.text) == "ann"
     clock.now += 1
-    assert holder(accounts, issued.text) is None
+    assert find_holder(accounts, issued.text) is None
 
 
 def test_a_revoked_token_stays_revoked(accounts: AccountCatalog, clock: FakeClock) -> None:
@@ -90,40 +90,40 @@ def test_a_revoked_token_stays_revoked(accounts: AccountCatalog, clock: FakeCloc
     first = accounts.revoke_token(issued.token.id)
     clock.now += 5
     assert accounts.revoke_token(issued.token.id) == first
-    assert holder(accounts, issued.text) is None
+    assert find_holder(accounts, issued.text) is None
     with pytest.raises(NotFound, match="no token 'nope'"):
         accounts.revoke_token("nope")
 
 
-def test_who_is_removed_has_nothing_left(accounts: AccountCatalog) -> None:
+def test_a_removed_user_loses_tokens_and_ownership(accounts: AccountCatalog) -> None:
     issued = accounts.issue_token("ann")
     accounts.set_owners("w", ["ann"])
     accounts.remove_user("ann")
-    assert (holder(accounts, issued.text), accounts.list_users(), accounts.list_owners("w")) == (None, [], [])
+    assert (find_holder(accounts, issued.text), accounts.list_users(), accounts.list_owners("w")) == (None, [], [])
     with pytest.raises(NotFound, match="no user 'ann'"):
         accounts.issue_token("ann")
     accounts.save_user("ann", UserRole.VIEWER)
-    assert holder(accounts, issued.text) is None
+    assert find_holder(accounts, issued.text) is None
     assert [u.role for u in accounts.list_users()] == [UserRole.VIEWER]
 
 
-def test_owners_are_set_together_or_not_at_all(accounts: AccountCatalog) -> None:
+def test_owners_are_set_all_or_none(accounts: AccountCatalog) -> None:
     accounts.save_user("bob", UserRole.VIEWER)
     accounts.set_owners("w", ["bob", "ann", "bob"])
     assert accounts.list_owners("w") == ["ann", "bob"]
     with pytest.raises(NotFound):
-        accounts.set_owners("w", ["ann", "nobody"])
+        accounts.set_owners("w", ["ann", "unknown"])
     assert accounts.list_owners("w") == ["ann", "bob"]
     accounts.set_owners("w", [])
     assert accounts.list_owners("w") == []
 
 
-def test_the_audit_is_a_list_of_what_was_tried(accounts: AccountCatalog, clock: FakeClock) -> None:
+def test_the_audit_lists_attempted_actions(accounts: AccountCatalog, clock: FakeClock) -> None:
     first, second = accounts.record_audit(
         [AuditStart("ann", "t1", "127.0.0.1", "POST /x"), AuditStart("ann", None, "127.0.0.1", "y" * 1000)]
     )
     assert accounts.record_audit([AuditOutcome(first, 200)]) == [first]
-    accounts.record_audit([AuditOutcome(first, 500)])  # what was said is said
+    accounts.record_audit([AuditOutcome(first, 500)])  # the first outcome is final
     newest, oldest = accounts.list_audit_entries()
     assert (newest.id, newest.outcome, len(newest.action)) == (second, None, 500)
     assert (oldest.at, oldest.user, oldest.token, oldest.outcome) == (clock.now, "ann", "t1", 200)
@@ -131,16 +131,14 @@ def test_the_audit_is_a_list_of_what_was_tried(accounts: AccountCatalog, clock: 
     assert accounts.list_audit_entries(limit=1) == [newest]
 
 
-def test_two_who_add_the_same_user_at_once_both_succeed(accounts: AccountCatalog) -> None:
+def test_concurrent_additions_of_the_same_user_all_succeed(accounts: AccountCatalog) -> None:
     with ThreadPoolExecutor(4) as pool:
-        made = list(pool.map(lambda _: accounts.save_user("eve", UserRole.ADMIN), range(8)))
-    assert {u.name for u in made} == {"eve"}
+        users = list(pool.map(lambda _: accounts.save_user("eve", UserRole.ADMIN), range(8)))
+    assert {u.name for u in users} == {"eve"}
     assert len(accounts.list_users()) == 2
 
 
-def test_the_audit_forgets_what_is_old(
-    accounts: AccountCatalog, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_old_audit_entries_expire(accounts: AccountCatalog, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidemill.catalog.access._BATCH_SIZE", 2)
     accounts.record_audit([AuditStart("ann", None, "127.0.0.1", f"POST /{n}") for n in range(5)])
     clock.now += 100

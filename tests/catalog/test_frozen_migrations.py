@@ -1,4 +1,4 @@
-"""A migration that was released never changes: catalogs that went through it would differ from those that will."""
+"""A released migration never changes: catalogs that were migrated with it would differ from later ones."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ FROZEN = {
 another after it."""
 
 
-def test_every_migration_is_as_it_was_released() -> None:
-    found = {path.name: sha256(path.read_bytes()).hexdigest() for path in sorted(VERSIONS.glob("*.py"))}
-    changed = [name for name in FROZEN if found.get(name, FROZEN[name]) != FROZEN[name]]
+def test_every_migration_is_unchanged_since_its_release() -> None:
+    hashes = {path.name: sha256(path.read_bytes()).hexdigest() for path in sorted(VERSIONS.glob("*.py"))}
+    changed = [name for name in FROZEN if hashes.get(name, FROZEN[name]) != FROZEN[name]]
     assert not changed, f"{changed} changed after their release; undo that, and add a new migration instead"
-    assert found.keys() == FROZEN.keys(), "every migration, and no other, has its hash here"
+    assert hashes.keys() == FROZEN.keys(), "every migration, and no other, has its hash here"

@@ -1,4 +1,4 @@
-"""A Spark cluster on loopback. It takes minutes, so `make test-cluster` runs these tests, and `make test` does not."""
+"""A Spark cluster on loopback. It takes minutes, so only `make test-cluster` runs these tests."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ SMALL = {"spark.driver.memory": "512m", "spark.executor.memory": "512m"}
 
 
 @pytest.fixture(autouse=True)
-def _only_if_asked() -> None:
+def _skip_unless_requested() -> None:
     if "TIDEMILL_CLUSTER" not in os.environ:
         pytest.skip("make test-cluster runs it")
 
 
-def drive(directory: Path, spark: dict[str, Any], *, probed: bool = True) -> dict[str, Any]:
-    """Run the driver on a project; what came of each of its steps."""
-    command = [sys.executable, HERE / "driver.py", directory, json.dumps(spark), "probed" if probed else "unprobed"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return said
+def drive(directory: Path, spark: dict[str, Any], *, is_probed: bool = True) -> dict[str, Any]:
+    """Run the driver on a project; returns the result of each step."""
+    command = [sys.executable, HERE / "driver.py", directory, json.dumps(spark), "probe" if is_probed else "no-probe"]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    results: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
+    return results
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class Cluster:
 
     @contextmanager
     def worker(self, name: str, hidden: Path | None = None) -> Iterator[None]:
-        """A worker with two cores, in whose view of the file system a directory is empty, if one is said."""
+        """A worker with two cores; the `hidden` directory, if given, appears empty to it."""
         options = ["--host", "127.0.0.1", "--cores", "2", "--memory", "1g", "--webui-port", "0"]
         command = [str(SPARK / "bin" / "spark-class"), "org.apache.spark.deploy.worker.Worker", *options]
         command += ["--work-dir", str(self.logs / name), self.url]
         if hidden is not None:
-            mounted = 'mount -t tmpfs tmpfs "$0" && exec "$@"'
-            command = ["unshare", "--mount", "sh", "-c", mounted, str(hidden), *command]
+            mount_and_run = 'mount -t tmpfs tmpfs "$0" && exec "$@"'
+            command = ["unshare", "--mount", "sh", "-c", mount_and_run, str(hidden), *command]
         with _process(command, self.logs / f"{name}.log", "Successfully registered with master"):
             yield
 
@@ -72,7 +72,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @contextmanager
 def _process(command: Sequence[str], log: Path, ready: str) -> Iterator[None]:
-    """A process group that is stopped in the end; it is ready once its log says so."""
+    """A process group that is stopped at the end; it is ready once its log contains `ready`."""
     environment = {**os.environ, "SPARK_HOME": str(SPARK), "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"}
     with log.open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True)

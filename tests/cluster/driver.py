@@ -1,4 +1,4 @@
-"""A driver in a process of its own: it inserts a frame, runs a task, and compacts; prints what came of each as JSON."""
+"""A driver process: inserts a frame, runs a task and compacts; prints the result of each as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
 
 ROWS = 200_000
-"""More than the driver writes by itself."""
+"""More rows than the driver writes without Spark."""
 
 wf = tm.Workflow("shop")
 wf.input("orders", "id bigint, word string")
@@ -24,23 +24,23 @@ wf.sql("words", "SELECT word, count(*) AS n FROM orders GROUP BY word")
 
 
 @wf.task
-def copied(orders: tm.All) -> tm.Base:
+def copies(orders: tm.All) -> tm.Base:
     return orders
 
 
-def main(directory: str, spark: dict[str, Any], *, probed: bool) -> None:
-    if not probed:  # as if an executor had come later, on a machine without the store
+def main(directory: str, spark: dict[str, Any], *, is_probed: bool) -> None:
+    if not is_probed:  # as if an executor had started later on a machine without the store
         wiring.start_on_store = lambda start, _store: start()  # type: ignore[assignment]
     settings = Settings.model_validate({"spark": spark})
     with Tidemill(Path(directory), settings, Project((wf.declared(),))) as mill:
-        said = {
-            "insert": tried(lambda: [_insert(mill), _insert(mill)][-1]),
-            "task": tried(lambda: mill.run("copied")[1][0].rows),
-            "query": tried(lambda: mill.run("words")[1][0].rows),
-            "compaction": tried(lambda: _compacted(mill)),
-            "read": tried(lambda: mill.read("orders").count()),
+        results = {
+            "insert": try_action(lambda: [_insert(mill), _insert(mill)][-1]),
+            "task": try_action(lambda: mill.run("copies")[1][0].rows),
+            "query": try_action(lambda: mill.run("words")[1][0].rows),
+            "compaction": try_action(lambda: _compact(mill)),
+            "read": try_action(lambda: mill.read("orders").count()),
         }
-    print(json.dumps(said))
+    print(json.dumps(results))
 
 
 def _insert(mill: Tidemill) -> int:
@@ -50,12 +50,12 @@ def _insert(mill: Tidemill) -> int:
     return mill.insert("orders", rows).block.rows
 
 
-def _compacted(mill: Tidemill) -> int | None:
-    made = mill.compact("orders")
-    return made and made.rows
+def _compact(mill: Tidemill) -> int | None:
+    base = mill.compact("orders")
+    return base and base.rows
 
 
-def tried(action: Callable[[], Any]) -> Any:
+def try_action(action: Callable[[], Any]) -> Any:
     try:
         return action()
     except TidemillError as error:
@@ -63,4 +63,4 @@ def tried(action: Callable[[], Any]) -> Any:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], json.loads(sys.argv[2]), probed=sys.argv[3] == "probed")
+    main(sys.argv[1], json.loads(sys.argv[2]), is_probed=sys.argv[3] == "probe")

@@ -1,4 +1,4 @@
-"""The same work through Spark Connect."""
+"""All writers through Spark Connect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One catalog contract, two databases."""
+"""Fixtures: one catalog contract, tested on two databases."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def opened(url: str, clock: FakeClock) -> Iterator[Callable[[], SqlCatalog]]:
-    """Opens the same catalog, as often as one likes."""
+def open_another(url: str, clock: FakeClock) -> Iterator[Callable[[], SqlCatalog]]:
+    """Opens the same catalog any number of times."""
     catalogs: list[SqlCatalog] = []
 
-    def open_another() -> SqlCatalog:
+    def open_again() -> SqlCatalog:
         catalogs.append(open_catalog(url, clock))
         return catalogs[-1]
 
-    yield open_another
+    yield open_again
     for catalog in catalogs:
         catalog.close()
 
 
 @pytest.fixture
-def catalog(opened: Callable[[], SqlCatalog]) -> SqlCatalog:
-    return opened()
+def catalog(open_another: Callable[[], SqlCatalog]) -> SqlCatalog:
+    return open_another()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Applying workflows: what is new, what changed, what went, and what cannot be."""
+"""Applying workflows: additions, changes, removals and conflicts."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def with_channel(channel: Channel) -> WorkflowSpec:
     return replace(WORKFLOW, channels=tuple(channel if c.name == channel.name else c for c in CHANNELS))
 
 
-def last_events(driver: Driver, before: int) -> list[tuple[str, str]]:
+def list_events_after(driver: Driver, before: int) -> list[tuple[str, str]]:
     return [(e.kind, e.subject) for e in driver.catalog.list_events(after=before)]
 
 
-def newest(driver: Driver) -> int:
+def read_newest_event(driver: Driver) -> int:
     return driver.catalog.list_events(limit=10_000)[-1].id
 
 
@@ -47,25 +47,25 @@ def test_everything_declared_is_registered(driver: Driver) -> None:
     assert driver.kinds_of_events() == ["channel.registered"] * 3 + ["binding.applied"]
 
 
-def test_applying_again_changes_nothing(driver: Driver) -> None:
+def test_applying_the_same_workflow_again_changes_nothing(driver: Driver) -> None:
     driver.insert()
     driver.run_flow()
-    before = (driver.catalog.list_channels(), driver.catalog.list_bindings(), newest(driver))
+    before = (driver.catalog.list_channels(), driver.catalog.list_bindings(), read_newest_event(driver))
     driver.catalog.apply_workflow(WORKFLOW)
-    assert (driver.catalog.list_channels(), driver.catalog.list_bindings(), newest(driver)) == before
+    assert (driver.catalog.list_channels(), driver.catalog.list_bindings(), read_newest_event(driver)) == before
 
 
 @pytest.mark.parametrize("updates", [Append(), Signed(), Upsert(("x",)), Increment(("x",), ("y",))])
-def test_every_merge_kind_comes_back_as_declared(catalog: SqlCatalog, updates: Updates) -> None:
+def test_every_merge_kind_is_read_back_as_declared(catalog: SqlCatalog, updates: Updates) -> None:
     channel = Channel("c", ChannelRole.INPUT, Schema.from_ddl("x int, y bigint not null"), updates)
     catalog.apply_workflow(WorkflowSpec("w", (channel,), ()))
     assert catalog.read_channel("c").channel == channel
 
 
-def test_what_is_no_longer_declared_goes_out_of_use(driver: Driver) -> None:
+def test_undeclared_channels_and_flows_are_removed(driver: Driver) -> None:
     driver.insert()
     driver.run_flow()
-    before = newest(driver)
+    before = read_newest_event(driver)
     driver.catalog.apply_workflow(EMPTY)
     assert (driver.catalog.list_channels(), driver.catalog.list_bindings(), driver.catalog.read_cursors()) == (
         [],
@@ -73,32 +73,36 @@ def test_what_is_no_longer_declared_goes_out_of_use(driver: Driver) -> None:
         [],
     )
     removed = [("channel.removed", c) for c in "abd"] + [("binding.removed", "copy")]
-    assert last_events(driver, before) == removed
+    assert list_events_after(driver, before) == removed
     assert driver.seqs() == [0, 1]
     for kind, subject in ((RunKind.INSERT, "a"), (RunKind.FLOW, "copy")):
         with pytest.raises(NotFound, match="nor any other"):
             driver.catalog.request_run(kind, subject)
 
 
-def test_what_is_declared_again_comes_back_with_its_data(driver: Driver) -> None:
+def test_a_channel_that_is_declared_again_has_its_data(driver: Driver) -> None:
     driver.insert()
     driver.run_flow()
-    there = (driver.catalog.list_channels(), driver.catalog.list_bindings(), driver.catalog.read_cursors())
+    before_removal = (driver.catalog.list_channels(), driver.catalog.list_bindings(), driver.catalog.read_cursors())
     driver.catalog.apply_workflow(EMPTY)
-    before = newest(driver)
+    before = read_newest_event(driver)
     driver.catalog.apply_workflow(WORKFLOW)
-    assert (driver.catalog.list_channels(), driver.catalog.list_bindings(), driver.catalog.read_cursors()) == there
-    assert last_events(driver, before) == [("channel.restored", c) for c in "abd"] + [("binding.applied", "copy")]
+    assert (
+        driver.catalog.list_channels(),
+        driver.catalog.list_bindings(),
+        driver.catalog.read_cursors(),
+    ) == before_removal
+    assert list_events_after(driver, before) == [("channel.restored", c) for c in "abd"] + [("binding.applied", "copy")]
 
 
 def test_a_changed_flow_is_applied_and_keeps_its_cursors(driver: Driver) -> None:
     driver.insert()
     driver.run_flow()
     changed = BoundFlow("copy", (task("copying", {"a": ReadMode.NEW}, {"d": BlockKind.DELTA}),))
-    before = newest(driver)
+    before = read_newest_event(driver)
     driver.catalog.apply_workflow(replace(WORKFLOW, bindings=(changed,)))
     assert driver.catalog.list_bindings()[0].identity == changed.compute_identity()
-    assert last_events(driver, before) == [("binding.applied", "copy")]
+    assert list_events_after(driver, before) == [("binding.applied", "copy")]
     assert driver.open_flow(changed).spans["copying", "a"].since.seq == 1
 
 
@@ -124,9 +128,11 @@ def test_a_name_belongs_to_one_workflow(driver: Driver, other: WorkflowSpec, mes
         (Channel("a", ChannelRole.INPUT, SCHEMA, Upsert(("x",))), r"merge kind from append to upsert\(x\)"),
     ],
 )
-def test_what_blocks_would_contradict_cannot_change(driver: Driver, changed: Channel, message: str) -> None:
+def test_a_channel_with_data_cannot_change_its_role_or_merge_kind(
+    driver: Driver, changed: Channel, message: str
+) -> None:
     claim = driver.open_insert()
-    for _ in ("while a slot is held", "once it is filled"):
+    for _ in ("while a block is reserved", "once it is filled"):
         with pytest.raises(Conflict, match=f"'a' already holds data.*{message}.*another name"):
             driver.catalog.apply_workflow(with_channel(changed))
         if driver.head() == 0:
@@ -134,16 +140,16 @@ def test_what_blocks_would_contradict_cannot_change(driver: Driver, changed: Cha
     assert driver.catalog.read_channel("a").channel.role is ChannelRole.INPUT
 
 
-def test_an_empty_channel_may_change_altogether(driver: Driver) -> None:
+def test_an_empty_channel_may_change_completely(driver: Driver) -> None:
     driver.catalog.kill_run(driver.open_insert("a").run.id)
     changed = Channel("a", ChannelRole.DERIVED, SCHEMA, Upsert(("x",)))
-    before = newest(driver)
+    before = read_newest_event(driver)
     driver.catalog.apply_workflow(with_channel(changed))
     assert driver.catalog.read_channel("a").channel == changed
-    assert last_events(driver, before) == [("channel.changed", "a")]
+    assert list_events_after(driver, before) == [("channel.changed", "a")]
 
 
-def test_a_key_cannot_change_under_data(catalog: SqlCatalog, driver: Driver) -> None:
+def test_the_key_of_a_channel_with_data_cannot_change(catalog: SqlCatalog, driver: Driver) -> None:
     keyed = Channel("a", ChannelRole.INPUT, Schema.from_ddl("x int, y int"), Upsert(("x",)))
     catalog.apply_workflow(with_channel(keyed))
     driver.insert("a")
@@ -151,7 +157,7 @@ def test_a_key_cannot_change_under_data(catalog: SqlCatalog, driver: Driver) -> 
         catalog.apply_workflow(with_channel(replace(keyed, updates=Upsert(("x", "y")))))
 
 
-def test_a_declared_schema_is_stored_and_a_learnt_one_kept(driver: Driver) -> None:
+def test_a_declared_schema_is_stored_and_an_inferred_one_is_kept(driver: Driver) -> None:
     driver.run_flow()
     driver.catalog.apply_workflow(WORKFLOW)
     assert driver.catalog.read_channel("d").channel.schema == SCHEMA
@@ -161,8 +167,8 @@ def test_a_declared_schema_is_stored_and_a_learnt_one_kept(driver: Driver) -> No
 
 
 def test_a_conflict_applies_nothing(driver: Driver) -> None:
-    before = (driver.catalog.list_channels(), newest(driver))
+    before = (driver.catalog.list_channels(), read_newest_event(driver))
     other = WorkflowSpec("v", (Channel("new", ChannelRole.INPUT, SCHEMA), CHANNELS[0]), ())
     with pytest.raises(Conflict):
         driver.catalog.apply_workflow(other)
-    assert (driver.catalog.list_channels(), newest(driver)) == before
+    assert (driver.catalog.list_channels(), read_newest_event(driver)) == before

@@ -1,4 +1,4 @@
-"""Commits: heads, links, versions, insert keys, cursors, all or nothing."""
+"""Commits: heads, links, versions, insert keys and cursors change all or none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from tests.catalog.driver import COPY, SCHEMA, Driver, file_of, filled, inserting, moves_of, outcome
+from tests.catalog.driver import (
+    COPY,
+    SCHEMA,
+    Driver,
+    build_insert_request,
+    build_outcome,
+    build_written_block,
+    file_of,
+    moves_of,
+)
 
 from tidemill.errors import Conflict, InsertInProgress
 from tidemill.model.block import INITIAL_POSITION, Block, BlockKind, BlockOrigin, BlockState, ChannelPosition
@@ -34,13 +43,18 @@ def test_a_channel_starts_with_an_empty_base(driver: Driver) -> None:
     assert driver.catalog.read_channel("a").head == INITIAL_POSITION
 
 
-def test_an_insert_is_dated_and_placed(driver: Driver) -> None:
+def test_an_insert_has_a_version_and_a_position(driver: Driver) -> None:
     claim = driver.open_insert()
     (block,) = driver.commit(claim, log="fine")
     version = block.version
-    assert version == driver.clock.now * 1_000_000 + 1  # the fence took the reading before
-    dated = Provenance.from_pathways({("a",): [version]})
-    assert (block.since, block.source, block.target, block.channel_provenance) == (0, EMPTY_PROVENANCE, dated, dated)
+    assert version == driver.clock.now * 1_000_000 + 1  # the fencing token has the previous reading
+    provenance = Provenance.from_pathways({("a",): [version]})
+    assert (block.since, block.source, block.target, block.channel_provenance) == (
+        0,
+        EMPTY_PROVENANCE,
+        provenance,
+        provenance,
+    )
     assert block.content_identity == compute_identity(EMPTY_IDENTITY, block.identity)
     assert (block.files, block.schema) == ((file_of(claim, claim.reservations[None, "a"]),), SCHEMA)
     assert (block.origin, block.run, block.state) == (BlockOrigin.INSERT, claim.run.id, BlockState.FILLED)
@@ -56,7 +70,7 @@ def test_an_insert_is_dated_and_placed(driver: Driver) -> None:
     assert driver.kinds_of_events()[-1] == "channel.advanced"
 
 
-def test_a_base_replaces_what_the_channel_reflected(driver: Driver) -> None:
+def test_a_base_replaces_the_channels_provenance(driver: Driver) -> None:
     driver.insert()
     block = driver.insert(kind=BlockKind.BASE)
     assert (block.since, block.content_identity, block.channel_provenance) == (None, block.identity, block.target)
@@ -71,7 +85,7 @@ def test_a_derived_block_keeps_its_own_provenance(driver: Driver) -> None:
     assert driver.catalog.read_channel("d").channel.schema == SCHEMA
 
 
-def test_the_head_waits_for_reserved_slots(driver: Driver) -> None:
+def test_the_head_waits_for_reserved_blocks(driver: Driver) -> None:
     first, second, third = (driver.open_insert() for _ in range(3))
     (waiting,) = driver.commit(second)
     assert (waiting.state, waiting.since, waiting.version) == (BlockState.FILLED, None, None)
@@ -86,12 +100,12 @@ def test_the_head_waits_for_reserved_slots(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("ending", ["fail", "kill", "reclaim"])
-def test_the_head_passes_cancelled_slots(driver: Driver, ending: str) -> None:
+def test_the_head_skips_cancelled_blocks(driver: Driver, ending: str) -> None:
     driver.insert()
     lost = driver.open_insert()
     driver.clock.now += 1
-    kept = driver.open_insert()
-    driver.commit(kept)
+    successor = driver.open_insert()
+    driver.commit(successor)
     assert driver.head() == 1
     driver.clock.now += 59
     {
@@ -112,16 +126,16 @@ def check_links(blocks: list[Block]) -> None:
         assert after.content_identity == compute_identity(before.content_identity, after.identity)
 
 
-def test_versions_increase_though_the_clock_goes_back(driver: Driver) -> None:
+def test_versions_increase_when_the_clock_goes_back(driver: Driver) -> None:
     first = driver.insert("a")
     driver.clock.now -= 500
     assert driver.insert("b").version > first.version
 
 
-def test_every_slot_must_be_filled_and_no_other(driver: Driver) -> None:
+def test_exactly_the_reserved_blocks_must_be_written(driver: Driver) -> None:
     claim, other = driver.open_insert(), driver.open_insert()
-    mine, foreign = (filled(c, c.reservations[None, "a"]) for c in (claim, other))
-    for wrong in ((), (mine, foreign), (foreign,), (mine, mine)):
+    own, foreign = (build_written_block(c, c.reservations[None, "a"]) for c in (claim, other))
+    for wrong in ((), (own, foreign), (foreign,), (own, own)):
         with pytest.raises(Conflict, match="write exactly the reserved blocks"):
             driver.catalog.commit_run(claim, RunOutcome(wrong))
     assert driver.catalog.read_run(claim.run.id).state is RunState.SUBMITTED
@@ -129,10 +143,10 @@ def test_every_slot_must_be_filled_and_no_other(driver: Driver) -> None:
     driver.commit(claim)
 
 
-def test_a_schema_that_was_not_declared_is_that_of_the_newest_visible_block(driver: Driver) -> None:
+def test_an_undeclared_schema_is_that_of_the_newest_visible_block(driver: Driver) -> None:
     old, new = driver.open_insert("d"), driver.open_insert("d")
     wider = Schema.from_ddl("x int, y string")
-    driver.catalog.commit_run(new, RunOutcome((filled(new, new.reservations[None, "d"], wider),)))
+    driver.catalog.commit_run(new, RunOutcome((build_written_block(new, new.reservations[None, "d"], wider),)))
     assert driver.catalog.read_channel("d").channel.schema is None
     driver.commit(old)
     assert driver.catalog.read_channel("d").channel.schema == wider
@@ -140,7 +154,7 @@ def test_a_schema_that_was_not_declared_is_that_of_the_newest_visible_block(driv
 
 def test_a_block_may_be_empty(driver: Driver) -> None:
     claim = driver.open_insert()
-    nothing = replace(filled(claim, claim.reservations[None, "a"]), files=())
+    nothing = replace(build_written_block(claim, claim.reservations[None, "a"]), files=())
     (block,) = driver.catalog.commit_run(claim, RunOutcome((nothing,)))
     assert (block.files, driver.head()) == ((), 1)
 
@@ -151,22 +165,22 @@ def test_an_insert_key_is_used_once(driver: Driver) -> None:
     assert driver.catalog.find_inserted_blocks("a", ["k"]) == {}
     another = driver.request()
     with pytest.raises(InsertInProgress, match=f"an insert with the key 'k' is in progress.*run {claim.run.id}"):
-        driver.claim(another, inserting(key="k"))
+        driver.claim(another, build_insert_request(key="k"))
     (block,) = driver.commit(claim)
     assert driver.catalog.find_inserted_blocks("a", ["k", "other"]) == {"k": block}
     with pytest.raises(Conflict, match="filled"):
-        driver.claim(another, inserting(key="k"))
+        driver.claim(another, build_insert_request(key="k"))
     assert driver.insert("b", key="k").channel == "b"
 
 
-def test_a_key_is_free_again_when_its_run_failed(driver: Driver) -> None:
+def test_an_insert_key_can_be_reused_when_its_run_failed(driver: Driver) -> None:
     claim = driver.open_insert(key="k", attempts=2)
     driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="x", retry_in=0)
-    driver.commit(driver.claim(claim.run.id, inserting(key="k")))
+    driver.commit(driver.claim(claim.run.id, build_insert_request(key="k")))
     assert driver.catalog.find_inserted_blocks("a", ["k"])["k"].seq == 2
 
 
-def test_cursors_move_with_the_commit(driver: Driver) -> None:
+def test_cursors_advance_with_the_commit(driver: Driver) -> None:
     driver.insert("a")
     claim = driver.open_flow()
     driver.insert("a")
@@ -184,14 +198,14 @@ def test_cursors_move_with_the_commit(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("since", [0, 2])
-def test_a_cursor_moves_only_from_where_it_is(driver: Driver, since: int) -> None:
+def test_a_cursor_advances_only_from_its_position(driver: Driver, since: int) -> None:
     driver.insert("a")
     driver.run_flow()
     driver.insert("a")
     claim = driver.open_flow()
     (move,) = [m for m in moves_of(claim) if m.since is not None]
     with pytest.raises(Conflict, match=f"is at 1, not at {since}"):
-        driver.catalog.commit_run(claim, outcome(claim, [replace(move, since=since)]))
+        driver.catalog.commit_run(claim, build_outcome(claim, [replace(move, since=since)]))
     assert driver.catalog.read_cursors()[0].position.seq == 1
     assert driver.head("d") == 1
     driver.commit(claim, [move])
@@ -202,7 +216,7 @@ def test_a_new_cursor_starts_at_the_beginning(driver: Driver) -> None:
     claim = driver.open_flow()
     (move,) = [m for m in moves_of(claim) if m.since is not None]
     with pytest.raises(Conflict, match="is at 0, not at 1"):
-        driver.catalog.commit_run(claim, outcome(claim, [replace(move, since=1)]))
+        driver.catalog.commit_run(claim, build_outcome(claim, [replace(move, since=1)]))
 
 
 def test_a_failed_run_moves_no_cursor(driver: Driver) -> None:
@@ -213,7 +227,7 @@ def test_a_failed_run_moves_no_cursor(driver: Driver) -> None:
     assert driver.open_flow(COPY).spans["copying", "a"].since == INITIAL_POSITION
 
 
-def test_readings_tell_who_read_what(driver: Driver) -> None:
+def test_reads_are_recorded_by_run_and_by_block(driver: Driver) -> None:
     driver.insert("a")
     driver.insert("b")
     (first,) = driver.run_flow()
@@ -227,7 +241,7 @@ def test_readings_tell_who_read_what(driver: Driver) -> None:
     assert driver.catalog.list_block_reads("b", 2) == []
 
 
-def test_unfinished_runs_leave_no_readings(driver: Driver) -> None:
+def test_unfinished_runs_record_no_reads(driver: Driver) -> None:
     driver.insert("a")
     claim = driver.open_flow()
     assert driver.catalog.list_run_reads(claim.run.id) == []

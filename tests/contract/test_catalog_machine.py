@@ -1,4 +1,4 @@
-"""Random histories of runs that overlap, against a model in plain Python."""
+"""Random histories of overlapping runs, compared with a model in plain Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
-from tests.catalog.driver import COPY, LEASE, WORKFLOW, Driver, FakeClock, inserting, moves_of
+from tests.catalog.driver import COPY, LEASE, WORKFLOW, Driver, FakeClock, build_insert_request, moves_of
 
 from tidemill.catalog import open_catalog
 from tidemill.errors import Conflict, LeaseLost
@@ -21,7 +21,7 @@ ATTEMPTS = 3
 
 
 class Histories(RuleBasedStateMachine):
-    """The model: the state of every slot in order, the cursor, and what became of each claim."""
+    """The model: the state of every block in order, the cursor, and the outcome of each claim."""
 
     claims = Bundle("claims")
 
@@ -32,34 +32,34 @@ class Histories(RuleBasedStateMachine):
         catalog = open_catalog(f"sqlite:///{Path(self.directory.name) / 'catalog.db'}", clock)
         catalog.apply_workflow(WORKFLOW)
         self.driver = Driver(catalog, clock)
-        self.slots: dict[str, list[BlockState]] = {"a": [BlockState.FILLED], "d": [BlockState.FILLED]}
+        self.blocks_by_channel: dict[str, list[BlockState]] = {"a": [BlockState.FILLED], "d": [BlockState.FILLED]}
         self.cursor = 0
-        self.alive: dict[int, RunClaim] = {}  # by fence: claims that still count
+        self.alive: dict[int, RunClaim] = {}  # by fencing token: claims that are still valid
         self.leases: dict[int, float] = {}
-        self.ready: dict[int, int] = {}  # runs to be tried again, and their attempts so far
-        self.lost: dict[int, int] = {}  # by run: how many of them were lost
+        self.ready: dict[int, int] = {}  # runs that will be retried, and their attempts so far
+        self.lost: dict[int, int] = {}  # by run: the number of lost attempts
 
     def teardown(self) -> None:
         self.driver.catalog.close()
         self.directory.cleanup()
 
-    def _opened(self, claim: RunClaim) -> RunClaim:
-        (slot,) = claim.reservations.values()
-        assert slot.seq == len(self.slots[slot.channel])
-        self.slots[slot.channel].append(BlockState.RESERVED)
+    def _record_claim(self, claim: RunClaim) -> RunClaim:
+        (reservation,) = claim.reservations.values()
+        assert reservation.seq == len(self.blocks_by_channel[reservation.channel])
+        self.blocks_by_channel[reservation.channel].append(BlockState.RESERVED)
         assert all(claim.run.fencing_token > fence for fence in self.leases)
         self.alive[claim.run.fencing_token] = claim
         self.leases[claim.run.fencing_token] = self.driver.clock.now + LEASE
         self.ready.pop(claim.run.id, None)
         return claim
 
-    def _ended(self, claim: RunClaim, state: BlockState) -> None:
-        (slot,) = claim.reservations.values()
-        self.slots[slot.channel][slot.seq] = state
+    def _record_end(self, claim: RunClaim, state: BlockState) -> None:
+        (reservation,) = claim.reservations.values()
+        self.blocks_by_channel[reservation.channel][reservation.seq] = state
         del self.alive[claim.run.fencing_token]
 
-    def _given_up(self, claim: RunClaim, again: bool, lost: bool = False) -> None:
-        self._ended(claim, BlockState.CANCELLED)
+    def _record_failure(self, claim: RunClaim, again: bool, lost: bool = False) -> None:
+        self._record_end(claim, BlockState.CANCELLED)
         run, before = claim.run, self.lost.get(claim.run.id, 0)
         given_back = lost and run.kind is RunKind.FLOW
         if again and (before < MAX_LOST_ATTEMPTS if given_back else run.attempt - before < ATTEMPTS):
@@ -68,7 +68,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(target=claims, kind=st.sampled_from(BlockKind))
     def insert(self, kind: BlockKind) -> RunClaim:
-        return self._opened(self.driver.open_insert("a", kind=kind, attempts=ATTEMPTS))
+        return self._record_claim(self.driver.open_insert("a", kind=kind, attempts=ATTEMPTS))
 
     @rule(target=claims)
     def flow(self) -> RunClaim | None:
@@ -82,7 +82,7 @@ class Histories(RuleBasedStateMachine):
             self.driver.catalog.kill_run(run)
             self.ready.pop(run, None)
             return None
-        claim = self._opened(self.driver.claim(run, build_claim_request(COPY)))
+        claim = self._record_claim(self.driver.claim(run, build_claim_request(COPY)))
         span = claim.spans["copying", "a"]
         assert (span.since.seq, span.upto.seq) == (self.cursor, self._visible("a")[-1])
         return claim
@@ -92,14 +92,16 @@ class Histories(RuleBasedStateMachine):
         if not self.ready:
             return None
         run, attempts = data.draw(st.sampled_from(sorted(self.ready.items())))
-        found = self.driver.catalog.read_run(run)
-        if found.not_before is not None and found.not_before > self.driver.clock.now:  # the clock was put back
+        pending = self.driver.catalog.read_run(run)
+        if pending.not_before is not None and pending.not_before > self.driver.clock.now:  # the clock was set back
             with pytest.raises(Conflict, match="can be retried in"):
-                self.driver.claim(run, build_claim_request(COPY) if found.kind is RunKind.FLOW else inserting("a"))
+                self.driver.claim(
+                    run, build_claim_request(COPY) if pending.kind is RunKind.FLOW else build_insert_request("a")
+                )
             return None
-        if found.kind is RunKind.FLOW:
+        if pending.kind is RunKind.FLOW:
             return self._flow(run)
-        claim = self._opened(self.driver.claim(run, inserting("a")))
+        claim = self._record_claim(self.driver.claim(run, build_insert_request("a")))
         assert claim.run.attempt == attempts + 1
         return claim
 
@@ -113,7 +115,7 @@ class Histories(RuleBasedStateMachine):
                 self.driver.commit(claim, moves)
             return
         self.driver.commit(claim, moves)
-        self._ended(claim, BlockState.FILLED)
+        self._record_end(claim, BlockState.FILLED)
         self.cursor = moves[0].upto.seq if moves else self.cursor
 
     @rule(claim=claims, again=st.booleans(), lost=st.booleans())
@@ -126,7 +128,7 @@ class Histories(RuleBasedStateMachine):
                 self.driver.catalog.fail_run(run, fence, error="x")
             return
         self.driver.catalog.fail_run(run, fence, error="x", retry_in=0 if again else None, is_lost=lost)
-        self._given_up(claim, again, lost)
+        self._record_failure(claim, again, lost)
 
     @rule(claim=claims)
     def kill(self, claim: RunClaim | None) -> None:
@@ -141,7 +143,7 @@ class Histories(RuleBasedStateMachine):
         self.driver.catalog.kill_run(run)
         self.ready.pop(run, None)
         if holder is not None:
-            self._given_up(holder, again=False)
+            self._record_failure(holder, again=False)
 
     @rule(claim=claims)
     def renew(self, claim: RunClaim | None) -> None:
@@ -156,20 +158,20 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def reclaim(self) -> None:
         late = {f: c for f, c in self.alive.items() if self.leases[f] <= self.driver.clock.now}
-        taken = self.driver.catalog.reclaim_expired_runs()
-        assert {run.id for run in taken} == {claim.run.id for claim in late.values()}
+        reclaimed = self.driver.catalog.reclaim_expired_runs()
+        assert {run.id for run in reclaimed} == {claim.run.id for claim in late.values()}
         for claim in late.values():
-            self._given_up(claim, again=True, lost=True)
+            self._record_failure(claim, again=True, lost=True)
 
     def _visible(self, channel: str) -> list[int]:
-        """Filled slots before the first reserved one."""
-        states = self.slots[channel]
+        """Filled blocks before the first reserved one."""
+        states = self.blocks_by_channel[channel]
         end = states.index(BlockState.RESERVED) if BlockState.RESERVED in states else len(states)
         return [seq for seq in range(end) if states[seq] is BlockState.FILLED]
 
     @invariant()
     def blocks_are_as_expected(self) -> None:
-        for channel, states in self.slots.items():
+        for channel, states in self.blocks_by_channel.items():
             blocks = self.driver.catalog.list_blocks(channel, limit=1000)[::-1]
             assert [b.state for b in blocks] == states
             visible = [blocks[seq] for seq in self._visible(channel)]
@@ -182,11 +184,11 @@ class Histories(RuleBasedStateMachine):
     def _check_prefix(self, channel: str, visible: list[Block]) -> None:
         newest_base = max(n for n, block in enumerate(visible) if block.kind is BlockKind.BASE)
         assert self.driver.catalog.read_base_and_deltas(channel, 1000) == visible[newest_base:]
-        found = self.driver.catalog.read_channel(channel)
-        assert found.head == ChannelPosition(
+        registered = self.driver.catalog.read_channel(channel)
+        assert registered.head == ChannelPosition(
             visible[-1].seq, visible[-1].channel_provenance, visible[-1].content_identity
         )
-        assert found.reserved == self.slots[channel].count(BlockState.RESERVED)
+        assert registered.reserved == self.blocks_by_channel[channel].count(BlockState.RESERVED)
 
     def _check_links(self, visible: list[Block]) -> None:
         for before, after in pairwise(visible):

@@ -1,4 +1,4 @@
-"""Submissions and datasets in the catalog, on both databases: what runs, what waits, what is kept and what goes."""
+"""Submissions and datasets in the catalog, on both databases: execution, waiting, reuse and eviction."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ DIAMOND = workflow(action(1, "a"), action(2, "b", 1), action(3, "c", 1), action(
 
 @pytest.fixture
 def mill(url: str, tmp_path: Path) -> Iterator[Bench]:
-    with bench(url, tmp_path) as opened:
-        yield opened
+    with bench(url, tmp_path) as mill:
+        yield mill
 
 
-def states(mill: Bench, submission: Submission) -> dict[str, RunState]:
+def read_states(mill: Bench, submission: Submission) -> dict[str, RunState]:
     return {a.key: a.state for a in mill.shop.dataset_catalog.read_submission(submission.id).actions}
 
 
-def test_what_is_ready_runs_and_wakes_what_waits_for_it(mill: Bench) -> None:
-    made = mill.submit(DIAMOND)
-    assert states(mill, made) == {
+def test_a_finished_action_makes_its_successors_ready(mill: Bench) -> None:
+    submission = mill.submit(DIAMOND)
+    assert read_states(mill, submission) == {
         "1": RunState.READY,
         "2": RunState.WAITING,
         "3": RunState.WAITING,
         "4": RunState.WAITING,
     }
     mill.work(1)
-    assert states(mill, made)["2"] is states(mill, made)["3"] is RunState.READY
+    assert read_states(mill, submission)["2"] is read_states(mill, submission)["3"] is RunState.READY
     mill.work(1)
-    assert states(mill, made)["4"] is RunState.WAITING
+    assert read_states(mill, submission)["4"] is RunState.WAITING
     mill.work()
-    assert mill.shop.dataset_catalog.read_submission(made.id).state is RunState.FINISHED
-    assert [mill.state(made, key) for key in (1, 2, 3, 4)] == [D.STORED, D.STORED, D.STORED, D.LEAF]
-    mill.check(DIAMOND, made)
+    assert mill.shop.dataset_catalog.read_submission(submission.id).state is RunState.FINISHED
+    assert [mill.state(submission, key) for key in (1, 2, 3, 4)] == [D.STORED, D.STORED, D.STORED, D.LEAF]
+    mill.check(DIAMOND, submission)
     assert all(d.claims == 0 for d in mill.shop.dataset_catalog.list_datasets())
 
 
@@ -54,7 +54,7 @@ def test_a_run_that_waits_for_others_cannot_be_claimed(mill: Bench) -> None:
         mill.catalog.claim_run(waiting.id, ClaimRequest(), owner="me", lease=60.0)
 
 
-def test_the_same_submitted_again_runs_nothing(mill: Bench) -> None:
+def test_resubmitting_the_same_workflow_runs_nothing(mill: Bench) -> None:
     mill.run(DIAMOND)
     calls = len(mill.engine.calls)
     again = mill.submit(DIAMOND, "bob")
@@ -64,14 +64,14 @@ def test_the_same_submitted_again_runs_nothing(mill: Bench) -> None:
     assert sum(a.saved_seconds for a in again.actions) > 0
 
 
-def test_another_workflow_reuses_what_is_the_same_and_makes_a_leaf_of_what_it_ends_with(mill: Bench) -> None:
+def test_another_workflow_reuses_equal_datasets_and_turns_its_result_into_a_leaf(mill: Bench) -> None:
     first = mill.run(chain("a", "b", "c"))
     other = mill.run(chain("a", "b", name="other"))
     assert verdicts(other) == {"1": "reused", "2": "reused"}
     assert mill.state(first, 2) is D.LEAF
 
 
-def test_editing_one_action_computes_it_and_what_follows(mill: Bench) -> None:
+def test_editing_an_action_recomputes_it_and_its_successors(mill: Bench) -> None:
     mill.run(chain("a", "b", "c"))
     edited = mill.run(chain("a", "b2", "c"))
     assert verdicts(edited) == {"1": "reused", "2": "changed", "3": "changed"}
@@ -80,16 +80,16 @@ def test_editing_one_action_computes_it_and_what_follows(mill: Bench) -> None:
     mill.check(chain("a", "b2", "c"), edited)
 
 
-def test_what_another_submission_makes_is_awaited_and_made_once(mill: Bench) -> None:
+def test_a_dataset_that_two_submissions_need_is_computed_once(mill: Bench) -> None:
     first, second = mill.submit(chain("a", "b")), mill.submit(chain("a", "b", "c", name="longer"))
     assert verdicts(second) == {"1": "awaited", "2": "awaited", "3": "new"}
     mill.work()
     assert mill.engine.calls == ["a", "b", "c"]
-    for made in (first, second):
-        assert mill.shop.dataset_catalog.read_submission(made.id).state is RunState.FINISHED
+    for submission in (first, second):
+        assert mill.shop.dataset_catalog.read_submission(submission.id).state is RunState.FINISHED
 
 
-def test_force_makes_a_new_generation_that_is_found_afterwards(mill: Bench) -> None:
+def test_a_forced_computation_makes_a_new_generation_that_is_reused(mill: Bench) -> None:
     plain, forced = chain("a", "b", "c"), chain("a", "b", "c")
     forced["actions"][1]["forceComputation"] = True
     before = mill.run(plain)
@@ -101,36 +101,36 @@ def test_force_makes_a_new_generation_that_is_found_afterwards(mill: Bench) -> N
     assert mill.engine.calls == ["a", "b", "c", "b", "c", "b", "c"]
 
 
-def test_a_query_that_differs_each_time_is_never_reused(mill: Bench) -> None:
+def test_a_nondeterministic_query_is_never_reused(mill: Bench) -> None:
     varying = chain("SELECT rand() AS x", "b")
     mill.run(varying)
     mill.run(varying)
     assert len(mill.engine.calls) == 4
 
 
-def test_equal_identities_with_other_descriptions_are_told_apart(mill: Bench) -> None:
-    """As a collision of hashes would be: the catalog has something else under the identity."""
-    made = mill.run(chain("a"))
+def test_equal_identities_with_different_descriptions_are_distinguished(mill: Bench) -> None:
+    """Simulates a hash collision: the catalog has another description for the identity."""
+    submission = mill.run(chain("a"))
     with mill.catalog._engine.begin() as connection:
         connection.exec_driver_sql("UPDATE datasets SET description = '{\"other\": 1}'")
     again = mill.run(chain("a"))
     assert verdicts(again) != {"1": "reused"}
-    assert again.actions[0].identity != made.actions[0].identity
+    assert again.actions[0].identity != submission.actions[0].identity
     assert verdicts(mill.submit(chain("a"))) == {"1": "reused"}
 
 
-def test_what_follows_from_a_failure_fails_and_what_does_not_goes_on(mill: Bench) -> None:
+def test_successors_of_a_failed_action_fail_and_others_continue(mill: Bench) -> None:
     mill.engine.failing["b"] = 1
-    made = mill.submit(DIAMOND)
+    submission = mill.submit(DIAMOND)
     with pytest.raises(RunFailed, match=r"(?s)2 of 4 actions of submission 1 failed.*no such column"):
-        mill.shop.complete_submission(made.id)
-    assert states(mill, made) == {
+        mill.shop.complete_submission(submission.id)
+    assert read_states(mill, submission) == {
         "1": RunState.FINISHED,
         "2": RunState.FAILED,
         "3": RunState.FINISHED,
         "4": RunState.FAILED,
     }
-    assert [mill.state(made, key) for key in (2, 4)] == [D.DELETED, D.DELETED]
+    assert [mill.state(submission, key) for key in (2, 4)] == [D.DELETED, D.DELETED]
     assert all(d.claims == 0 for d in mill.shop.dataset_catalog.list_datasets())
     again = mill.run(DIAMOND)
     assert verdicts(again) == {"1": "reused", "2": "new", "3": "reused", "4": "new"}
@@ -138,30 +138,30 @@ def test_what_follows_from_a_failure_fails_and_what_does_not_goes_on(mill: Bench
     mill.check(DIAMOND, again)
 
 
-def test_attempts_are_made_as_often_as_an_action_says(mill: Bench) -> None:
+def test_an_action_is_attempted_as_often_as_declared(mill: Bench) -> None:
     mill.engine.failing["a"] = 1
     document = workflow(action(1, "a", attempts=2))
-    made = mill.submit(document)
+    submission = mill.submit(document)
     with pytest.raises(RunFailed):
         mill.shop.attempt_run(mill.catalog.list_runnable_runs()[0])
-    assert states(mill, made) == {"1": RunState.WAITING}
-    assert mill.catalog.list_runnable_runs() == []  # its time has not come
+    assert read_states(mill, submission) == {"1": RunState.WAITING}
+    assert mill.catalog.list_runnable_runs() == []  # its retry is not due yet
 
 
-def test_a_killed_run_takes_what_waits_for_it_along(mill: Bench) -> None:
-    made = mill.submit(chain("a", "b", "c"))
-    first = made.actions[0].run
+def test_killing_a_run_kills_its_successors(mill: Bench) -> None:
+    submission = mill.submit(chain("a", "b", "c"))
+    first = submission.actions[0].run
     assert first is not None
     mill.catalog.kill_run(first.id)
-    assert list(states(mill, made).values()) == [RunState.KILLED, RunState.FAILED, RunState.FAILED]
+    assert list(read_states(mill, submission).values()) == [RunState.KILLED, RunState.FAILED, RunState.FAILED]
     assert mill.catalog.list_runnable_runs() == []
 
 
-def test_what_is_evicted_is_made_again_when_it_is_wanted(mill: Bench) -> None:
-    made = mill.run(chain("a", "b", "c"))
-    freed = mill.shop.build_evictor().free_bytes(sum(mill.dataset(made, k).bytes for k in (1, 2)))
+def test_an_evicted_dataset_is_recomputed_when_it_is_needed(mill: Bench) -> None:
+    submission = mill.run(chain("a", "b", "c"))
+    freed = mill.shop.build_evictor().free_bytes(sum(mill.dataset(submission, k).bytes for k in (1, 2)))
     assert {g.dataset.name for g in freed.evictions} == {"a1", "a2"}
-    assert [mill.state(made, k) for k in (1, 2, 3)] == [D.DELETED, D.DELETED, D.LEAF]
+    assert [mill.state(submission, k) for k in (1, 2, 3)] == [D.DELETED, D.DELETED, D.LEAF]
     assert mill.find_inconsistencies() == set()
     same = mill.submit(chain("a", "b", "c"))
     assert verdicts(same) == {"1": "unneeded", "2": "unneeded", "3": "reused"}
@@ -170,10 +170,10 @@ def test_what_is_evicted_is_made_again_when_it_is_wanted(mill: Bench) -> None:
     mill.check(chain("a", "b", "c2"), other)
 
 
-def test_leaves_and_what_is_claimed_never_make_room(mill: Bench) -> None:
-    made = mill.submit(chain("a", "b", "c"))
+def test_leaves_and_claimed_datasets_are_never_evicted(mill: Bench) -> None:
+    submission = mill.submit(chain("a", "b", "c"))
     mill.work(1)
-    assert mill.dataset(made, 1).claims == 1
+    assert mill.dataset(submission, 1).claims == 1
     with pytest.raises(EvictionFailed, match="delete unneeded leaves"):
         mill.shop.build_evictor().free_bytes(1)
     mill.work()
@@ -182,22 +182,22 @@ def test_leaves_and_what_is_claimed_never_make_room(mill: Bench) -> None:
     assert mill.shop.build_evictor().delete_evicted() == 0
 
 
-def test_what_was_chosen_to_go_is_rescued_by_whoever_wants_it(mill: Bench) -> None:
-    made = mill.run(chain("a", "b"))
-    mill.shop.dataset_catalog.evict_datasets([made.actions[0].identity])
-    assert mill.state(made, 1) is D.PROCESSING
+def test_a_dataset_selected_for_eviction_is_kept_if_it_is_needed(mill: Bench) -> None:
+    submission = mill.run(chain("a", "b"))
+    mill.shop.dataset_catalog.evict_datasets([submission.actions[0].identity])
+    assert mill.state(submission, 1) is D.PROCESSING
     other = mill.submit(chain("a", "b2"))
     assert verdicts(other)["1"] == "reused"
-    assert (mill.state(made, 1), mill.dataset(made, 1).claims) == (D.STORED, 1)
+    assert (mill.state(submission, 1), mill.dataset(submission, 1).claims) == (D.STORED, 1)
     assert mill.shop.build_evictor().delete_evicted() == 0
     mill.work()
     mill.check(chain("a", "b2"), other)
 
 
-def test_what_is_wanted_while_it_is_deleted_is_made_again_after_that(mill: Bench) -> None:
+def test_a_dataset_needed_during_its_deletion_is_recomputed_afterwards(mill: Bench) -> None:
     ledger = mill.shop.dataset_catalog
-    made = mill.run(chain("a", "b"))
-    identity = made.actions[0].identity
+    submission = mill.run(chain("a", "b"))
+    identity = submission.actions[0].identity
     ledger.evict_datasets([identity])
     paths = ledger.begin_deletion(identity)
     assert paths
@@ -213,9 +213,9 @@ def test_what_is_wanted_while_it_is_deleted_is_made_again_after_that(mill: Bench
     assert mill.engine.calls.count("a") == 2
 
 
-def test_a_deletion_whose_process_died_keeps_nobody_waiting(mill: Bench) -> None:
-    made = mill.run(chain("a", "b"))
-    middle, leaf = (a.identity for a in made.actions)
+def test_a_deletion_whose_process_died_does_not_block_submissions(mill: Bench) -> None:
+    submission = mill.run(chain("a", "b"))
+    middle, leaf = (a.identity for a in submission.actions)
     mill.shop.dataset_catalog.evict_datasets([middle])
     mill.shop.dataset_catalog.drop_dataset(leaf)
     for identity in (middle, leaf):
@@ -226,54 +226,54 @@ def test_a_deletion_whose_process_died_keeps_nobody_waiting(mill: Bench) -> None
     assert mill.find_inconsistencies() == set()
 
 
-def test_a_user_drops_a_leaf(mill: Bench) -> None:
-    made = mill.run(chain("a", "b"))
-    mill.shop.drop_dataset(made.actions[1].identity[:10])
-    assert mill.state(made, 2) is D.DELETED
+def test_a_user_can_drop_a_leaf(mill: Bench) -> None:
+    submission = mill.run(chain("a", "b"))
+    mill.shop.drop_dataset(submission.actions[1].identity[:10])
+    assert mill.state(submission, 2) is D.DELETED
     with pytest.raises(Conflict, match="not a leaf"):
-        mill.shop.drop_dataset(made.actions[0].identity)
+        mill.shop.drop_dataset(submission.actions[0].identity)
     with pytest.raises(NotFound, match="0 datasets"):
         mill.shop.drop_dataset("nope")
 
 
-def test_lost_files_are_noticed_and_made_again(mill: Bench) -> None:
-    made = mill.run(chain("a", "b"))
-    mill.store.delete_files([f.path for f in mill.dataset(made, 1).files])
+def test_lost_files_are_detected_and_recomputed(mill: Bench) -> None:
+    submission = mill.run(chain("a", "b"))
+    mill.store.delete_files([f.path for f in mill.dataset(submission, 1).files])
     with pytest.raises(RunFailed, match="is lost"):
         mill.run(chain("a", "b2"))
     again = mill.run(chain("a", "b2"))
     mill.check(chain("a", "b2"), again)
 
 
-def test_removing_leaves_datasets_alone_and_takes_what_a_failure_left(mill: Bench) -> None:
-    made = mill.run(chain("a", "b"))
+def test_removal_deletes_files_of_failed_attempts_and_keeps_datasets(mill: Bench) -> None:
+    submission = mill.run(chain("a", "b"))
     mill.engine.failing["c"] = 1
-    mill.engine.before = lambda query: left_behind(mill) if query == "c" else None
+    mill.engine.before = lambda query: write_leftover(mill) if query == "c" else None
     with pytest.raises(RunFailed):
         mill.run(chain("a", "b", "c"))
     assert len(mill.find_inconsistencies()) == 1
     assert VacuumService(mill.shop.executor).remove_due_files() == 0, "it was marked just now"
     assert VacuumService(mill.shop.executor, grace=AT_ONCE).remove_due_files() == 1
     assert mill.find_inconsistencies() == set()
-    mill.check(chain("a", "b"), made)
+    mill.check(chain("a", "b"), submission)
 
 
-def left_behind(mill: Bench) -> None:
-    """A file in the directory of the attempt that is under way."""
+def write_leftover(mill: Bench) -> None:
+    """Write a file to the directory of the active attempt."""
     (directory,) = mill.catalog.list_active_directories()
     (Path(mill.store.stage_directory(f"{directory}/output")) / "part.parquet").write_bytes(b"left")
 
 
-def test_what_is_left_of_a_lost_dataset_is_removed(mill: Bench) -> None:
-    made = mill.run(chain("a", "b"))
-    mill.store.delete_files([mill.dataset(made, 1).files[0].path])
+def test_remaining_files_of_a_lost_dataset_are_removed(mill: Bench) -> None:
+    submission = mill.run(chain("a", "b"))
+    mill.store.delete_files([mill.dataset(submission, 1).files[0].path])
     with pytest.raises(RunFailed, match="is lost"):
         mill.run(chain("a", "b2"))
     VacuumService(mill.shop.executor, grace=AT_ONCE).remove_due_files()
     assert mill.find_inconsistencies() == set()
 
 
-def test_an_unknown_submission_says_which_there_are(mill: Bench) -> None:
+def test_the_error_for_an_unknown_submission_names_the_newest(mill: Bench) -> None:
     with pytest.raises(NotFound, match="there are none yet"):
         mill.shop.dataset_catalog.read_submission(1)
     mill.submit(chain("a"))

@@ -1,4 +1,4 @@
-"""Opening, creating, upgrading and refusing catalogs."""
+"""Opening, creating, migrating and rejecting catalogs."""
 
 from __future__ import annotations
 
@@ -35,63 +35,63 @@ def engine(empty_url: str):
     engine.dispose()
 
 
-def test_migrations_make_the_tables(engine: Engine, backend: str) -> None:
-    """Those that a new catalog has from the beginning; of indexes Alembic does not compare the conditions."""
-    migrated(engine, REVISION)
+def test_migrations_create_the_tables(engine: Engine, backend: str) -> None:
+    """The same tables as a new catalog has; Alembic does not compare the conditions of indexes."""
+    migrate(engine, REVISION)
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
-    found = _conditions(engine, backend)
+    conditions = _read_index_conditions(engine, backend)
     metadata.drop_all(engine)
     metadata.create_all(engine)
-    assert found == _conditions(engine, backend)
-    assert len(found) == 7
+    assert conditions == _read_index_conditions(engine, backend)
+    assert len(conditions) == 7
 
 
-def test_a_new_catalog_is_what_migrations_make(empty_url: str, engine: Engine) -> None:
+def test_a_new_catalog_equals_a_migrated_one(empty_url: str, engine: Engine) -> None:
     open_catalog(empty_url).close()
-    made = _everything(engine)
+    created = _read_everything(engine)
     metadata.drop_all(engine)
     with engine.begin() as connection:
         connection.execute(text("DROP TABLE alembic_version"))
-    migrated(engine, REVISION)
-    assert made == _everything(engine)
+    migrate(engine, REVISION)
+    assert created == _read_everything(engine)
 
 
-def migrated(engine: Engine, revision: str) -> None:
+def migrate(engine: Engine, revision: str) -> None:
     with engine.begin() as connection:
         config = Config(attributes={"connection": connection})
         config.set_main_option("script_location", "tidemill.catalog:migrations")
         command.upgrade(config, revision)
 
 
-def _everything(engine: Engine) -> dict[str, object]:
-    """Tables, by name, with their columns, indexes and keys in no order, and their rows."""
+def _read_everything(engine: Engine) -> dict[str, object]:
+    """All tables by name, with their sorted columns, indexes and keys, and their rows."""
     with engine.connect() as connection:
-        seen = inspect(connection)
+        inspector = inspect(connection)
         return {
             table: (
-                sorted(str(c | {"type": str(c["type"])}) for c in seen.get_columns(table)),
-                sorted(str(i | {"dialect_options": None}) for i in seen.get_indexes(table)),
-                sorted(map(str, seen.get_foreign_keys(table))),
-                str(seen.get_pk_constraint(table)),
+                sorted(str(c | {"type": str(c["type"])}) for c in inspector.get_columns(table)),
+                sorted(str(i | {"dialect_options": None}) for i in inspector.get_indexes(table)),
+                sorted(map(str, inspector.get_foreign_keys(table))),
+                str(inspector.get_pk_constraint(table)),
                 connection.execute(text(f'SELECT {"id, last" if table == "clock" else "*"} FROM "{table}"')).all(),
             )
-            for table in seen.get_table_names()
+            for table in inspector.get_table_names()
         }
 
 
-def test_each_catalog_has_an_id_that_stays(empty_url: str, tmp_path: Path) -> None:
+def test_each_catalog_has_a_permanent_id(empty_url: str, tmp_path: Path) -> None:
     ids = []
     for url in (empty_url, empty_url, f"sqlite:///{tmp_path / 'other.db'}"):
         catalog = open_catalog(url)
         ids.append(catalog.read_identity().id)
         catalog.close()
     assert ids[0] == ids[1] != ids[2]
-    assert all(len(found) == 32 for found in ids)
+    assert all(len(catalog_id) == 32 for catalog_id in ids)
 
 
-def test_an_older_catalog_gets_an_id_and_marks_what_failed_attempts_left(empty_url: str, engine: Engine) -> None:
-    migrated(engine, "0012")
+def test_migration_assigns_an_id_and_marks_files_of_failed_attempts(empty_url: str, engine: Engine) -> None:
+    migrate(engine, "0012")
     with engine.begin() as connection:
         for run, state in enumerate(("failed", "killed", "finished", "running"), start=1):
             values = f"{run}, 'insert', 'a', '{state}', 1, 1, {run}, 0, '{{}}', 'runs/{run}/{run}'"
@@ -105,15 +105,15 @@ def test_an_older_catalog_gets_an_id_and_marks_what_failed_attempts_left(empty_u
     catalog.close()
 
 
-def _conditions(engine: Engine, backend: str) -> dict[str, str]:
+def _read_index_conditions(engine: Engine, backend: str) -> dict[str, str]:
     with engine.connect() as connection:
         indexes = [i for table in metadata.tables for i in inspect(connection).get_indexes(table)]
     options = ((i["name"], i["dialect_options"].get(f"{backend}_where")) for i in indexes)
     return {name: str(where).replace("(", "").replace(")", "") for name, where in options if where is not None}
 
 
-def test_an_older_catalog_is_brought_up_to_date(empty_url: str, engine: Engine) -> None:
-    migrated(engine, "0001")
+def test_an_older_catalog_is_migrated(empty_url: str, engine: Engine) -> None:
+    migrate(engine, "0001")
     with engine.begin() as connection:
         connection.execute(text("INSERT INTO workflows (name, applied) VALUES ('w', 0)"))
     catalog = open_catalog(empty_url)
@@ -136,7 +136,7 @@ def test_opening_a_current_catalog_takes_one_query(url: str, monkeypatch: pytest
     open_catalog(url).close()
 
 
-def test_refuses_a_newer_catalog_and_leaves_it_alone(empty_url: str, engine: Engine) -> None:
+def test_a_newer_catalog_is_rejected_and_unchanged(empty_url: str, engine: Engine) -> None:
     open_catalog(empty_url).close()
     with engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '0999'"))
@@ -146,7 +146,7 @@ def test_refuses_a_newer_catalog_and_leaves_it_alone(empty_url: str, engine: Eng
         assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == "0999"
 
 
-def test_a_migration_that_fails_leaves_nothing(empty_url: str, engine: Engine) -> None:
+def test_a_failed_migration_changes_nothing(empty_url: str, engine: Engine) -> None:
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE events (id INTEGER)"))
     with pytest.raises(CatalogError, match="events"):
@@ -155,79 +155,79 @@ def test_a_migration_that_fails_leaves_nothing(empty_url: str, engine: Engine) -
         assert inspect(connection).get_table_names() == ["events"]
 
 
-def test_first_opens_at_the_same_time_all_succeed(empty_url: str) -> None:
+def test_concurrent_first_opens_by_threads_all_succeed(empty_url: str) -> None:
     with ThreadPoolExecutor(6) as pool:
         for catalog in pool.map(lambda _: open_catalog(empty_url), range(6)):
             assert catalog.list_channels() == []
             catalog.close()
 
 
-def test_first_opens_by_several_processes_all_succeed(empty_url: str) -> None:
+def test_concurrent_first_opens_by_processes_all_succeed(empty_url: str) -> None:
     program = "import sys; from tidemill.catalog import open_catalog; print(open_catalog(sys.argv[1]).list_channels())"
     command = [sys.executable, "-c", program, empty_url]
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [p.communicate()[0].strip() for p in started] == ["[]"] * 2
 
 
-def test_who_comes_first_waits_for_another_who_does(tmp_path: Path) -> None:
+def test_a_first_open_waits_for_a_concurrent_one(tmp_path: Path) -> None:
     other = sqlite3.connect(tmp_path / "catalog.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
 
-    class Meanwhile(sqlite3.Connection):
-        def execute(self, statement: str, *given: Any) -> sqlite3.Cursor:
+    class CommitsOther(sqlite3.Connection):
+        def execute(self, statement: str, *parameters: Any) -> sqlite3.Cursor:
             if statement == "BEGIN IMMEDIATE":
                 other.execute("COMMIT")
-            return super().execute(statement, *given)
+            return super().execute(statement, *parameters)
 
-    first = sqlite3.connect(tmp_path / "catalog.db", factory=Meanwhile)
+    first = sqlite3.connect(tmp_path / "catalog.db", factory=CommitsOther)
     engines._prepare_sqlite(first, None)
     assert first.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert not other.in_transaction, "it was waited for"
+    assert not other.in_transaction, "the other transaction has ended"
     first.close()
     other.close()
 
 
-def test_says_that_a_file_is_no_database(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_reported(tmp_path: Path) -> None:
     damaged = tmp_path / "catalog.db"
     damaged.write_bytes(b"this is not a database" * 100)
     with pytest.raises(CatalogError, match="not a database"):
         open_catalog(f"sqlite:///{damaged}")
 
 
-def test_says_that_a_directory_is_missing(tmp_path: Path) -> None:
+def test_a_missing_directory_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CatalogError, match=r"unable to open.*check that the address is right"):
         open_catalog(f"sqlite:///{tmp_path}/missing/catalog.db")
 
 
-def test_says_that_a_server_cannot_be_reached_and_keeps_the_password() -> None:
+def test_an_unreachable_server_is_reported_without_the_password() -> None:
     with pytest.raises(CatalogError, match="cannot be used") as caught:
         open_catalog("postgresql://me:secret@127.0.0.1:1/tidemill")
     assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("address", ["nonsense", "mysql://localhost/x", "sqlite://", "sqlite:///:memory:", ""])
-def test_refuses_what_is_no_address(address: str) -> None:
+def test_an_invalid_address_is_rejected(address: str) -> None:
     with pytest.raises(CatalogError, match="write sqlite:///"):
         open_catalog(address)
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
-def test_every_spelling_of_postgresql_means_psycopg(scheme: str) -> None:
+def test_every_postgresql_scheme_selects_psycopg(scheme: str) -> None:
     engine = build_engine(f"{scheme}://me@localhost/x")
     assert engine.url.drivername == "postgresql+psycopg"
     engine.dispose()
 
 
-def test_sqlite_is_set_up_for_durability(tmp_path: Path) -> None:
+def test_sqlite_is_configured_for_durability(tmp_path: Path) -> None:
     engine = build_engine(f"sqlite:///{tmp_path / 'catalog.db'}")
     with engine.connect() as connection:
         settings = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
-        found = [connection.execute(text(f"PRAGMA {setting}")).scalar() for setting in settings]
+        values = [connection.execute(text(f"PRAGMA {setting}")).scalar() for setting in settings]
     engine.dispose()
-    assert found == ["wal", 2, 1, 30_000]
+    assert values == ["wal", 2, 1, 30_000]
 
 
-def test_an_error_of_the_database_is_a_catalog_error(empty_url: str, engine: Engine) -> None:
+def test_a_database_error_is_raised_as_a_catalog_error(empty_url: str, engine: Engine) -> None:
     catalog = open_catalog(empty_url)
     with engine.begin() as connection:
         connection.execute(text("DROP TABLE logs"))

@@ -1,4 +1,4 @@
-"""Pinning beside a collection, at steps of either: a pin that succeeded holds, and one too late says so."""
+"""Pinning concurrent with garbage collection, interleaved at every step: a pin holds or fails with a conflict."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import Connection
 from tests.catalog.driver import COPY, Driver
-from tests.catalog.interleaving import between, watch
+from tests.catalog.interleaving import run_between, watch
 
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import Conflict
@@ -25,62 +25,62 @@ from tidemill.storage.local import LocalBlockStore
 __all__ = ["watch"]
 
 STRIDE = 1 if int(os.environ.get("TIDEMILL_CRASH_ROUNDS", "0")) else 5
-"""Every step of either is for `make crash`."""
+"""`make crash` tries every step."""
 
-Opened = Callable[[], SqlCatalog]
+OpenCatalog = Callable[[], SqlCatalog]
 
 
-def outcome(action: Callable[[], Any]) -> Any:
+def run_or_catch(action: Callable[[], Any]) -> Any:
     try:
         return action()
     except Conflict as conflict:
         return conflict
 
 
-def superseded(driver: Driver) -> Block:
-    """A block that nobody needs any longer, made from others that nobody needs; `d` goes on without it."""
+def build_superseded_block(driver: Driver) -> Block:
+    """A block that is no longer needed, computed from others that are not; `d` continues without it."""
     driver.clock.now += 1
     driver.insert("a")
-    (copied,) = driver.run_flow(COPY)
+    (copy_block,) = driver.run_flow(COPY)
     driver.insert("a", kind=BlockKind.BASE)
     driver.run_flow(COPY)
     driver.compact("d", driver.head("d"))
-    return copied
+    return copy_block
 
 
 @pytest.mark.parametrize("first", ["pin", "collection"])
-def test_a_pin_beside_a_collection_holds_or_is_refused(
-    driver: Driver, opened: Opened, tmp_path: Path, watch: Connection, first: str
+def test_a_pin_during_a_collection_holds_or_fails(
+    driver: Driver, open_another: OpenCatalog, tmp_path: Path, watch: Connection, first: str
 ) -> None:
-    pinning, collecting = opened(), opened()
-    janitor = VacuumService(Executor(collecting, LocalBlockStore(tmp_path), cast(SparkLike, None), "me"))
-    seen: set[str] = set()
+    pinning, collecting = open_another(), open_another()
+    vacuum = VacuumService(Executor(collecting, LocalBlockStore(tmp_path), cast(SparkLike, None), "me"))
+    outcomes: set[str] = set()
     for step in count(1, STRIDE):
-        block = superseded(driver)
+        block = build_superseded_block(driver)
         actions = {
-            "pin": lambda b=block: outcome(lambda: pin_block(pinning, b.id)),
-            "collection": janitor.collect_garbage,
+            "pin": lambda b=block: run_or_catch(lambda: pin_block(pinning, b.id)),
+            "collection": vacuum.collect_garbage,
         }
         (second,) = actions.keys() - {first}
-        with between(step, actions[second], watch) as meanwhile:
+        with run_between(step, actions[second], watch) as meanwhile:
             results = {first: actions[first]()}
         results[second] = meanwhile.other.result() if meanwhile.other else actions[second]()
-        seen.add(checked(driver, janitor, block, results["pin"]))
+        outcomes.add(check_pin(driver, vacuum, block, results["pin"]))
         if meanwhile.other is None:
             break
     assert step > 15, "there are more steps than that"
-    assert {"held", "too late"} <= seen
+    assert {"held", "too late"} <= outcomes
 
 
-def checked(driver: Driver, janitor: VacuumService, block: Block, pinned: set[int] | Conflict) -> str:
-    """What became of the pin; all that it promised, or that it left no trace."""
+def check_pin(driver: Driver, vacuum: VacuumService, block: Block, pinned: set[int] | Conflict) -> str:
+    """Check that the pin protects all its blocks, or that it has no effect; returns its outcome."""
     catalog = driver.catalog
-    janitor.collect_garbage()  # neither does a later one take what is held
+    vacuum.collect_garbage()  # a later collection keeps the pinned blocks, too
     if not isinstance(pinned, Conflict):
         assert catalog.read_block(block.id).pinned
         assert {catalog.read_block(b).state for b in pinned | {block.id}} == {BlockState.FILLED}
         catalog.unpin_block(block.id)
-        janitor.collect_garbage()
+        vacuum.collect_garbage()
         assert catalog.read_block(block.id).state is BlockState.COLLECTED
         return "held"
     assert not any(catalog.list_pinned_blocks(name) for name in "abd")

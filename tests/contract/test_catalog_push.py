@@ -1,4 +1,4 @@
-"""What pushing keeps in the catalog: producers' numbers, leases by name, and places."""
+"""Pushed data in the catalog: producers' sequence numbers, named leases and consumer offsets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from tests.catalog.driver import Driver, outcome
+from tests.catalog.driver import Driver, build_outcome
 
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import Conflict
@@ -15,20 +15,22 @@ from tidemill.model.run import FILE_PRODUCER_PREFIX, ProducerAdvance
 
 
 def push(driver: Driver, *moves: tuple[str, int, int], channel: str = "a") -> None:
-    """Commit an insert that brings producers from one number to another."""
+    """Commit an insert that advances producers from one sequence number to another."""
     claim = driver.open_insert(channel)
     advanced = tuple(ProducerAdvance(channel, *move) for move in moves)
-    driver.catalog.commit_run(claim, replace(outcome(claim), producer_advances=advanced))
+    driver.catalog.commit_run(claim, replace(build_outcome(claim), producer_advances=advanced))
 
 
-def test_numbers_move_with_the_commit(driver: Driver) -> None:
+def test_sequence_numbers_advance_with_the_commit(driver: Driver) -> None:
     push(driver, ("p", 0, 3), ("q", 0, 1))
     push(driver, ("p", 3, 5))
-    assert driver.catalog.read_producer_sequences("a", ["p", "q", "nobody"]) == {"p": 5, "q": 1, "nobody": 0}
+    assert driver.catalog.read_producer_sequences("a", ["p", "q", "unknown"]) == {"p": 5, "q": 1, "unknown": 0}
 
 
 @pytest.mark.parametrize("move", [("p", 0, 1), ("p", 2, 6), ("p", 9, 10), ("new", 1, 2)])
-def test_a_number_that_moved_meanwhile_undoes_the_commit(driver: Driver, move: tuple[str, int, int]) -> None:
+def test_a_sequence_number_that_advanced_meanwhile_rolls_back_the_commit(
+    driver: Driver, move: tuple[str, int, int]
+) -> None:
     push(driver, ("p", 0, 5))
     with pytest.raises(Conflict, match="send the unacknowledged messages again"):
         push(driver, ("q", 0, 1), move)
@@ -36,8 +38,8 @@ def test_a_number_that_moved_meanwhile_undoes_the_commit(driver: Driver, move: t
     assert driver.head() == 1
 
 
-def test_producers_of_whom_nothing_came_for_long_are_forgotten_but_not_files(driver: Driver) -> None:
-    """Who comes back then is new: what it sends again is refused, but for its first message."""
+def test_silent_producers_expire_but_not_those_of_files(driver: Driver) -> None:
+    """An expired producer is new when it returns: repeated messages are rejected, except the first."""
     push(driver, ("silent", 0, 5), ("busy", 0, 1), (f"{FILE_PRODUCER_PREFIX}5a", 0, 1))
     driver.clock.now += 60
     push(driver, ("busy", 1, 2))
@@ -52,10 +54,12 @@ def test_producers_of_whom_nothing_came_for_long_are_forgotten_but_not_files(dri
     assert driver.catalog.expire_producers(100) == 0
 
 
-def test_of_servers_with_the_same_message_one_commits(driver: Driver, opened: Callable[[], SqlCatalog]) -> None:
-    servers = [Driver(opened(), driver.clock) for _ in range(4)]
+def test_one_of_several_servers_with_the_same_message_commits(
+    driver: Driver, open_another: Callable[[], SqlCatalog]
+) -> None:
+    servers = [Driver(open_another(), driver.clock) for _ in range(4)]
 
-    def one(server: Driver) -> str:
+    def push_once(server: Driver) -> str:
         try:
             push(server, ("p", 0, 1))
         except Conflict:
@@ -63,19 +67,19 @@ def test_of_servers_with_the_same_message_one_commits(driver: Driver, opened: Ca
         return "done"
 
     with ThreadPoolExecutor(4) as pool:
-        ended = sorted(pool.map(one, servers))
-    assert ended == ["conflict"] * 3 + ["done"]
+        outcomes = sorted(pool.map(push_once, servers))
+    assert outcomes == ["conflict"] * 3 + ["done"]
     filled = [b for b in driver.catalog.list_blocks("a") if b.state == "filled" and b.seq]
     assert len(filled) == 1
 
 
-def test_a_lease_has_one_holder_until_it_ends_or_is_given_up(driver: Driver) -> None:
+def test_a_lease_has_one_holder_until_it_expires_or_is_released(driver: Driver) -> None:
     catalog = driver.catalog
     assert catalog.read_lease_end("source:s") is None
     assert catalog.acquire_lease("source:s", "one", lease=10)
     assert not catalog.acquire_lease("source:s", "two", lease=10)
     assert catalog.read_lease_end("source:s") == driver.clock.now + 10
-    catalog.release_lease("source:s", "two")  # it is not theirs
+    catalog.release_lease("source:s", "two")  # another holder's lease
     assert not catalog.acquire_lease("source:s", "two", lease=10)
     catalog.release_lease("source:s", "one")
     assert catalog.acquire_lease("source:s", "two", lease=10)
@@ -83,7 +87,7 @@ def test_a_lease_has_one_holder_until_it_ends_or_is_given_up(driver: Driver) -> 
     assert catalog.acquire_lease("source:s", "one", lease=10)
 
 
-def test_a_place_moves_only_from_where_it_is(driver: Driver) -> None:
+def test_a_consumer_offset_advances_only_from_its_position(driver: Driver) -> None:
     catalog = driver.catalog
     assert catalog.find_consumer_offset("d") is None
     catalog.move_consumer_offset("d", None, 5)

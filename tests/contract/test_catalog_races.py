@@ -1,4 +1,4 @@
-"""Several threads, each with a catalog of its own, at the same time."""
+"""Several threads at the same time, each with its own catalog object."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from itertools import pairwise
 from threading import Barrier
 from typing import Any
 
-from tests.catalog.driver import COPY, LEASE, WORKFLOW, Driver, inserting, moves_of
+from tests.catalog.driver import COPY, LEASE, WORKFLOW, Driver, build_insert_request, moves_of
 
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import Conflict, DuplicateKey, InsertInProgress
 from tidemill.model.block import BlockState
 from tidemill.model.run import RunClaim, RunKind, RunState, build_claim_request
 
-Opened = Callable[[], SqlCatalog]
+OpenCatalog = Callable[[], SqlCatalog]
 
 
-def at_once(actions: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Results, or the conflicts raised, of actions that start together."""
+def run_concurrently(actions: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Start the actions at the same time; returns their results or conflicts."""
     start = Barrier(len(actions))
 
     def run(action: Callable[[], Any]) -> Any:
@@ -33,13 +33,15 @@ def at_once(actions: Sequence[Callable[[], Any]]) -> list[Any]:
         return list(pool.map(run, actions))
 
 
-def drivers(driver: Driver, opened: Opened, count: int) -> list[Driver]:
-    return [Driver(opened(), driver.clock) for _ in range(count)]
+def open_drivers(driver: Driver, open_another: OpenCatalog, count: int) -> list[Driver]:
+    return [Driver(open_another(), driver.clock) for _ in range(count)]
 
 
-def test_one_of_many_claims_wins(driver: Driver, opened: Opened) -> None:
+def test_one_of_several_concurrent_claims_wins(driver: Driver, open_another: OpenCatalog) -> None:
     run = driver.request()
-    results = at_once([lambda d=d: d.claim(run, inserting()) for d in drivers(driver, opened, 4)])
+    results = run_concurrently(
+        [lambda d=d: d.claim(run, build_insert_request()) for d in open_drivers(driver, open_another, 4)]
+    )
     assert sum(isinstance(r, RunClaim) for r in results) == 1
     assert {str(r) for r in results if isinstance(r, Conflict)} == {
         f"run {run} is submitted, not ready; only a ready run can be claimed"
@@ -47,27 +49,27 @@ def test_one_of_many_claims_wins(driver: Driver, opened: Opened) -> None:
     assert driver.catalog.read_channel("a").reserved == 1
 
 
-def test_one_of_many_runs_of_a_flow_wins(driver: Driver, opened: Opened) -> None:
+def test_one_of_several_concurrent_runs_of_a_flow_wins(driver: Driver, open_another: OpenCatalog) -> None:
     waiting = [driver.request(RunKind.FLOW, "copy") for _ in range(4)]
-    pairs = zip(drivers(driver, opened, 4), waiting, strict=True)
-    results = at_once([lambda d=d, r=r: d.claim(r, build_claim_request(COPY)) for d, r in pairs])
+    pairs = zip(open_drivers(driver, open_another, 4), waiting, strict=True)
+    results = run_concurrently([lambda d=d, r=r: d.claim(r, build_claim_request(COPY)) for d, r in pairs])
     (winner,) = (r for r in results if isinstance(r, RunClaim))
     lost = [r for r in results if isinstance(r, Conflict)]
     assert len(lost) == 3
     assert all(f"run {winner.run.id} of flow 'copy' is already running" in str(r) for r in lost)
 
 
-def test_one_of_many_inserts_under_a_key_wins(driver: Driver, opened: Opened) -> None:
-    results = at_once([lambda d=d: d.insert(key="k") for d in drivers(driver, opened, 4)])
-    refused = [r for r in results if isinstance(r, DuplicateKey | InsertInProgress)]
-    assert len(refused) == 3
+def test_one_of_several_concurrent_inserts_with_a_key_wins(driver: Driver, open_another: OpenCatalog) -> None:
+    results = run_concurrently([lambda d=d: d.insert(key="k") for d in open_drivers(driver, open_another, 4)])
+    rejected = [r for r in results if isinstance(r, DuplicateKey | InsertInProgress)]
+    assert len(rejected) == 3
     assert driver.head() == 1
 
 
-def test_concurrent_inserts_lose_nothing(driver: Driver, opened: Opened) -> None:
-    shared = Driver(opened(), driver.clock)  # one catalog may serve several threads
-    team = [*drivers(driver, opened, 4), *[shared] * 4]
-    at_once([lambda d=d: [d.insert(channel) for channel in "abba"] for d in team])
+def test_concurrent_inserts_lose_nothing(driver: Driver, open_another: OpenCatalog) -> None:
+    shared = Driver(open_another(), driver.clock)  # one catalog may serve several threads
+    team = [*open_drivers(driver, open_another, 4), *[shared] * 4]
+    run_concurrently([lambda d=d: [d.insert(channel) for channel in "abba"] for d in team])
     versions = []
     for channel in "ab":
         blocks = driver.catalog.list_deltas(channel, 0, 100)
@@ -80,22 +82,25 @@ def test_concurrent_inserts_lose_nothing(driver: Driver, opened: Opened) -> None
     assert ids == sorted(set(ids))
 
 
-def test_flows_and_inserts_and_failures_together(driver: Driver, opened: Opened) -> None:
+def test_concurrent_flows_inserts_and_failures_are_consistent(driver: Driver, open_another: OpenCatalog) -> None:
     def consume(d: Driver) -> None:
         for _ in range(4):
             claim = d.open_flow()
             d.commit(claim, moves_of(claim))
 
-    def spoil(d: Driver) -> None:
+    def kill_inserts(d: Driver) -> None:
         for _ in range(4):
             d.catalog.kill_run(d.open_insert("a").run.id)
 
-    def feed(d: Driver) -> None:
+    def insert(d: Driver) -> None:
         for channel in "baab":
             d.insert(channel)
 
-    results = at_once(
-        [lambda w=w, d=d: w(d) for w, d in zip((consume, spoil, feed, feed), drivers(driver, opened, 4), strict=True)]
+    results = run_concurrently(
+        [
+            lambda w=w, d=d: w(d)
+            for w, d in zip((consume, kill_inserts, insert, insert), open_drivers(driver, open_another, 4), strict=True)
+        ]
     )
     assert results == [None] * 4
     claim = driver.open_flow()
@@ -114,17 +119,17 @@ def test_flows_and_inserts_and_failures_together(driver: Driver, opened: Opened)
     assert states.count(BlockState.CANCELLED) == 4
 
 
-def test_a_commit_races_with_its_reclaim(driver: Driver, opened: Opened) -> None:
+def test_a_commit_races_with_its_reclaim(driver: Driver, open_another: OpenCatalog) -> None:
     for _ in range(3):
         claim = driver.open_insert(attempts=5)
         driver.clock.now += LEASE - 0.001
-        owner, janitor = drivers(driver, opened, 2)
+        owner, reclaimer = open_drivers(driver, open_another, 2)
 
-        def late(janitor: Driver = janitor) -> object:
+        def reclaim_late(reclaimer: Driver = reclaimer) -> object:
             driver.clock.now += 0.001
-            return janitor.catalog.reclaim_expired_runs()
+            return reclaimer.catalog.reclaim_expired_runs()
 
-        at_once([lambda o=owner, c=claim: o.commit(c), late])
+        run_concurrently([lambda o=owner, c=claim: o.commit(c), reclaim_late])
         (block,) = driver.catalog.list_written_blocks(claim.run.id)
         state = driver.catalog.read_run(claim.run.id).state
         assert (state, block.state) in {
@@ -133,20 +138,20 @@ def test_a_commit_races_with_its_reclaim(driver: Driver, opened: Opened) -> None
         }
 
 
-def test_concurrent_applies_agree(catalog: SqlCatalog, opened: Opened) -> None:
-    others = [opened() for _ in range(4)]
-    assert at_once([lambda c=c: c.apply_workflow(WORKFLOW) for c in others]) == [None] * 4
+def test_concurrent_applies_agree(catalog: SqlCatalog, open_another: OpenCatalog) -> None:
+    others = [open_another() for _ in range(4)]
+    assert run_concurrently([lambda c=c: c.apply_workflow(WORKFLOW) for c in others]) == [None] * 4
     assert len(catalog.list_channels()) == 3
     assert len(catalog.list_events()) == 4
 
 
-def test_overlapping_demands_do_not_deadlock(driver: Driver, opened: Opened) -> None:
-    def both(d: Driver, order: str) -> None:
+def test_overlapping_claims_do_not_deadlock(driver: Driver, open_another: OpenCatalog) -> None:
+    def insert_both(d: Driver, order: str) -> None:
         for _ in range(5):
             claims = [d.open_insert(channel) for channel in order]
             for claim in claims:
                 d.commit(claim)
 
-    team = zip(drivers(driver, opened, 4), ("ab", "ba", "ab", "ba"), strict=True)
-    assert at_once([lambda d=d, o=o: both(d, o) for d, o in team]) == [None] * 4
+    team = zip(open_drivers(driver, open_another, 4), ("ab", "ba", "ab", "ba"), strict=True)
+    assert run_concurrently([lambda d=d, o=o: insert_both(d, o) for d, o in team]) == [None] * 4
     assert (driver.head("a"), driver.head("b")) == (20, 20)

@@ -1,4 +1,4 @@
-"""Questions the other tests do not ask in passing."""
+"""Catalog reads that other tests do not cover."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidemill.errors import NotFound
 from tidemill.model.block import INITIAL_POSITION, BlockKind, BlockState
 
 
-def test_positions_by_sequence_number(driver: Driver) -> None:
+def test_positions_are_found_by_sequence_number(driver: Driver) -> None:
     first = driver.insert()
     driver.catalog.kill_run(driver.open_insert().run.id)
     last = driver.insert()
@@ -21,7 +21,7 @@ def test_positions_by_sequence_number(driver: Driver) -> None:
     assert head.content_identity == last.content_identity
 
 
-def test_positions_by_version(driver: Driver) -> None:
+def test_positions_are_found_by_version(driver: Driver) -> None:
     first = driver.insert()
     driver.clock.now += 10
     second = driver.insert()
@@ -33,7 +33,7 @@ def test_positions_by_version(driver: Driver) -> None:
     assert position("a", version=second.version + 10**9).seq == 2
 
 
-def test_derived_channels_are_dated_by_when_they_became_visible(driver: Driver) -> None:
+def test_blocks_of_derived_channels_are_dated_by_their_visibility(driver: Driver) -> None:
     driver.run_flow()
     between = int((driver.clock.now + 5) * 1_000_000)
     driver.clock.now += 10
@@ -42,7 +42,7 @@ def test_derived_channels_are_dated_by_when_they_became_visible(driver: Driver) 
     assert driver.catalog.read_position("d", version=between - 10_000_000) == INITIAL_POSITION
 
 
-def test_a_block_is_dated_by_when_it_could_be_read(driver: Driver) -> None:
+def test_a_block_is_dated_by_the_time_it_became_readable(driver: Driver) -> None:
     first = driver.open_insert()
     second = driver.open_insert()
     driver.commit(second)
@@ -66,14 +66,14 @@ def test_blocks_are_listed_newest_first(driver: Driver) -> None:
     ]
 
 
-def test_a_base_with_a_later_base(driver: Driver) -> None:
+def test_readers_start_at_the_newest_base_before_their_position(driver: Driver) -> None:
     for kind in (BlockKind.DELTA, BlockKind.BASE, BlockKind.DELTA):
         driver.insert(kind=kind)
-    at = driver.catalog.read_base_and_deltas
-    assert [[b.seq for b in at("a", n)] for n in range(5)] == [[0], [0, 1], [2], [2, 3], [2, 3]]
+    read = driver.catalog.read_base_and_deltas
+    assert [[b.seq for b in read("a", n)] for n in range(5)] == [[0], [0, 1], [2], [2, 3], [2, 3]]
     assert [b.seq for b in driver.catalog.list_deltas("a", 0, 3)] == [1, 3]
     driver.catalog.collect_blocks(b.id for b in driver.catalog.list_blocks("a") if b.kind is BlockKind.BASE)
-    assert at("a", 3) == []
+    assert read("a", 3) == []
 
 
 def test_unknown_names_are_not_found(driver: Driver) -> None:
@@ -95,7 +95,7 @@ def test_unknown_names_are_not_found(driver: Driver) -> None:
         c.read_block(99)
 
 
-def test_events_go_on_from_the_last_one_seen(driver: Driver) -> None:
+def test_events_are_listed_from_the_last_known_one(driver: Driver) -> None:
     seen = driver.catalog.list_events(limit=2)
     rest = driver.catalog.list_events(after=seen[-1].id)
     assert [e.id for e in seen + rest] == [e.id for e in driver.catalog.list_events()]

@@ -1,9 +1,9 @@
-"""Two steps to removing files: what is marked when, what is due when, and that nothing in use is ever either."""
+"""Removal of files in two steps: marking, removal when due, and neither for files in use."""
 
 from __future__ import annotations
 
 import pytest
-from tests.catalog.driver import LEASE, Driver, inserting
+from tests.catalog.driver import LEASE, Driver, build_insert_request
 
 from tidemill.errors import NotFound
 from tidemill.model.block import BlockKind
@@ -13,28 +13,28 @@ from tidemill.model.store import GracePeriods, Removal, RemovalKind
 GRACE = GracePeriods(blocks=10.0, orphans=100.0)
 
 
-def due(driver: Driver) -> list[Removal]:
+def list_due(driver: Driver) -> list[Removal]:
     return driver.catalog.list_due_removals(GRACE, 100)
 
 
-def test_files_of_collected_blocks_are_due_after_their_grace_time(driver: Driver) -> None:
+def test_files_of_collected_blocks_are_due_after_their_grace_period(driver: Driver) -> None:
     old = driver.insert(kind=BlockKind.BASE)
     driver.insert(kind=BlockKind.BASE)
     driver.catalog.collect_blocks([old.id])
     (path,) = driver.catalog.purge_blocks()
     assert driver.catalog.list_marked_paths() == {path}
     driver.clock.now += GRACE.blocks - 1
-    assert due(driver) == []
+    assert list_due(driver) == []
     driver.clock.now += 1
-    assert due(driver) == [Removal(path, RemovalKind.FILE)]
+    assert list_due(driver) == [Removal(path, RemovalKind.FILE)]
     driver.catalog.finish_removals([path])
-    assert due(driver) == []
+    assert list_due(driver) == []
     (event,) = (e for e in driver.catalog.list_events(limit=1000) if e.kind == "files.removed")
     assert (event.subject, event.run, event.detail) == ("a", old.run, {"paths": 1})
 
 
 @pytest.mark.parametrize("end", ["failed", "killed", "reclaimed"])
-def test_the_directory_of_an_attempt_without_result_is_due_after_the_age(driver: Driver, end: str) -> None:
+def test_the_directory_of_a_failed_attempt_is_due_after_the_orphan_retention(driver: Driver, end: str) -> None:
     claim = driver.open_insert(attempts=2)
     match end:
         case "failed":
@@ -46,18 +46,18 @@ def test_the_directory_of_an_attempt_without_result_is_due_after_the_age(driver:
             driver.catalog.reclaim_expired_runs()
     assert driver.catalog.list_marked_paths() == {claim.directory}
     driver.clock.now += GRACE.orphans - 1
-    assert due(driver) == []
+    assert list_due(driver) == []
     driver.clock.now += 1
-    assert due(driver) == [Removal(claim.directory, RemovalKind.ATTEMPT)]
+    assert list_due(driver) == [Removal(claim.directory, RemovalKind.ATTEMPT)]
     (event,) = (e for e in driver.catalog.list_events(run=claim.run.id) if e.kind == "files.marked")
     assert event.detail == {"directory": claim.directory}
 
 
-def test_what_never_wrote_is_not_marked(driver: Driver) -> None:
-    ready, taken = driver.request(), driver.request(RunKind.FLOW, "copy")
-    fence = driver.catalog.acquire_run(taken, owner="me", lease=LEASE).fencing_token
+def test_runs_that_wrote_nothing_are_not_marked(driver: Driver) -> None:
+    ready, acquired = driver.request(), driver.request(RunKind.FLOW, "copy")
+    fence = driver.catalog.acquire_run(acquired, owner="me", lease=LEASE).fencing_token
     driver.catalog.kill_run(ready)
-    driver.catalog.fail_run(taken, fence, error="no")
+    driver.catalog.fail_run(acquired, fence, error="no")
     assert driver.catalog.list_marked_paths() == set()
 
 
@@ -71,22 +71,22 @@ def test_finished_and_running_attempts_are_not_marked(driver: Driver) -> None:
 def test_each_attempt_has_its_own_directory_marked(driver: Driver) -> None:
     claim = driver.open_insert(attempts=2)
     driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="no", retry_in=0)
-    again = driver.claim(claim.run.id, inserting())
+    again = driver.claim(claim.run.id, build_insert_request())
     driver.commit(again)
     assert driver.catalog.list_marked_paths() == {claim.directory}
-    found = driver.catalog.find_attempts([claim.directory, again.directory, "runs/99/99"])
-    assert {directory: run.id for directory, run in found.items()} == {again.directory: claim.run.id}
+    listed = driver.catalog.find_attempts([claim.directory, again.directory, "runs/99/99"])
+    assert {directory: run.id for directory, run in listed.items()} == {again.directory: claim.run.id}
 
 
-def test_pieces_are_bounded_and_the_oldest_come_first(driver: Driver) -> None:
+def test_due_removals_are_limited_and_oldest_first(driver: Driver) -> None:
     marked = []
     for _ in range(3):
         claim = driver.open_insert()
         driver.catalog.kill_run(claim.run.id)
         marked.append(claim.directory)
         driver.clock.now += 1
-    found = driver.catalog.list_due_removals(GracePeriods(0.0, 0.0), 2)
-    assert [r.path for r in found] == marked[:2]
+    listed = driver.catalog.list_due_removals(GracePeriods(0.0, 0.0), 2)
+    assert [r.path for r in listed] == marked[:2]
 
 
 def test_a_removal_that_another_process_finished_leaves_no_second_event(driver: Driver) -> None:
@@ -100,15 +100,15 @@ def test_a_removal_that_another_process_finished_leaves_no_second_event(driver: 
 def test_orphans_are_marked_once(driver: Driver) -> None:
     block = driver.insert()
     assert block.run is not None
-    wanted = ["runs/1/1/left.parquet", "runs/1/1/more.parquet"]
-    assert driver.catalog.mark_orphans(block.run, wanted[:1]) == 1
-    assert driver.catalog.mark_orphans(block.run, wanted) == 1
-    assert driver.catalog.list_marked_paths() == set(wanted)
+    paths = ["runs/1/1/left.parquet", "runs/1/1/more.parquet"]
+    assert driver.catalog.mark_orphans(block.run, paths[:1]) == 1
+    assert driver.catalog.mark_orphans(block.run, paths) == 1
+    assert driver.catalog.list_marked_paths() == set(paths)
     with pytest.raises(NotFound):
         driver.catalog.mark_orphans(999, ["runs/999/1/x"])
 
 
-def test_the_catalog_says_what_it_names(driver: Driver) -> None:
+def test_the_catalog_lists_the_files_that_it_references(driver: Driver) -> None:
     assert driver.catalog.list_newest_files(5) == []
     first, second = driver.insert(), driver.insert()
     paths = [second.files[0].path, first.files[0].path]
@@ -118,7 +118,7 @@ def test_the_catalog_says_what_it_names(driver: Driver) -> None:
     assert driver.catalog.find_referenced_files([]) == set()
 
 
-def test_the_catalog_says_how_far_it_has_come(driver: Driver) -> None:
+def test_the_catalog_reports_its_newest_run(driver: Driver) -> None:
     before = driver.catalog.read_identity()
     claim = driver.open_insert()
     after = driver.catalog.read_identity()

@@ -1,11 +1,11 @@
-"""The life of a run: every transition, and every one that must not happen."""
+"""The life cycle of a run: every valid and every invalid transition."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
-from tests.catalog.driver import COPY, LEASE, Driver, inserting, moves_of, outcome
+from tests.catalog.driver import COPY, LEASE, Driver, build_insert_request, build_outcome, moves_of
 
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import ChannelBusy, Conflict, LeaseLost, NotFound
@@ -24,7 +24,7 @@ Action = Callable[[SqlCatalog, RunClaim], object]
 
 BY_OWNER: dict[str, Action] = {
     "renew": lambda c, claim: c.renew_lease(claim.run.id, claim.run.fencing_token, lease=LEASE),
-    "commit": lambda c, claim: c.commit_run(claim, outcome(claim)),
+    "commit": lambda c, claim: c.commit_run(claim, build_outcome(claim)),
     "fail": lambda c, claim: c.fail_run(claim.run.id, claim.run.fencing_token, error="late"),
 }
 ENDINGS: dict[str, Action] = {
@@ -34,8 +34,8 @@ ENDINGS: dict[str, Action] = {
 }
 
 
-def snapshot(driver: Driver) -> object:
-    """Everything a transition might change."""
+def read_state(driver: Driver) -> object:
+    """Everything that a transition might change."""
     c = driver.catalog
     return (
         c.list_channels(),
@@ -47,7 +47,7 @@ def snapshot(driver: Driver) -> object:
     )
 
 
-def test_a_request_is_ready(driver: Driver) -> None:
+def test_a_requested_run_is_ready(driver: Driver) -> None:
     run = driver.catalog.request_run(RunKind.FLOW, "copy", attempts=3)
     assert (run.state, run.attempt, run.created, run.owner) == (RunState.READY, 0, driver.clock.now, None)
     assert driver.catalog.read_run(run.id) == run
@@ -57,12 +57,12 @@ def test_a_request_is_ready(driver: Driver) -> None:
 @pytest.mark.parametrize(
     ("kind", "subject"), [(RunKind.FLOW, "a"), (RunKind.INSERT, "copy"), (RunKind.COMPACTION, "x")]
 )
-def test_a_request_names_something_registered(driver: Driver, kind: RunKind, subject: str) -> None:
+def test_a_request_for_an_unknown_subject_is_rejected(driver: Driver, kind: RunKind, subject: str) -> None:
     with pytest.raises(NotFound, match=rf"there is no .*'{subject}'; known are (a, b, d|copy)"):
         driver.catalog.request_run(kind, subject)
 
 
-def test_a_claim_takes_lease_slots_and_spans(driver: Driver) -> None:
+def test_a_claim_has_a_lease_reservations_and_spans(driver: Driver) -> None:
     driver.insert("a")
     driver.insert("b")
     claim = driver.open_flow()
@@ -81,9 +81,9 @@ def test_a_claim_takes_lease_slots_and_spans(driver: Driver) -> None:
     assert driver.kinds_of_events(run.id) == ["run.requested", "run.claimed"]
 
 
-def test_slots_are_reserved_in_the_order_of_claims(driver: Driver) -> None:
+def test_blocks_are_reserved_in_the_order_of_claims(driver: Driver) -> None:
     first, second = driver.request(), driver.request()
-    later = driver.claim(second, inserting())
+    later = driver.claim(second, build_insert_request())
     demand = ClaimRequest(
         reservations=(
             ReservationRequest("x", "a", BlockKind.DELTA),
@@ -102,49 +102,49 @@ def test_slots_are_reserved_in_the_order_of_claims(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_what_has_ended_stays_ended(driver: Driver, ending: str) -> None:
+def test_an_ended_run_cannot_change(driver: Driver, ending: str) -> None:
     claim = driver.open_insert()
     ENDINGS[ending](driver.catalog, claim)
-    before = snapshot(driver)
+    before = read_state(driver)
     with pytest.raises(Conflict, match=f"run {claim.run.id} is {ending}"):
-        driver.claim(claim.run.id, inserting())
+        driver.claim(claim.run.id, build_insert_request())
     with pytest.raises(Conflict, match=f"run {claim.run.id} is {ending}"):
         driver.catalog.kill_run(claim.run.id)
     for act in BY_OWNER.values():
         with pytest.raises(LeaseLost, match=f"is {ending}"):
             act(driver.catalog, claim)
-    assert snapshot(driver) == before
+    assert read_state(driver) == before
 
 
 def test_a_running_run_cannot_be_claimed(driver: Driver) -> None:
     claim = driver.open_insert()
     with pytest.raises(Conflict, match="is submitted, not ready"):
-        driver.claim(claim.run.id, inserting())
+        driver.claim(claim.run.id, build_insert_request())
 
 
 @pytest.mark.parametrize("action", BY_OWNER)
-def test_a_ready_run_is_nobodys(driver: Driver, action: str) -> None:
+def test_a_ready_run_has_no_owner(driver: Driver, action: str) -> None:
     claim = driver.open_insert(attempts=2)
     driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="x", retry_in=0)
-    before = snapshot(driver)
+    before = read_state(driver)
     with pytest.raises(LeaseLost, match="is ready"):
         BY_OWNER[action](driver.catalog, claim)
-    assert snapshot(driver) == before
+    assert read_state(driver) == before
 
 
 @pytest.mark.parametrize("action", BY_OWNER)
-def test_a_zombie_changes_nothing(driver: Driver, action: str) -> None:
-    zombie = driver.open_insert(attempts=2)
+def test_a_process_whose_lease_was_reclaimed_changes_nothing(driver: Driver, action: str) -> None:
+    stopped = driver.open_insert(attempts=2)
     driver.clock.now += LEASE
     driver.catalog.reclaim_expired_runs()
-    heir = driver.claim(zombie.run.id, inserting(), owner="heir")
-    assert heir.run.fencing_token > zombie.run.fencing_token
-    assert heir.directory != zombie.directory
-    before = snapshot(driver)
-    with pytest.raises(LeaseLost, match="claimed again by heir"):
-        BY_OWNER[action](driver.catalog, zombie)
-    assert snapshot(driver) == before
-    assert [b.seq for b in driver.commit(heir)] == [2]
+    successor = driver.claim(stopped.run.id, build_insert_request(), owner="successor")
+    assert successor.run.fencing_token > stopped.run.fencing_token
+    assert successor.directory != stopped.directory
+    before = read_state(driver)
+    with pytest.raises(LeaseLost, match="claimed again by successor"):
+        BY_OWNER[action](driver.catalog, stopped)
+    assert read_state(driver) == before
+    assert [b.seq for b in driver.commit(successor)] == [2]
 
 
 def test_unknown_runs_are_not_found(driver: Driver) -> None:
@@ -163,7 +163,7 @@ def test_unknown_runs_are_not_found(driver: Driver) -> None:
         driver.claim(99, ClaimRequest())
 
 
-def test_a_lease_that_ended_cannot_commit(driver: Driver) -> None:
+def test_a_run_with_an_expired_lease_cannot_commit(driver: Driver) -> None:
     claim = driver.open_insert()
     driver.clock.now += LEASE
     with pytest.raises(LeaseLost, match=r"expired 0\.0 s ago"):
@@ -172,7 +172,7 @@ def test_a_lease_that_ended_cannot_commit(driver: Driver) -> None:
     assert driver.head() == 0
 
 
-def test_a_renewed_lease_can_commit(driver: Driver) -> None:
+def test_a_run_with_a_renewed_lease_can_commit(driver: Driver) -> None:
     claim = driver.open_insert()
     driver.clock.now += LEASE - 1
     driver.catalog.renew_lease(claim.run.id, claim.run.fencing_token, lease=LEASE)
@@ -182,15 +182,15 @@ def test_a_renewed_lease_can_commit(driver: Driver) -> None:
     assert driver.head() == 1
 
 
-def test_failing_cancels_and_tries_again_later(driver: Driver) -> None:
+def test_a_failed_attempt_cancels_its_reservations_and_is_retried(driver: Driver) -> None:
     claim = driver.open_insert(attempts=2)
     run = driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="disk full", log="one", retry_in=5)
     assert (run.state, run.error, run.not_before) == (RunState.WAITING, "disk full", driver.clock.now + 5)
     assert driver.catalog.list_written_blocks(run.id)[0].state is BlockState.CANCELLED
     with pytest.raises(Conflict, match=r"retried in 5\.000 s"):
-        driver.claim(run.id, inserting())
+        driver.claim(run.id, build_insert_request())
     driver.clock.now += 5
-    again = driver.claim(run.id, inserting())
+    again = driver.claim(run.id, build_insert_request())
     assert (again.run.attempt, again.run.error, again.run.not_before) == (2, None, None)
     driver.commit(again, log="two")
     assert driver.catalog.read_log(run.id) == "one\ntwo"
@@ -199,19 +199,19 @@ def test_failing_cancels_and_tries_again_later(driver: Driver) -> None:
     assert kinds[2:] == [*attempts, "run.finished", "block.filled", "channel.advanced"]
 
 
-def test_the_last_attempt_fails_for_good(driver: Driver) -> None:
+def test_a_run_fails_with_its_last_attempt(driver: Driver) -> None:
     claim = driver.open_insert(attempts=1)
     run = driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="no", retry_in=0)
     assert (run.state, run.finished, run.lease_until) == (RunState.FAILED, driver.clock.now, None)
     assert driver.kinds_of_events(run.id)[2:] == ["run.failed", "files.marked", "block.cancelled"]
 
 
-def test_without_a_wait_there_is_no_other_attempt(driver: Driver) -> None:
+def test_a_failure_without_retry_delay_is_final(driver: Driver) -> None:
     claim = driver.open_insert(attempts=9)
     assert driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="bad input").state is RunState.FAILED
 
 
-def test_texts_may_hold_anything(driver: Driver) -> None:
+def test_error_texts_may_contain_any_character(driver: Driver) -> None:
     claim = driver.open_insert()
     driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="a\x00b", log="c\udc80d")
     assert driver.catalog.read_run(claim.run.id).error == "a\ufffdb"
@@ -219,17 +219,17 @@ def test_texts_may_hold_anything(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("started", [False, True])
-def test_killing(driver: Driver, started: bool) -> None:
+def test_a_run_can_be_killed(driver: Driver, started: bool) -> None:
     run = driver.request()
     if started:
-        driver.claim(run, inserting())
+        driver.claim(run, build_insert_request())
     killed = driver.catalog.kill_run(run)
     assert (killed.state, killed.finished) == (RunState.KILLED, driver.clock.now)
     assert driver.catalog.read_channel("a").reserved == 0
     assert driver.catalog.list_active_directories() == set()
 
 
-def test_reclaim_takes_only_what_has_expired(driver: Driver) -> None:
+def test_only_expired_runs_are_reclaimed(driver: Driver) -> None:
     often, once = driver.open_insert(attempts=2), driver.open_insert()
     driver.clock.now += 1
     healthy = driver.open_insert()
@@ -238,10 +238,10 @@ def test_reclaim_takes_only_what_has_expired(driver: Driver) -> None:
     assert [(r.id, r.state) for r in taken] == [(often.run.id, RunState.READY), (once.run.id, RunState.FAILED)]
     assert taken[1].error == "lease expired: me did not renew it and is 0.0 s late"
     assert driver.catalog.read_run(healthy.run.id).state is RunState.SUBMITTED
-    assert driver.claim(often.run.id, inserting()).run.attempt == 2
+    assert driver.claim(often.run.id, build_insert_request()).run.attempt == 2
 
 
-def test_one_run_of_a_flow_at_a_time(driver: Driver) -> None:
+def test_a_flow_has_one_active_run(driver: Driver) -> None:
     running = driver.open_flow()
     waiting = driver.request(RunKind.FLOW, "copy")
     with pytest.raises(Conflict, match=f"run {running.run.id} of flow 'copy' is already running"):
@@ -250,56 +250,56 @@ def test_one_run_of_a_flow_at_a_time(driver: Driver) -> None:
     driver.claim(waiting, build_claim_request(COPY))
 
 
-def test_inserts_run_side_by_side(driver: Driver) -> None:
+def test_inserts_run_concurrently(driver: Driver) -> None:
     assert [driver.open_insert().reservations[None, "a"].seq for _ in range(3)] == [1, 2, 3]
 
 
-def test_reading_through_a_channel_needs_it_free(driver: Driver) -> None:
+def test_reading_a_channel_that_the_run_writes_needs_exclusive_access(driver: Driver) -> None:
     other = driver.open_insert("a")
     run = driver.request(RunKind.FLOW, "copy")
     through = ClaimRequest(
         reservations=(ReservationRequest("t", "a", BlockKind.DELTA),), intermediate_channels=frozenset({"a"})
     )
-    before = snapshot(driver)
+    before = read_state(driver)
     with pytest.raises(ChannelBusy, match=f"run {other.run.id} holds a reservation on channel 'a'"):
         driver.claim(run, through)
-    assert snapshot(driver) == before
+    assert read_state(driver) == before
     driver.catalog.kill_run(other.run.id)
     assert driver.claim(run, through).reservations["t", "a"].seq == 2
 
 
-def test_a_claim_names_known_channels(driver: Driver) -> None:
+def test_a_claim_of_an_unknown_channel_is_rejected(driver: Driver) -> None:
     run = driver.request()
-    before = snapshot(driver)
+    before = read_state(driver)
     for demand in (
-        inserting("zz"),
+        build_insert_request("zz"),
         ClaimRequest(reads=(ReadRequest("t", "zz", False),)),
         ClaimRequest(intermediate_channels=frozenset({"zz"})),
     ):
         with pytest.raises(NotFound, match="there is no channel 'zz'; known are a, b, d"):
             driver.claim(run, demand)
-    assert snapshot(driver) == before
+    assert read_state(driver) == before
 
 
 def test_runs_are_listed_newest_first(driver: Driver) -> None:
-    done = driver.open_insert("a")
-    driver.commit(done)
+    finished = driver.open_insert("a")
+    driver.commit(finished)
     ready, other = driver.request(), driver.request(subject="b")
     catalog = driver.catalog
-    assert [r.id for r in catalog.list_runs()] == [other, ready, done.run.id]
+    assert [r.id for r in catalog.list_runs()] == [other, ready, finished.run.id]
     assert [r.id for r in catalog.list_runs(limit=1)] == [other]
     assert [r.id for r in catalog.list_runs(state=RunState.READY, subject="a")] == [ready]
-    assert [r.id for r in catalog.list_runs(state=RunState.FINISHED)] == [done.run.id]
+    assert [r.id for r in catalog.list_runs(state=RunState.FINISHED)] == [finished.run.id]
 
 
-def test_a_run_is_taken_before_it_is_known_what_it_needs(driver: Driver) -> None:
+def test_a_run_can_be_acquired_before_its_reservations_are_known(driver: Driver) -> None:
     run = driver.request(RunKind.FLOW, COPY.name)
     taken = driver.catalog.acquire_run(run, owner="me", lease=LEASE)
     assert (taken.state, taken.attempt, taken.owner) == (RunState.CLAIMED, 1, "me")
     other = driver.request(RunKind.FLOW, COPY.name)
-    for refused in (run, other):
+    for rejected in (run, other):
         with pytest.raises(Conflict):
-            driver.claim(refused, build_claim_request(COPY))
+            driver.claim(rejected, build_claim_request(COPY))
     claim = driver.catalog.claim_run(
         run, build_claim_request(COPY), owner="me", lease=LEASE, fencing_token=taken.fencing_token
     )
@@ -311,12 +311,12 @@ def test_a_run_is_taken_before_it_is_known_what_it_needs(driver: Driver) -> None
     assert driver.catalog.read_run(run).state is RunState.FINISHED
 
 
-def test_a_taken_run_can_be_given_back_and_waits(driver: Driver) -> None:
+def test_an_acquired_run_can_be_returned_and_waits(driver: Driver) -> None:
     run = driver.request(RunKind.FLOW, COPY.name)
     taken = driver.catalog.acquire_run(run, owner="me", lease=LEASE)
     driver.catalog.release_run(run, taken.fencing_token, seconds=5)
-    back = driver.catalog.read_run(run)
-    assert (back.state, back.attempt, back.owner) == (RunState.WAITING, 0, None)
+    returned = driver.catalog.read_run(run)
+    assert (returned.state, returned.attempt, returned.owner) == (RunState.WAITING, 0, None)
     assert driver.catalog.list_runnable_runs() == []
     driver.clock.now += 5
     assert [r.id for r in driver.catalog.list_runnable_runs()] == [run]
@@ -326,7 +326,7 @@ def test_a_taken_run_can_be_given_back_and_waits(driver: Driver) -> None:
         )
 
 
-def test_the_lease_of_a_taken_run_runs_out_like_any_other(driver: Driver) -> None:
+def test_the_lease_of_an_acquired_run_expires(driver: Driver) -> None:
     run = driver.request(RunKind.FLOW, COPY.name, attempts=2)
     driver.catalog.acquire_run(run, owner="dead", lease=LEASE)
     driver.clock.now += LEASE + 1
@@ -334,7 +334,7 @@ def test_the_lease_of_a_taken_run_runs_out_like_any_other(driver: Driver) -> Non
     assert (given_up.id, given_up.state) == (run, RunState.READY)
 
 
-def test_a_run_reads_as_far_as_it_is_told(driver: Driver) -> None:
+def test_a_run_reads_up_to_the_given_limit(driver: Driver) -> None:
     for _ in range(3):
         driver.insert("a")
     driver.insert("b")

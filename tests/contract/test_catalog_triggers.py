@@ -1,4 +1,4 @@
-"""Triggers in the catalog: due in the transaction that makes them so, handled once, never lost."""
+"""Triggers in the catalog: due in the transaction that makes them due, handled once, never lost."""
 
 from __future__ import annotations
 
@@ -30,157 +30,157 @@ from tidemill.ports.records import Server
 OTHER = BoundFlow("other", (task("others", {"b": ReadMode.NEW}, {"e": BlockKind.DELTA}),))
 
 
-def applied(driver: Driver, *triggers: Trigger, other: tuple[Trigger, ...] = ()) -> None:
+def apply_triggers(driver: Driver, *triggers: Trigger, other: tuple[Trigger, ...] = ()) -> None:
     bindings = (replace(COPY, triggers=triggers), replace(OTHER, triggers=other))
     channels = (*CHANNELS, replace(CHANNELS[2], name="e"))
     driver.catalog.apply_workflow(WorkflowSpec("w", channels, bindings))
 
 
-def fire(driver: Driver) -> list[int]:
-    """What a leader does: everything that is due, once; returns the runs asked for."""
+def fire_due_triggers(driver: Driver) -> list[int]:
+    """Fire everything that is due once, as the leader does; returns the requested runs."""
     return [
         run for leaf in driver.catalog.list_due_triggers() if (run := driver.catalog.fire_trigger(leaf)) is not None
     ]
 
 
-def runnable(driver: Driver) -> list[str]:
+def list_runnable(driver: Driver) -> list[str]:
     return [run.subject for run in driver.catalog.list_runnable_runs()]
 
 
-def finish(driver: Driver, run: int, binding: BoundFlow = COPY) -> None:
+def finish_run(driver: Driver, run: int, binding: BoundFlow = COPY) -> None:
     driver.commit(driver.claim(run, build_claim_request(binding)))
 
 
-def test_data_makes_a_run_and_only_on_its_channel(driver: Driver) -> None:
-    applied(driver, DataTrigger("a"))
+def test_data_triggers_a_run_only_on_its_channel(driver: Driver) -> None:
+    apply_triggers(driver, DataTrigger("a"))
     driver.insert("b")
-    assert fire(driver) == []
+    assert fire_due_triggers(driver) == []
     driver.insert("a")
-    (run,) = fire(driver)
+    (run,) = fire_due_triggers(driver)
     assert driver.catalog.read_run(run).state is RunState.READY
-    assert fire(driver) == []
+    assert fire_due_triggers(driver) == []
     assert [(f.flow, f.run, f.missed) for f in driver.catalog.list_firings()] == [("copy", run, 0)]
 
 
-def test_data_that_comes_while_a_run_waits_is_left_to_that_run(driver: Driver) -> None:
-    applied(driver, DataTrigger("a"))
+def test_data_that_arrives_while_a_run_is_pending_is_read_by_that_run(driver: Driver) -> None:
+    apply_triggers(driver, DataTrigger("a"))
     driver.insert("a")
-    (first,) = fire(driver)
+    (first,) = fire_due_triggers(driver)
     driver.insert("a")
-    assert fire(driver) == [first]
+    assert fire_due_triggers(driver) == [first]
     claim = driver.claim(first, build_claim_request(COPY))
     driver.insert("a")
-    (second,) = fire(driver)
+    (second,) = fire_due_triggers(driver)
     assert second != first
-    assert runnable(driver) == []  # one run of a flow at a time
+    assert list_runnable(driver) == []  # one run of a flow at a time
     driver.commit(claim)
-    assert runnable(driver) == ["copy"]
+    assert list_runnable(driver) == ["copy"]
 
 
-def test_a_minimum_of_rows_is_waited_for_and_counts_anew(driver: Driver) -> None:
-    applied(driver, DataTrigger("a", rows=6))  # an insert of the driver has two
+def test_a_minimum_of_rows_is_counted_from_the_last_firing(driver: Driver) -> None:
+    apply_triggers(driver, DataTrigger("a", rows=6))  # an insert by the driver has two rows
     for _ in range(2):
         driver.insert("a")
-    assert fire(driver) == []
+    assert fire_due_triggers(driver) == []
     driver.insert("a")
-    assert len(fire(driver)) == 1
+    assert len(fire_due_triggers(driver)) == 1
     driver.insert("a")
-    assert fire(driver) == []
+    assert fire_due_triggers(driver) == []
 
 
-def test_little_data_is_due_when_the_first_of_it_is_old_enough(driver: Driver, clock: FakeClock) -> None:
-    applied(driver, DataTrigger("a", rows=1000, age=60.0))
+def test_few_rows_are_due_when_the_oldest_has_waited_long_enough(driver: Driver, clock: FakeClock) -> None:
+    apply_triggers(driver, DataTrigger("a", rows=1000, age=60.0))
     driver.insert("a")
     clock.now += 30
     driver.insert("a")
-    assert fire(driver) == []
+    assert fire_due_triggers(driver) == []
     clock.now += 30
-    assert len(fire(driver)) == 1
+    assert len(fire_due_triggers(driver)) == 1
 
 
-def test_an_interval_fires_in_its_rhythm_and_coalesces_what_nobody_saw(driver: Driver, clock: FakeClock) -> None:
-    applied(driver, IntervalTrigger(10.0))
-    assert fire(driver) == []
+def test_an_interval_fires_regularly_and_coalesces_missed_times(driver: Driver, clock: FakeClock) -> None:
+    apply_triggers(driver, IntervalTrigger(10.0))
+    assert fire_due_triggers(driver) == []
     clock.now += 10
-    assert len(fire(driver)) == 1
-    clock.now += 1000  # asleep
-    assert len(fire(driver)) == 1
-    assert fire(driver) == []
+    assert len(fire_due_triggers(driver)) == 1
+    clock.now += 1000  # no server was running
+    assert len(fire_due_triggers(driver)) == 1
+    assert fire_due_triggers(driver) == []
     assert [f.missed for f in driver.catalog.list_firings()] == [99, 0]
     (leaf,) = driver.catalog.list_triggers()
     assert leaf.due == 1_000 + 10 * 102
 
 
-def test_a_clock_that_goes_back_fires_nothing_twice(driver: Driver, clock: FakeClock) -> None:
-    applied(driver, IntervalTrigger(10.0))
+def test_no_trigger_fires_twice_when_the_clock_goes_back(driver: Driver, clock: FakeClock) -> None:
+    apply_triggers(driver, IntervalTrigger(10.0))
     clock.now += 10
-    assert len(fire(driver)) == 1
+    assert len(fire_due_triggers(driver)) == 1
     clock.now -= 500
-    assert fire(driver) == []
+    assert fire_due_triggers(driver) == []
     clock.now += 500
-    assert fire(driver) == []
+    assert fire_due_triggers(driver) == []
     clock.now += 10
-    assert len(fire(driver)) == 1
+    assert len(fire_due_triggers(driver)) == 1
 
 
-def test_cron_follows_the_wall_of_its_time_zone(driver: Driver, clock: FakeClock) -> None:
-    applied(driver, CronTrigger("0 1 * * *", "Europe/Berlin"))  # the epoch is at one o'clock there
+def test_cron_uses_the_local_time_of_its_time_zone(driver: Driver, clock: FakeClock) -> None:
+    apply_triggers(driver, CronTrigger("0 1 * * *", "Europe/Berlin"))  # the epoch is at one o'clock there
     (leaf,) = driver.catalog.list_triggers()
     assert leaf.due == 86_400.0
     clock.now = 86_400.0
-    assert len(fire(driver)) == 1
+    assert len(fire_due_triggers(driver)) == 1
 
 
 @pytest.mark.parametrize("reached", RunMilestone)
-def test_a_flow_follows_what_another_comes_to(driver: Driver, reached: RunMilestone) -> None:
-    applied(driver, DataTrigger("a"), other=(RunTrigger("copy", reached),))
+def test_a_flow_is_triggered_by_the_outcome_of_another(driver: Driver, reached: RunMilestone) -> None:
+    apply_triggers(driver, DataTrigger("a"), other=(RunTrigger("copy", reached),))
     driver.insert("a")
-    (run,) = fire(driver)
+    (run,) = fire_due_triggers(driver)
     claim = driver.claim(run, build_claim_request(COPY))
     if reached is RunMilestone.COMPLETED:
         driver.commit(claim)
     if reached is RunMilestone.FAILED:
         driver.catalog.fail_run(run, claim.run.fencing_token, error="no")
-    (following,) = fire(driver)
+    (following,) = fire_due_triggers(driver)
     assert driver.catalog.read_run(following).subject == "other"
 
 
-def test_an_attempt_that_will_be_repeated_has_not_failed(driver: Driver) -> None:
-    applied(driver, DataTrigger("a"), other=(RunTrigger("copy", RunMilestone.FAILED),))
+def test_an_attempt_that_will_be_retried_is_not_a_failure(driver: Driver) -> None:
+    apply_triggers(driver, DataTrigger("a"), other=(RunTrigger("copy", RunMilestone.FAILED),))
     driver.insert("a")
-    (run,) = fire(driver)
+    (run,) = fire_due_triggers(driver)
     claim = driver.claim(run, build_claim_request(COPY))
     driver.catalog.fail_run(run, claim.run.fencing_token, error="no", retry_in=0.0, is_lost=True)
-    assert fire(driver) == []
+    assert fire_due_triggers(driver) == []
 
 
-def test_a_compound_waits_for_all_its_parts_and_then_anew(driver: Driver, clock: FakeClock) -> None:
-    applied(driver, AllOfTrigger((DataTrigger("a"), AllOfTrigger((IntervalTrigger(10.0), DataTrigger("b"))))))
+def test_a_compound_trigger_waits_for_all_its_parts_each_time(driver: Driver, clock: FakeClock) -> None:
+    apply_triggers(driver, AllOfTrigger((DataTrigger("a"), AllOfTrigger((IntervalTrigger(10.0), DataTrigger("b"))))))
     driver.insert("a")
     driver.insert("a")
     clock.now += 10
-    assert fire(driver) == []
+    assert fire_due_triggers(driver) == []
     driver.insert("b")
-    assert len(fire(driver)) == 1
+    assert len(fire_due_triggers(driver)) == 1
     driver.insert("a")
     driver.insert("b")
-    assert fire(driver) == []  # the interval has fired for the last time only
+    assert fire_due_triggers(driver) == []  # the interval has not fired again
     clock.now += 10
-    assert len(fire(driver)) == 1
+    assert len(fire_due_triggers(driver)) == 1
 
 
-def test_a_paused_workflow_runs_nothing_and_forgets_nothing(driver: Driver, clock: FakeClock) -> None:
-    applied(driver, DataTrigger("a"), IntervalTrigger(10.0))
+def test_a_paused_workflow_runs_nothing_and_keeps_its_firings(driver: Driver, clock: FakeClock) -> None:
+    apply_triggers(driver, DataTrigger("a"), IntervalTrigger(10.0))
     driver.insert("a")
-    fire(driver)
+    fire_due_triggers(driver)
     driver.catalog.set_workflow_paused("w", paused=True)
-    assert runnable(driver) == []
+    assert list_runnable(driver) == []
     driver.insert("a")
     clock.now += 100
-    assert fire(driver) == []
+    assert fire_due_triggers(driver) == []
     driver.catalog.set_workflow_paused("w", paused=False)
-    assert runnable(driver) == ["copy"]
-    assert len(fire(driver)) == 2
+    assert list_runnable(driver) == ["copy"]
+    assert len(fire_due_triggers(driver)) == 2
     assert [w.paused for w in driver.catalog.list_workflows()] == [False]
 
 
@@ -191,10 +191,10 @@ def test_priorities_order_the_runs_of_workflows(driver: Driver) -> None:
         binding = BoundFlow(f"f_{name}", (reading,), triggers=(DataTrigger(f"in_{name}"),))
         driver.catalog.apply_workflow(WorkflowSpec(name, channels, (binding,)))
         driver.insert(f"in_{name}")
-    fire(driver)
-    assert runnable(driver) == ["f_x", "f_y"]
+    fire_due_triggers(driver)
+    assert list_runnable(driver) == ["f_x", "f_y"]
     driver.catalog.set_workflow_priority("y", 5)
-    assert runnable(driver) == ["f_y", "f_x"]
+    assert list_runnable(driver) == ["f_y", "f_x"]
 
 
 def test_an_unknown_workflow_cannot_be_paused(driver: Driver) -> None:
@@ -202,7 +202,7 @@ def test_an_unknown_workflow_cannot_be_paused(driver: Driver) -> None:
         driver.catalog.set_workflow_paused("nope", paused=True)
 
 
-def test_a_workflow_of_which_nothing_is_left_is_unknown(driver: Driver) -> None:
+def test_a_removed_workflow_is_unknown(driver: Driver) -> None:
     driver.catalog.apply_workflow(WorkflowSpec("w", (), ()))
     for change in (
         lambda: driver.catalog.set_workflow_paused("w", paused=True),
@@ -212,43 +212,43 @@ def test_a_workflow_of_which_nothing_is_left_is_unknown(driver: Driver) -> None:
             change()
 
 
-def test_a_trigger_that_stays_declared_goes_on_as_it_was(driver: Driver, clock: FakeClock) -> None:
-    applied(driver, IntervalTrigger(10.0), DataTrigger("a"))
+def test_a_trigger_that_stays_declared_keeps_its_state(driver: Driver, clock: FakeClock) -> None:
+    apply_triggers(driver, IntervalTrigger(10.0), DataTrigger("a"))
     clock.now += 9
     driver.insert("a")
-    applied(driver, IntervalTrigger(10.0), DataTrigger("a"), DataTrigger("b"))
+    apply_triggers(driver, IntervalTrigger(10.0), DataTrigger("a"), DataTrigger("b"))
     clock.now += 1
-    assert len(set(fire(driver))) == 1
+    assert len(set(fire_due_triggers(driver))) == 1
     assert sorted(str(f.trigger) for f in driver.catalog.list_firings()) == ["data on a", "every 10 s"]
 
 
-def test_what_is_no_longer_declared_no_longer_fires(driver: Driver) -> None:
-    applied(driver, DataTrigger("a"))
+def test_an_undeclared_trigger_does_not_fire(driver: Driver) -> None:
+    apply_triggers(driver, DataTrigger("a"))
     driver.insert("a")
     driver.catalog.apply_workflow(WORKFLOW)
-    assert fire(driver) == []
+    assert fire_due_triggers(driver) == []
     assert driver.catalog.list_triggers() == []
 
 
 def test_many_servers_handle_each_firing_once(
-    driver: Driver, opened: Callable[[], SqlCatalog], clock: FakeClock
+    driver: Driver, open_another: Callable[[], SqlCatalog], clock: FakeClock
 ) -> None:
-    applied(driver, DataTrigger("a"), AllOfTrigger((DataTrigger("a"), DataTrigger("b"))))
-    servers = [opened() for _ in range(4)]
+    apply_triggers(driver, DataTrigger("a"), AllOfTrigger((DataTrigger("a"), DataTrigger("b"))))
+    servers = [open_another() for _ in range(4)]
     for _ in range(5):
         driver.insert("a")
         driver.insert("b")
         leaves = driver.catalog.list_due_triggers()
         work = [(catalog, leaf) for leaf in leaves for catalog in servers]
         with ThreadPoolExecutor(4) as pool:
-            done = [run for run in pool.map(lambda w: w[0].fire_trigger(w[1]), work) if run is not None]
-        assert len(done) == 2
-        for run in {*done}:
-            finish(driver, run)
+            fired_runs = [run for run in pool.map(lambda w: w[0].fire_trigger(w[1]), work) if run is not None]
+        assert len(fired_runs) == 2
+        for run in {*fired_runs}:
+            finish_run(driver, run)
     assert len(driver.catalog.list_firings()) == 10
 
 
-def test_one_server_leads_until_it_is_silent(driver: Driver, clock: FakeClock) -> None:
+def test_a_server_leads_until_its_heartbeat_stops(driver: Driver, clock: FakeClock) -> None:
     one, two = Server("one", "up", 1), Server("two", "work", 2)
     assert driver.catalog.record_heartbeat(one, lease=5.0)
     assert not driver.catalog.record_heartbeat(two, lease=5.0)

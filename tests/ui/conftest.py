@@ -1,3 +1,3 @@
-from tests.catalog.driven import driver
+from tests.catalog.driver_fixture import driver
 
 __all__ = ["driver"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.catalog.driven import driver
+from tests.catalog.driver_fixture import driver
 from tests.catalog.driver import Driver
 
 from tidemill.model.time import Version

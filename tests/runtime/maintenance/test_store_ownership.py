@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.acceptance.mill import WORKFLOW, Mill, batch, opened
+from tests.acceptance.mill import WORKFLOW, Mill, batch, open_plain_mill
 from tests.catalog.driver import AT_ONCE
 
 from tidemill.errors import StorageError, StoreMismatch
@@ -30,7 +30,7 @@ def url_of(directory: Path, name: str = "catalog") -> str:
 def create_filled_store(sqlite_template: Path, tmp_path: Path, root: Path) -> Path:
     """A catalog and a store without a marker, as in old projects: two inserts and a run."""
     shutil.copy(sqlite_template, tmp_path / "catalog.db")
-    with opened(url_of(tmp_path), root) as mill:
+    with open_plain_mill(url_of(tmp_path), root) as mill:
         mill.catalog.apply_workflow(WORKFLOW)
         for number in range(2):
             mill.insert(batch(tmp_path, number))
@@ -52,22 +52,22 @@ def files_in(root: Path) -> set[Path]:
 
 
 def test_an_empty_store_is_owned_by_its_first_catalog(tmp_path: Path, root: Path) -> None:
-    with opened(url_of(tmp_path), root) as mill:
+    with open_plain_mill(url_of(tmp_path), root) as mill:
         check_store(mill.catalog, mill.store)
         assert marker_of(mill).catalog == mill.catalog.read_identity().id
-    with opened(url_of(tmp_path, "other"), root) as other, pytest.raises(StoreMismatch, match="another catalog"):
+    with open_plain_mill(url_of(tmp_path, "other"), root) as other, pytest.raises(StoreMismatch, match="another catalog"):
         check_store(other.catalog, other.store)
 
 
 def test_an_unmarked_store_is_owned_by_the_catalog_that_references_its_files(filled: Path, root: Path) -> None:
-    with opened(url_of(filled), root) as mill:
+    with open_plain_mill(url_of(filled), root) as mill:
         check_store(mill.catalog, mill.store)
         assert marker_of(mill) == check_store(mill.catalog, mill.store)
 
 
 def test_an_unmarked_store_is_not_given_to_an_empty_catalog(filled: Path, root: Path) -> None:
     before = files_in(root)
-    with opened(url_of(filled, "empty"), root) as mill:
+    with open_plain_mill(url_of(filled, "empty"), root) as mill:
         with pytest.raises(StoreMismatch, match=r"or empty: its newest run is 0, .* 3 in all, up to run 3"):
             check_store(mill.catalog, mill.store)
         with pytest.raises(StoreMismatch):
@@ -77,31 +77,31 @@ def test_an_unmarked_store_is_not_given_to_an_empty_catalog(filled: Path, root: 
 
 
 def test_an_unmarked_store_is_not_given_to_a_catalog_of_other_files(filled: Path, root: Path, tmp_path: Path) -> None:
-    with opened(url_of(filled, "other"), tmp_path / "other blocks") as other:
+    with open_plain_mill(url_of(filled, "other"), tmp_path / "other blocks") as other:
         other.catalog.apply_workflow(WORKFLOW)
         for number in range(5):
             other.insert(batch(tmp_path, number))
-    with opened(url_of(filled, "other"), root) as mixed:
+    with open_plain_mill(url_of(filled, "other"), root) as mixed:
         with pytest.raises(StoreMismatch, match=r"nothing shows .*TIDEMILL_STORAGE_URL.*adopt-store"):
             check_store(mixed.catalog, mixed.store)
         assert mixed.store.read_marker() is None
 
 
 def test_a_catalog_with_blocks_does_not_own_an_empty_store(filled: Path, tmp_path: Path) -> None:
-    with opened(url_of(filled), tmp_path / "mistyped") as mill, pytest.raises(StoreMismatch, match="nothing shows"):
+    with open_plain_mill(url_of(filled), tmp_path / "mistyped") as mill, pytest.raises(StoreMismatch, match="nothing shows"):
         check_store(mill.catalog, mill.store)
     assert not (tmp_path / "mistyped").exists()
 
 
 def test_a_store_without_commits_is_recognised_by_its_attempts(tmp_path: Path, root: Path) -> None:
-    with opened(url_of(tmp_path), root) as mill:
+    with open_plain_mill(url_of(tmp_path), root) as mill:
         mill.catalog.apply_workflow(WORKFLOW)
         run = mill.catalog.request_run(RunKind.COMPACTION, "events")
         claim = mill.catalog.claim_run(run.id, ClaimRequest(), owner="dead", lease=30)
         mill.store.stage_directory(f"{claim.directory}/0")
         check_store(mill.catalog, mill.store)
         assert marker_of(mill).catalog == mill.catalog.read_identity().id
-    with opened(url_of(tmp_path, "other"), root) as other:
+    with open_plain_mill(url_of(tmp_path, "other"), root) as other:
         other.catalog.apply_workflow(WORKFLOW)
         other.catalog.request_run(RunKind.COMPACTION, "events")
         (root / MARKER_FILE).unlink()
@@ -113,14 +113,14 @@ def test_a_store_without_commits_is_recognised_by_its_attempts(tmp_path: Path, r
 
 
 def test_a_restored_older_catalog_is_rejected_and_deletes_nothing(filled: Path, root: Path) -> None:
-    with opened(url_of(filled), root) as mill:
+    with open_plain_mill(url_of(filled), root) as mill:
         check_store(mill.catalog, mill.store)
     shutil.copy(filled / "catalog.db", filled / "backup.db")
-    with opened(url_of(filled), root) as mill:
+    with open_plain_mill(url_of(filled), root) as mill:
         mill.insert(batch(filled, 2))
         advance_marker(mill.catalog, mill.store)
     newer = files_in(root)
-    with opened(url_of(filled, "backup"), root) as old:
+    with open_plain_mill(url_of(filled, "backup"), root) as old:
         for function in (check_store, advance_marker):
             with pytest.raises(StoreMismatch, match=r"older than its block store .*at least \d{4}-.*Restore a newer"):
                 function(old.catalog, old.store)
@@ -129,21 +129,21 @@ def test_a_restored_older_catalog_is_rejected_and_deletes_nothing(filled: Path, 
 
 def test_marked_files_are_not_removed_from_a_store_of_another_catalog(filled: Path, root: Path) -> None:
     """A server that still runs after another catalog adopted its store."""
-    with opened(url_of(filled), root) as mill, opened(url_of(filled, "other"), root) as other:
+    with open_plain_mill(url_of(filled), root) as mill, open_plain_mill(url_of(filled, "other"), root) as other:
         check_store(mill.catalog, mill.store)
         mill.compact("events")
         adopt_store(other.catalog, other.store)
         before = files_in(root)
         with pytest.raises(StoreMismatch, match="another catalog"):
             mill.collect()
-        (problem,) = mill.tidy("events").problems
+        (problem,) = mill.run_maintenance("events").problems
         assert problem.startswith("files were not removed: the block store")
         assert files_in(root) == before
         assert mill.catalog.list_marked_paths(), "it stays marked"
 
 
 def test_a_marker_is_never_ahead_of_its_catalog(filled: Path, root: Path) -> None:
-    with opened(url_of(filled), root) as mill:
+    with open_plain_mill(url_of(filled), root) as mill:
         created = check_store(mill.catalog, mill.store).created
         for number in range(2, 4):
             mill.insert(batch(filled, number))
@@ -156,10 +156,10 @@ def test_a_marker_is_never_ahead_of_its_catalog(filled: Path, root: Path) -> Non
 
 
 def test_adopting_a_store_deletes_nothing(filled: Path, root: Path) -> None:
-    with opened(url_of(filled), root) as mill:
+    with open_plain_mill(url_of(filled), root) as mill:
         first = check_store(mill.catalog, mill.store)
     before = files_in(root)
-    with opened(url_of(filled, "other"), root) as other:
+    with open_plain_mill(url_of(filled, "other"), root) as other:
         assert adopt_store(other.catalog, other.store) == first
         check_store(other.catalog, other.store)
         (event,) = other.catalog.list_events()
@@ -179,7 +179,7 @@ def test_adopting_a_store_deletes_nothing(filled: Path, root: Path) -> None:
 
 def test_a_store_with_a_damaged_marker_can_be_adopted(filled: Path, root: Path) -> None:
     (root / MARKER_FILE).write_text("")
-    with opened(url_of(filled), root) as mill:
+    with open_plain_mill(url_of(filled), root) as mill:
         with pytest.raises(StoreMismatch, match="does not name the catalog"):
             check_store(mill.catalog, mill.store)
         assert adopt_store(mill.catalog, mill.store) is None
@@ -187,7 +187,7 @@ def test_a_store_with_a_damaged_marker_can_be_adopted(filled: Path, root: Path) 
 
 
 def test_a_store_of_a_newer_tidemill_is_not_adopted(filled: Path, root: Path) -> None:
-    with opened(url_of(filled), root) as mill:
+    with open_plain_mill(url_of(filled), root) as mill:
         mill.store.write_marker(StoreMarker("other", 1, 1.0, format=99))
         with pytest.raises(StorageError, match="newer Tidemill"):
             adopt_store(mill.catalog, mill.store)

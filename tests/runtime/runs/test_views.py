@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
-from tests.catalog.driven import driver
+from tests.catalog.driver_fixture import driver
 from tests.catalog.driver import Driver
 
 from tidemill.model.block import BlockKind

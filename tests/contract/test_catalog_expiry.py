@@ -1,4 +1,4 @@
-"""Forgetting: old runs go with all that is said of them, and what anybody rests on stays."""
+"""Expiry: old runs are deleted with their events, reads and logs, unless something still needs them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemill.model.run import RunKind
 from tidemill.ports.records import RunExpiryCounts
 
 
-def counted(url: str) -> dict[str, int]:
+def count_rows(url: str) -> dict[str, int]:
     engine = build_engine(url)
     try:
         with engine.connect() as connection:
@@ -25,23 +25,23 @@ def counted(url: str) -> dict[str, int]:
         engine.dispose()
 
 
-def replaced(driver: Driver) -> None:
-    """Whole new content, so that what was before can go."""
+def replace_content(driver: Driver) -> None:
+    """Replace the content, so that the previous blocks can be collected."""
     driver.insert(kind=BlockKind.BASE)
     head = driver.head()
     driver.catalog.collect_blocks(b.id for b in driver.catalog.list_filled_blocks("a") if 0 < b.seq < head)
     driver.purge()
-    elsewhere(driver)
+    record_other_event(driver)
 
 
-def elsewhere(driver: Driver) -> None:
-    """Something else happens: the run of the newest event is never forgotten."""
+def record_other_event(driver: Driver) -> None:
+    """Record an event of another subject: the run of the newest event never expires."""
     driver.catalog.kill_run(driver.request(RunKind.INSERT, "b"))
 
 
-def test_only_the_newest_runs_are_remembered(driver: Driver) -> None:
+def test_only_the_newest_runs_are_retained(driver: Driver) -> None:
     for _ in range(5):
-        replaced(driver)
+        replace_content(driver)
     old = driver.catalog.list_runs(subject="a")
     assert driver.catalog.list_overfull_subjects(["copy", "b", "a"], keep=4) == ["a", "b"]
     assert (
@@ -56,42 +56,42 @@ def test_only_the_newest_runs_are_remembered(driver: Driver) -> None:
     assert driver.catalog.read_channel("a").head.seq == 5
 
 
-def test_the_catalog_stays_as_small_as_its_history(driver: Driver, url: str) -> None:
+def test_the_size_of_the_catalog_is_bounded_by_the_history(driver: Driver, url: str) -> None:
     sizes = []
     for _ in range(12):
-        replaced(driver)
+        replace_content(driver)
         driver.run_flow()
         driver.catalog.collect_blocks(
             b.id for b in driver.catalog.list_filled_blocks("d") if 0 < b.seq < driver.head("d")
         )
         driver.purge()
-        elsewhere(driver)
+        record_other_event(driver)
         for subject in ("a", "b", "copy"):
             driver.catalog.expire_runs(subject, keep=3)
-        sizes.append(counted(url))
+        sizes.append(count_rows(url))
     assert sizes[-1] == sizes[-2] == sizes[5]
 
 
-def test_runs_whose_blocks_can_be_read_stay(driver: Driver) -> None:
+def test_runs_with_readable_blocks_do_not_expire(driver: Driver) -> None:
     for _ in range(3):
         driver.insert()
     assert driver.catalog.expire_runs("a", keep=1) == RunExpiryCounts()
     driver.compact("a", 3)
     driver.catalog.collect_blocks(b.id for b in driver.catalog.list_filled_blocks("a") if 0 < b.seq < 3)
-    assert driver.catalog.expire_runs("a", keep=1) == RunExpiryCounts(), "their files are still to be purged"
+    assert driver.catalog.expire_runs("a", keep=1) == RunExpiryCounts(), "their files are not purged yet"
     driver.catalog.purge_blocks()
-    elsewhere(driver)
-    assert driver.catalog.expire_runs("a", keep=1) == RunExpiryCounts(), "their files are still to be removed"
+    record_other_event(driver)
+    assert driver.catalog.expire_runs("a", keep=1) == RunExpiryCounts(), "their files are not removed yet"
     driver.purge()
-    elsewhere(driver)
+    record_other_event(driver)
     assert driver.catalog.expire_runs("a", keep=1) == RunExpiryCounts(2, 2)
 
 
-def test_runs_that_have_not_ended_stay(driver: Driver) -> None:
+def test_unfinished_runs_do_not_expire(driver: Driver) -> None:
     ready, running = driver.request(), driver.open_insert("a")
     for _ in range(2):
         driver.catalog.kill_run(driver.request())
-    elsewhere(driver)
+    record_other_event(driver)
     assert driver.catalog.expire_runs("a", keep=1) == RunExpiryCounts(1, 0)
     driver.catalog.kill_run(ready)
     driver.catalog.kill_run(running.run.id)
@@ -100,7 +100,7 @@ def test_runs_that_have_not_ended_stay(driver: Driver) -> None:
     assert driver.catalog.expire_runs("a", keep=1) == RunExpiryCounts(2, 1)
 
 
-def test_the_last_finished_run_of_a_flow_says_how_far_it_got(driver: Driver) -> None:
+def test_the_last_finished_run_of_a_flow_does_not_expire(driver: Driver) -> None:
     driver.insert()
     claim = driver.open_flow()
     driver.commit(claim)
@@ -112,10 +112,10 @@ def test_the_last_finished_run_of_a_flow_says_how_far_it_got(driver: Driver) -> 
     assert claim.run.id in [r.id for r in driver.catalog.list_runs(subject="copy")]
 
 
-def test_what_is_forgotten_is_said_to_be(driver: Driver) -> None:
+def test_expired_blocks_and_runs_are_reported_as_expired(driver: Driver) -> None:
     first = driver.insert(kind=BlockKind.BASE)
     for _ in range(3):
-        replaced(driver)
+        replace_content(driver)
     driver.catalog.expire_runs("a", keep=1)
     with pytest.raises(NotFound, match=f"block {first.id} has expired.*history"):
         driver.catalog.read_block(first.id)
@@ -123,10 +123,10 @@ def test_what_is_forgotten_is_said_to_be(driver: Driver) -> None:
         driver.catalog.read_run(first.run or 0)
 
 
-def test_an_older_point_never_passes_for_a_forgotten_one(driver: Driver) -> None:
+def test_an_expired_position_is_not_replaced_by_an_older_one(driver: Driver) -> None:
     first = driver.insert(kind=BlockKind.BASE)
     for _ in range(3):
-        replaced(driver)
+        replace_content(driver)
     driver.catalog.expire_runs("a", keep=1)
     with pytest.raises(GarbageCollected, match="history up to 3 has expired"):
         driver.catalog.read_position("a", seq=2)
@@ -136,8 +136,8 @@ def test_an_older_point_never_passes_for_a_forgotten_one(driver: Driver) -> None
     assert driver.catalog.read_position("a", seq=4).seq == 4
 
 
-def test_numbers_are_never_given_twice(driver: Driver) -> None:
-    """The newest event tells of the oldest block: forgetting it would give its number to the next event."""
+def test_event_ids_are_never_reused(driver: Driver) -> None:
+    """The newest event belongs to the oldest block: expiring it would let the next event reuse its id."""
     old = driver.insert()
     for _ in range(3):
         driver.insert(kind=BlockKind.BASE)
@@ -149,8 +149,8 @@ def test_numbers_are_never_given_twice(driver: Driver) -> None:
     assert next(e.kind for e in driver.catalog.list_events(after=last)) == "run.requested"
 
 
-def test_a_great_deal_is_forgotten_a_few_at_a_time(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_runs_expire_in_batches(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_expiry, "BATCH_SIZE", 2)
     for _ in range(8):
-        replaced(driver)
+        replace_content(driver)
     assert driver.catalog.expire_runs("a", keep=1) == RunExpiryCounts(7, 7)

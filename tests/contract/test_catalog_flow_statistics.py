@@ -1,4 +1,4 @@
-"""What is known of flows is kept from look to look, and is always what a first look would find."""
+"""Flow statistics are cached between reads and always equal a first read."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def declare(driver: Driver, priority: float) -> None:
     driver.catalog.apply_workflow(WorkflowSpec("w", (*CHANNELS, replace(CHANNELS[2], name="e")), flows))
 
 
-def end(driver: Driver, run: Run, random: Random) -> None:
-    """Some runs find nothing to do, some are killed, and each takes its time."""
+def end_run(driver: Driver, run: Run, random: Random) -> None:
+    """End a run: some have nothing to do, some are killed, and durations differ."""
     if random.random() < 0.2:
         driver.catalog.kill_run(run.id)
         return
     claim = driver.claim(run.id, ClaimRequest())
     driver.clock.now += random.choice((0.5, 2.0, 30.0))
     driver.catalog.commit_run(
-        claim, RunOutcome((), stats=random.choice(({"tasks": {"t": {}}}, _settled(driver, random), {})))
+        claim, RunOutcome((), stats=random.choice(({"tasks": {"t": {}}}, _build_watermark_stats(driver, random), {})))
     )
 
 
-def _settled(driver: Driver, random: Random) -> dict[str, object]:
+def _build_watermark_stats(driver: Driver, random: Random) -> dict[str, object]:
     return {"tasks": {"t": {"edge": driver.clock.now - random.choice((5.0, 60.0))}}}
 
 
@@ -55,7 +55,7 @@ def step(driver: Driver, random: Random) -> None:
             catalog.request_run(RunKind.FLOW, flow, attempts=1, backfill=random.random() < 0.3)
         case "end":
             for run in catalog.list_runnable_runs()[:1]:
-                end(driver, run, random)
+                end_run(driver, run, random)
         case "declare":
             declare(driver, random.choice((1.0, 5.0)))
         case "prioritise":
@@ -63,19 +63,19 @@ def step(driver: Driver, random: Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_what_is_kept_is_what_a_first_look_finds(driver: Driver, seed: int) -> None:
+def test_cached_statistics_equal_those_of_a_first_read(driver: Driver, seed: int) -> None:
     random = Random(seed)
     declare(driver, 1.0)
     seen = set()
     for _ in range(40):
         step(driver, random)
-        kept = driver.catalog.read_flow_statistics()
-        assert kept == SqlCatalogReader(driver.catalog._engine).read_flow_statistics()
-        seen |= {(f.seconds, f.last_start, f.period) for f in kept.values()}
+        cached = driver.catalog.read_flow_statistics()
+        assert cached == SqlCatalogReader(driver.catalog._engine).read_flow_statistics()
+        seen |= {(f.seconds, f.last_start, f.period) for f in cached.values()}
     assert len(seen) > 3
 
 
-def test_a_later_look_reads_only_what_happened(driver: Driver) -> None:
+def test_a_later_read_processes_only_new_events(driver: Driver) -> None:
     declare(driver, 1.0)
     first = driver.catalog.read_flow_statistics()
     claim = driver.claim(driver.request(RunKind.FLOW, "next"), ClaimRequest())
@@ -84,10 +84,10 @@ def test_a_later_look_reads_only_what_happened(driver: Driver) -> None:
         later = driver.catalog.read_flow_statistics()
     assert later["copy"] is first["copy"]
     assert later["next"] != first["next"]
-    assert statements.count <= 5  # the newest event, what was declared, what fired, what ran; and that it begins
+    assert statements.count <= 5  # BEGIN, the newest event, the declared flows, the firings and the runs
 
 
-def test_a_flow_that_is_no_longer_declared_is_not_known(driver: Driver) -> None:
+def test_a_flow_that_is_no_longer_declared_has_no_statistics(driver: Driver) -> None:
     declare(driver, 1.0)
     assert len(driver.catalog.read_flow_statistics()) == 2
     driver.catalog.apply_workflow(WORKFLOW)

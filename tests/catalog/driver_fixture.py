@@ -1,4 +1,4 @@
-"""A catalog driven through whole runs without Spark."""
+"""A fixture of a catalog that tests drive through complete runs without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A history laid in bulk is like one that was inserted."""
+"""A bulk-loaded history is equivalent to one of single inserts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.catalog.bulk_load import append_history
 from tidemill.model.block import ChannelPosition, link_block
 
 
-def test_a_laid_history_can_be_read_and_goes_on(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bulk_loaded_history_can_be_read_and_continued(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidemill.catalog.bulk_load._BATCH_SIZE", 3)
     driver.insert()
     append_history(driver.catalog, "a", 7)

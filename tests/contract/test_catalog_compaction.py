@@ -1,26 +1,31 @@
-"""Compaction and collection: what stands in for blocks, and what becomes of their files."""
+"""Major compaction and garbage collection: replacement bases, and the removal of files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import pytest
-from tests.catalog.driver import LEASE, Driver, base, file_of
+from tests.catalog.driver import LEASE, Driver, build_base, file_of
 
 from tidemill.errors import Conflict, LeaseLost, NotFound
 from tidemill.model.block import BlockKind, BlockOrigin, BlockState, DataFile
 from tidemill.model.run import RunState
 
 
-def test_a_compacted_base_stands_beside_the_deltas(driver: Driver) -> None:
+def test_a_compacted_base_is_stored_next_to_the_deltas(driver: Driver) -> None:
     driver.insert()
     second = driver.insert()
     driver.insert()
     claim = driver.open_compaction()
-    made = driver.catalog.commit_compaction(claim, base(claim, "a", 2), log="done")
-    assert (made.seq, made.kind, made.origin, made.since) == (2, BlockKind.BASE, BlockOrigin.COMPACTION, None)
-    assert (made.identity, made.content_identity) == (second.content_identity, second.content_identity)
-    assert (made.target, made.channel_provenance, made.version) == (
+    compacted = driver.catalog.commit_compaction(claim, build_base(claim, "a", 2), log="done")
+    assert (compacted.seq, compacted.kind, compacted.origin, compacted.since) == (
+        2,
+        BlockKind.BASE,
+        BlockOrigin.COMPACTION,
+        None,
+    )
+    assert (compacted.identity, compacted.content_identity) == (second.content_identity, second.content_identity)
+    assert (compacted.target, compacted.channel_provenance, compacted.version) == (
         second.channel_provenance,
         second.channel_provenance,
         second.version,
@@ -36,20 +41,20 @@ def test_a_compacted_base_stands_beside_the_deltas(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("seq", [0, 1])
-def test_there_is_one_base_a_position(driver: Driver, seq: int) -> None:
+def test_a_position_has_at_most_one_base(driver: Driver, seq: int) -> None:
     driver.insert(kind=BlockKind.BASE)
     with pytest.raises(Conflict, match=f"already has a base at {seq}"):
         driver.compact("a", seq)
 
 
-def test_only_what_can_be_read_is_compacted(driver: Driver) -> None:
+def test_only_visible_blocks_are_compacted(driver: Driver) -> None:
     driver.catalog.kill_run(driver.open_insert().run.id)
     driver.open_insert()
     driver.insert()
-    for seq in (1, 2, 3, 4):  # cancelled, reserved, above the head, never there
+    for seq in (1, 2, 3, 4):  # cancelled, reserved, above the head, nonexistent
         claim = driver.open_compaction()
         with pytest.raises(Conflict, match=f"no filled delta at {seq}"):
-            driver.catalog.commit_compaction(claim, base(claim, "a", seq))
+            driver.catalog.commit_compaction(claim, build_base(claim, "a", seq))
         assert driver.catalog.read_run(claim.run.id).state is RunState.SUBMITTED
 
 
@@ -58,46 +63,46 @@ def test_a_compaction_needs_its_lease(driver: Driver) -> None:
     claim = driver.open_compaction()
     driver.clock.now += LEASE
     with pytest.raises(LeaseLost):
-        driver.catalog.commit_compaction(claim, base(claim, "a", 1))
+        driver.catalog.commit_compaction(claim, build_base(claim, "a", 1))
     assert driver.seqs() == [0, 1]
 
 
-def test_a_compaction_cannot_share_files_purged_meanwhile(driver: Driver) -> None:
+def test_a_compaction_cannot_share_purged_files(driver: Driver) -> None:
     old = driver.insert(kind=BlockKind.BASE)
     driver.insert()
     driver.catalog.collect_blocks([old.id])
     driver.catalog.purge_blocks()
     claim = driver.open_compaction()
     with pytest.raises(Conflict, match="1 files were purged"):
-        driver.catalog.commit_compaction(claim, base(claim, "a", 2, old.files))
+        driver.catalog.commit_compaction(claim, build_base(claim, "a", 2, old.files))
 
 
-def test_a_file_shared_after_its_block_was_collected_stays(driver: Driver) -> None:
+def test_a_file_that_is_shared_after_its_block_was_collected_is_kept(driver: Driver) -> None:
     old = driver.insert(kind=BlockKind.BASE)
     driver.insert()
     claim = driver.open_compaction()
     driver.catalog.collect_blocks([old.id])
-    driver.catalog.commit_compaction(claim, base(claim, "a", 2, old.files))
+    driver.catalog.commit_compaction(claim, build_base(claim, "a", 2, old.files))
     assert driver.catalog.purge_blocks() == []
     assert old.files[0].path in driver.catalog.list_referenced_files()
 
 
-def test_collecting_hides_and_keeps_the_description(driver: Driver) -> None:
+def test_a_collected_block_is_hidden_but_still_described(driver: Driver) -> None:
     block = driver.insert(key="k")
     driver.insert()
     driver.compact("a", 2)
     driver.catalog.collect_blocks([block.id])
-    kept = driver.catalog.read_block(block.id)
-    assert (kept.state, kept.content_identity) == (BlockState.COLLECTED, block.content_identity)
+    collected_block = driver.catalog.read_block(block.id)
+    assert (collected_block.state, collected_block.content_identity) == (BlockState.COLLECTED, block.content_identity)
     assert [b.seq for b in driver.catalog.list_deltas("a", 0, 2)] == [2]
     assert [(b.seq, b.kind) for b in driver.catalog.list_filled_blocks("a")] == [(0, "base"), (2, "delta"), (2, "base")]
-    assert driver.catalog.find_inserted_blocks("a", ["k"]) == {"k": kept}
+    assert driver.catalog.find_inserted_blocks("a", ["k"]) == {"k": collected_block}
     channel = driver.catalog.read_channel("a")
     assert (channel.blocks, channel.rows, channel.bytes) == (3, 6, 30)
     assert driver.kinds_of_events()[-1] == "block.collected"
 
 
-def test_purging_forgets_the_files_of_collected_blocks(driver: Driver) -> None:
+def test_purging_removes_the_files_of_collected_blocks(driver: Driver) -> None:
     block, other = driver.insert(), driver.insert()
     driver.catalog.collect_blocks([block.id])
     assert driver.catalog.list_referenced_files() == {f.path for b in (block, other) for f in b.files}
@@ -108,7 +113,7 @@ def test_purging_forgets_the_files_of_collected_blocks(driver: Driver) -> None:
     assert driver.catalog.purge_blocks() == []
 
 
-def test_files_stay_while_a_run_may_read_them(driver: Driver) -> None:
+def test_files_are_not_purged_while_a_run_may_read_them(driver: Driver) -> None:
     block, other = driver.insert(), driver.insert()
     reading = driver.open_flow()
     driver.catalog.collect_blocks([block.id])
@@ -121,8 +126,8 @@ def test_files_stay_while_a_run_may_read_them(driver: Driver) -> None:
     assert driver.catalog.purge_blocks() == [other.files[0].path]
 
 
-def test_a_collected_point_is_still_a_position(driver: Driver) -> None:
-    """Falling back to an older point would pass for the content at this one."""
+def test_the_position_of_a_collected_block_still_exists(driver: Driver) -> None:
+    """An older position would be mistaken for the content at this one."""
     block = driver.insert()
     driver.insert()
     driver.compact("a", 2)
@@ -132,27 +137,27 @@ def test_a_collected_point_is_still_a_position(driver: Driver) -> None:
     assert [b.seq for b in driver.catalog.read_base_and_deltas("a", 1)] == [0]
 
 
-def test_shared_files_go_with_the_last_block_that_names_them(driver: Driver) -> None:
+def test_shared_files_are_purged_with_the_last_block_that_references_them(driver: Driver) -> None:
     first = driver.insert(kind=BlockKind.BASE)
     driver.insert()
     claim = driver.open_compaction()
-    own = DataFile(f"{claim.directory}/rest.parquet", 1, 1)
-    second = driver.catalog.commit_compaction(claim, base(claim, "a", 2, [*first.files, own]))
-    assert collected(driver, [first.id]) == []
-    assert driver.catalog.list_referenced_files() >= {first.files[0].path, own.path}
-    assert collected(driver, [second.id]) == sorted([first.files[0].path, own.path])
+    own_file = DataFile(f"{claim.directory}/rest.parquet", 1, 1)
+    second = driver.catalog.commit_compaction(claim, build_base(claim, "a", 2, [*first.files, own_file]))
+    assert collect_and_purge(driver, [first.id]) == []
+    assert driver.catalog.list_referenced_files() >= {first.files[0].path, own_file.path}
+    assert collect_and_purge(driver, [second.id]) == sorted([first.files[0].path, own_file.path])
 
 
-def collected(driver: Driver, blocks: Iterable[int]) -> list[str]:
+def collect_and_purge(driver: Driver, blocks: Iterable[int]) -> list[str]:
     driver.catalog.collect_blocks(blocks)
     return driver.catalog.purge_blocks()
 
 
-def test_blocks_that_share_files_can_go_together(driver: Driver) -> None:
+def test_blocks_that_share_files_can_be_collected_together(driver: Driver) -> None:
     first = driver.insert(kind=BlockKind.BASE)
     driver.insert()
     second = driver.compact("a", 2, first.files)
-    assert collected(driver, [first.id, second.id]) == [first.files[0].path]
+    assert collect_and_purge(driver, [first.id, second.id]) == [first.files[0].path]
 
 
 def test_only_filled_blocks_are_collected(driver: Driver) -> None:
@@ -171,17 +176,17 @@ def test_only_filled_blocks_are_collected(driver: Driver) -> None:
 
 def test_collecting_nothing_changes_nothing(driver: Driver) -> None:
     before = driver.kinds_of_events()
-    assert collected(driver, []) == []
+    assert collect_and_purge(driver, []) == []
     assert driver.kinds_of_events() == before
 
 
-def test_collecting_a_great_many(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_blocks_are_collected_in_batches(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidemill.catalog.garbage_collection._BATCH_SIZE", 2)
     first = driver.insert(kind=BlockKind.BASE)
     blocks = [first, *(driver.insert() for _ in range(4))]
     shared = driver.compact("a", 5, first.files)
-    gone = collected(driver, (b.id for b in [*blocks, shared]))
-    assert sorted(gone) == sorted(f.path for b in blocks for f in b.files)
+    purged = collect_and_purge(driver, (b.id for b in [*blocks, shared]))
+    assert sorted(purged) == sorted(f.path for b in blocks for f in b.files)
     assert driver.catalog.list_referenced_files() == set()
     channel = driver.catalog.read_channel("a")
     assert (channel.blocks, channel.rows, channel.bytes) == (1, 0, 0)
