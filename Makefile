@@ -51,7 +51,7 @@ bench: setup  ## measure the main figures of docs/benchmarks.md on this machine
 
 crash: setup  ## run the long crash tests: kill at every step of commits, one-shot workflows and stateful tasks
 	@TIDEMILL_CRASH_ROUNDS=5 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 3600 tests/acceptance/test_crash.py \
-	  tests/acceptance/test_crash_oneshot.py tests/acceptance/test_keyed.py tests/acceptance/test_survival.py \
+	  tests/acceptance/test_crash_oneshot.py tests/acceptance/test_keyed.py tests/acceptance/test_killed_stateful.py \
 	  tests/acceptance/test_up_oneshot.py tests/contract/test_catalog_pin_races.py
 
 bench-test: setup  ## run the tests of the benchmarks and of the papers' experiments

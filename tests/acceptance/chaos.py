@@ -1,4 +1,4 @@
-"""Servers on one catalog, and everything that can happen to them: killed, stopped, cut off, and told another time."""
+"""Servers on one catalog and the faults that tests inject: kills, pauses, lost connections and clock jumps."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from tidemill.storage import open_store
 
 INTERVAL = 0.5
 LEASE = 1.5
-RHYTHM = ServerIntervals(tick=0.05, leader_lease=1.0)
-WAY = DispatchConfig("max-benefit", "proportional", tracks=2, catch_up_limit=1.0)
-"""Of all that waits a run takes one period's data, so that whatever piled up is chopped."""
+INTERVALS = ServerIntervals(tick=0.05, leader_lease=1.0)
+DISPATCH = DispatchConfig("max-benefit", "proportional", tracks=2, catch_up_limit=1.0)
+"""A run takes one period's data, so that a backlog is processed in several runs."""
 
 wf = tm.Workflow("soak")
 wf.input("events", "id int, word string")
 wf.input("marks", "id int")
 for name, schema in {"words": "word string", "firsts": "id int, word string", "beats": "n int"}.items():
     wf.table(name, schema)
-wf.table("counted", "words int")
-wf.table("marked", "marks int, words int")
+wf.table("word_counts", "words int")
+wf.table("mark_counts", "marks int, words int")
 
 
 @wf.task(writes={"firsts": tm.Delta, "words": tm.Delta}, triggers=[tm.on("events")])
@@ -57,19 +57,19 @@ def dedupe(events: tm.New, words: tm.All) -> dict[str, tm.Delta]:
     return {"firsts": list(firsts.values()), "words": [{"word": w} for w in firsts]}
 
 
-@wf.task(writes={"counted": tm.Base}, triggers=[tm.after("dedupe")])
-def counted(words: tm.All) -> dict[str, tm.Base]:
-    return {"counted": [{"words": len(words)}]}
+@wf.task(writes={"word_counts": tm.Base}, triggers=[tm.after("dedupe")])
+def count_words(words: tm.All) -> dict[str, tm.Base]:
+    return {"word_counts": [{"words": len(words)}]}
 
 
-@wf.task(writes={"marked": tm.Base}, triggers=[tm.all_of(tm.on("marks"), tm.after("counted"))])
-def marked(marks: tm.All, words: tm.All) -> dict[str, tm.Base]:
-    return {"marked": [{"marks": len(marks), "words": len(words)}]}
+@wf.task(writes={"mark_counts": tm.Base}, triggers=[tm.all_of(tm.on("marks"), tm.after("count_words"))])
+def count_marks(marks: tm.All, words: tm.All) -> dict[str, tm.Base]:
+    return {"mark_counts": [{"marks": len(marks), "words": len(words)}]}
 
 
 @wf.task(writes={"beats": tm.Delta}, every=INTERVAL)
 def beats(marks: tm.New) -> dict[str, tm.Delta]:
-    """One row a run."""
+    """Write one row per run."""
     return {"beats": [{"n": len(marks)}]}
 
 
@@ -79,7 +79,7 @@ BINDINGS = {b.name: b for b in WORKFLOW.bindings}
 
 @dataclass(frozen=True)
 class Clock:
-    """The time of day, as far off as a file says, for all who share it."""
+    """The system time plus an offset in a file, shared by all processes that read the file."""
 
     path: Path
 
@@ -87,31 +87,33 @@ class Clock:
         return time.time() + float(self.path.read_text() or 0)
 
     def jump(self, seconds: float) -> None:
-        beside = self.path.with_suffix(".new")
-        beside.write_text(str(float(self.path.read_text() or 0) + seconds))
-        beside.replace(self.path)
+        replacement = self.path.with_suffix(".new")
+        replacement.write_text(str(float(self.path.read_text() or 0) + seconds))
+        replacement.replace(self.path)
 
 
 def serve(url: str, root: Path, clock: Clock, owner: str) -> None:
-    """What one server process does until it is told to stop."""
+    """Run one server process until it receives SIGTERM."""
     logging.disable(logging.CRITICAL)
-    catalog = opened(url, clock)
+    catalog = connect(url, clock)
     store = open_store(str(root))
     executor = Executor(catalog, store, PlainEngine(store.locate_file), owner, lease=LEASE)
 
-    def execute(run: Run, portion: CatchUpLimit | None) -> None:
+    def execute(run: Run, limit: CatchUpLimit | None) -> None:
         try:
-            attempt_run(executor, run, BINDINGS[run.subject], {}, portion)
+            attempt_run(executor, run, BINDINGS[run.subject], {}, limit)
         except TidemillError:
             return
 
-    loop = ServerLoop(catalog, Server(owner, "work", WAY.tracks), execute, [], RHYTHM, WAY, executor=executor)
+    loop = ServerLoop(
+        catalog, Server(owner, "work", DISPATCH.tracks), execute, [], INTERVALS, DISPATCH, executor=executor
+    )
     signal.signal(signal.SIGTERM, lambda *_: loop.drain())
     loop.run()
 
 
-def opened(url: str, clock: Clock) -> SqlCatalog:
-    """The catalog, as soon as it can be reached."""
+def connect(url: str, clock: Clock) -> SqlCatalog:
+    """Open the catalog, retrying until it is reachable."""
     while True:
         try:
             return open_catalog(url, clock)
@@ -125,13 +127,13 @@ _processes.set_forkserver_preload(["tests.acceptance.chaos"])
 
 @dataclass
 class Fleet:
-    """Server processes, and what is done to them."""
+    """Server processes and the faults injected into them."""
 
     arguments: tuple[str, Path, Clock]
     chance: random.Random
     processes: list[BaseProcess] = field(default_factory=list)
     started: int = 0
-    done: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
 
     def start(self) -> None:
         process = _processes.Process(target=serve, args=(*self.arguments, f"server-{self.started}"), daemon=True)
@@ -144,17 +146,17 @@ class Fleet:
         victim.kill()
         victim.join()
         self.start()
-        self.done["killed"] += 1
+        self.faults["killed"] += 1
 
     def freeze(self, seconds: float) -> None:
-        """Stop one for so long, in the background: it wakes up in a world that has moved on."""
+        """Stop one server for some seconds, in the background; when it resumes, its leases have expired."""
         victim = self.chance.choice(self.processes)
         _signal(victim, signal.SIGSTOP)
         threading.Timer(seconds, _signal, [victim, signal.SIGCONT]).start()
-        self.done["frozen"] += 1
+        self.faults["frozen"] += 1
 
     def stop(self) -> list[int | None]:
-        """Ask all of them to drain; returns how they ended."""
+        """Ask all servers to drain; returns their exit codes."""
         for process in self.processes:
             _signal(process, signal.SIGCONT)
             _signal(process, signal.SIGTERM)
@@ -175,7 +177,7 @@ def _signal(process: BaseProcess, number: signal.Signals) -> None:
 
 
 class Wire:
-    """A socket between servers and their database that can be cut."""
+    """A socket between servers and their database that can be disconnected."""
 
     def __init__(self, near: Path, far: Path) -> None:
         self._far = far
@@ -187,11 +189,11 @@ class Wire:
         self._closed = threading.Event()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
-        self._thread = threading.Thread(target=self._carry, daemon=True)
+        self._thread = threading.Thread(target=self._forward, daemon=True)
         self._thread.start()
 
     def cut(self, seconds: float) -> None:
-        """Every connection breaks, and none can be made for so long."""
+        """Break every connection and accept none for some seconds."""
         self._cut.set()
         threading.Timer(seconds, self._cut.clear).start()
 
@@ -203,7 +205,7 @@ class Wire:
         self._listener.close()
         self._selector.close()
 
-    def _carry(self) -> None:
+    def _forward(self) -> None:
         while not self._closed.is_set():
             if self._cut.is_set():
                 for end in list(self._pairs):
@@ -214,7 +216,7 @@ class Wire:
                 if end is self._listener:
                     self._accept()
                 elif end in self._pairs:
-                    self._pass(end)
+                    self._forward_data(end)
 
     def _accept(self) -> None:
         near, _ = self._listener.accept()
@@ -228,7 +230,7 @@ class Wire:
             self._pairs[one] = other
             self._selector.register(one, selectors.EVENT_READ)
 
-    def _pass(self, end: socket.socket) -> None:
+    def _forward_data(self, end: socket.socket) -> None:
         try:
             data = end.recv(65536)
             if data:
@@ -240,19 +242,19 @@ class Wire:
 
     def _drop(self, end: socket.socket) -> None:
         other = self._pairs.pop(end, None)
-        if other is not None:  # not yet dropped along with the other
+        if other is not None:  # not yet dropped together with its peer
             self._pairs.pop(other)
-            for each in (end, other):
-                self._selector.unregister(each)
-                each.close()
+            for endpoint in (end, other):
+                self._selector.unregister(endpoint)
+                endpoint.close()
 
 
 @contextmanager
 def fleet(url: str, root: Path, clock: Clock, *, servers: int, seed: int) -> Iterator[Fleet]:
-    made = Fleet((url, root, clock), random.Random(seed))
+    servers_under_test = Fleet((url, root, clock), random.Random(seed))
     try:
         for _ in range(servers):
-            made.start()
-        yield made
+            servers_under_test.start()
+        yield servers_under_test
     finally:
-        made.destroy()
+        servers_under_test.destroy()

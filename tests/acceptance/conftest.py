@@ -1,4 +1,4 @@
-"""Projects on embedded defaults, with the shared Spark session."""
+"""Fixtures: projects with embedded defaults and the shared Spark session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Open = Callable[[tm.Workflow], Tidemill]
 
 @pytest.fixture
 def open_mill(spark: SparkSession, tmp_path: Path) -> Iterator[Open]:
-    """Opens a project in which the workflow is applied; opening again changes the workflow."""
+    """Open a project and apply its workflow; opening again changes the workflow."""
     mills: list[Tidemill] = []
 
     def open_with(workflow: tm.Workflow) -> Tidemill:

@@ -1,4 +1,4 @@
-"""A small workflow on real catalogs and real files, for killing."""
+"""A small workflow on a real catalog and real files, for tests that kill its process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ wf.table("firsts", "id int, word string")
 
 @wf.task(writes={"firsts": tm.Delta, "words": tm.Delta})
 def dedupe(events: tm.New, words: tm.All) -> dict[str, tm.Delta]:
-    """The first event with each word; the words seen so far are the task's state."""
+    """Write the first event with each word; the words seen so far are the task's state."""
     seen = {r["word"] for r in words}
     firsts: dict[str, dict[str, object]] = {}
     for event in sorted(events, key=lambda e: e["id"]):
@@ -46,15 +46,15 @@ def dedupe(events: tm.New, words: tm.All) -> dict[str, tm.Delta]:
 WORKFLOW = wf.declared()
 DEDUPE: BoundFlow = WORKFLOW.bindings[0]
 LIMITS = CompactionLimits(fan=2, floor=4, small_file=720)
-"""So eager that a few batches are folded, rebased, and leave files to share."""
+"""Low limits: a few batches cause minor and major compactions and files that blocks share."""
 HISTORY = 3
 LATER = 3600.0
-"""How much later a restarted process looks at the catalog: every lease has expired by then."""
+"""Clock offset of a restarted process: every lease has expired by then."""
 
 
 @dataclass(frozen=True)
 class Mill:
-    """A process's doors to the catalog at `url` and the files under `root`."""
+    """One process's catalog, files and executor."""
 
     catalog: SqlCatalog
     store: BlockStore
@@ -70,7 +70,7 @@ class Mill:
         for channel in channels:
             Compactor(self.executor, {}, LIMITS).compact_major(channel)
 
-    def tidy(self, *channels: str) -> MaintenanceResult:
+    def run_maintenance(self, *channels: str) -> MaintenanceResult:
         compactor = Compactor(self.executor, {}, LIMITS)
         return VacuumService(self.executor, grace=AT_ONCE).maintain_channels(channels, compactor, history=HISTORY)
 
@@ -84,12 +84,12 @@ class Mill:
         )
 
     def leftovers(self) -> set[str]:
-        """Files that no block names, and names that have no file."""
+        """The files that no block references and the references without a file."""
         return set(self.store.list_all_files()) ^ self.catalog.list_referenced_files()
 
 
 @contextmanager
-def opened(url: str, root: Path, *, later: float = 0.0, owner: str = "test") -> Iterator[Mill]:
+def open_plain_mill(url: str, root: Path, *, later: float = 0.0, owner: str = "test") -> Iterator[Mill]:
     catalog = open_catalog(url, clock=lambda: time.time() + later)
     store = open_store(str(root))
     executor = Executor(catalog, store, PlainEngine(store.locate_file), owner)
@@ -100,15 +100,15 @@ def opened(url: str, root: Path, *, later: float = 0.0, owner: str = "test") -> 
 
 
 def batch(directory: Path, number: int) -> Path:
-    """A file of events; words repeat within and between batches."""
+    """Write a file of events; words repeat within and between batches."""
     path = directory / f"batch{number}.jsonl"
     events = [{"id": number * 10 + i, "word": f"w{(number + i * i) % 7}"} for i in range(4)]
     path.write_text("".join(json.dumps(e) + "\n" for e in events))
     return path
 
 
-def expected(batches: int) -> Rows:
-    """What `firsts` must hold after so many batches."""
+def compute_expected_firsts(batches: int) -> Rows:
+    """The content of `firsts` after this many batches."""
     firsts: dict[str, int] = {}
     for number in range(batches):
         for i in range(4):

@@ -1,4 +1,4 @@
-"""An engine without Spark: plain Python rows, real Parquet files. What is under test is everything around it."""
+"""An engine without Spark, for tests of the code around engines: plain Python rows, real Parquet files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tidemill.ports.engine import HEALTHY, EngineHealth, Log, WriteTarget
 
 
 class PlainEngine(NoAnalyser):
-    """Gives tasks lists of dicts and writes the lists that they return."""
+    """Passes lists of dicts to tasks and writes the lists that they return."""
 
     start_seconds = 0.0
 
@@ -35,12 +35,12 @@ class PlainEngine(NoAnalyser):
     def read_frame(self, view: View) -> Rows:
         match view:
             case Snapshot():
-                content = self._rows(view.base) if view.base else []
+                content = self._read_block(view.base) if view.base else []
                 for delta in view.deltas:
-                    content = reference.merge_rows(delta.updates, content, self._rows(delta))
+                    content = reference.merge_rows(delta.updates, content, self._read_block(delta))
                 return content
             case DeltaChain():
-                rows = [self._rows(d) for d in view.deltas]
+                rows = [self._read_block(d) for d in view.deltas]
                 first = rows[0] if rows else []
                 for later in rows[1:]:
                     first = reference.chain_deltas(view.updates, first, later)
@@ -84,30 +84,30 @@ class PlainEngine(NoAnalyser):
     def find_touched_files(self, view: Snapshot, *, tag: str) -> frozenset[str]:
         assert view.base is not None
         key = view.deltas[0].updates.key or view.schema.names
-        keys = {_key(key, row) for delta in view.deltas for row in self._rows(delta)}
-        files = ((f, self._rows(replace(view.base, files=(f,)))) for f in view.base.files)
-        return frozenset(f.path for f, rows in files if any(_key(key, row) in keys for row in rows))
+        keys = {_build_key(key, row) for delta in view.deltas for row in self._read_block(delta)}
+        files = ((f, self._read_block(replace(view.base, files=(f,)))) for f in view.base.files)
+        return frozenset(f.path for f, rows in files if any(_build_key(key, row) in keys for row in rows))
 
     def start(self) -> None:
-        """Nothing has to be started."""
+        """There is nothing to start."""
 
     def report_health(self) -> EngineHealth:
         return HEALTHY
 
     def cancel_jobs(self, tag: str) -> None:
-        """Nothing here runs long enough to be stopped."""
+        """No job runs long enough to be cancelled."""
 
     def stop(self) -> None:
-        """Nothing was started."""
+        """There is nothing to stop."""
 
-    def _rows(self, block: Block) -> Rows:
+    def _read_block(self, block: Block) -> Rows:
         rows: Rows = []
         for file in block.files:
             rows += pq.read_table(self._locate(file.path)).to_pylist()
         return rows
 
 
-def _key(names: Sequence[str], row: dict[str, Any]) -> tuple[Hashable, ...]:
+def _build_key(names: Sequence[str], row: dict[str, Any]) -> tuple[Hashable, ...]:
     return tuple(reference.to_hashable(row[n]) for n in names)
 
 
@@ -115,7 +115,7 @@ NO_STATE = Schema.from_ddl("nothing bigint")
 
 
 class QueryEngine(PlainEngine):
-    """Runs declared tables too, by their meaning: a change is the difference of two contents. It keeps no state."""
+    """Also runs declared tables, by evaluating their queries; a change is the difference of two contents. No state."""
 
     def run_task(
         self,
@@ -137,9 +137,9 @@ class QueryEngine(PlainEngine):
         states = {name: NO_STATE for name in outputs if name != code.table}
         return {code.table: self.write_frame(result, target, tag=tag), **states}
 
-    def _content(self, code: Refresh, inputs: Mapping[str, View], at: ScanMode) -> Rows:
-        """The table as of now or before; a channel that the variant leaves alone is as it was."""
-        suffixes = ("@new", "@old") if at is ScanMode.NEW else ("@old", "@new")
+    def _content(self, code: Refresh, inputs: Mapping[str, View], mode: ScanMode) -> Rows:
+        """The table's content now or before; a channel that the variant does not read is unchanged."""
+        suffixes = ("@new", "@old") if mode is ScanMode.NEW else ("@old", "@new")
         channels = code.query.channels
         views = {c: next(inputs[c + s] for s in suffixes if c + s in inputs) for c in channels}
         return evaluate_operator(

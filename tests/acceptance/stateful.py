@@ -1,4 +1,4 @@
-"""Workflows of stateful tasks on a real catalog and real files, without Spark; and processes that die running them."""
+"""Stateful workflows on a real catalog and real files, without Spark, and processes that are killed in a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tidemill.spark.engine import SparkEngine
 from tidemill.storage import open_store
 
 LATER = 3600.0
-"""How much later a restarted process looks at the catalog: every lease has expired by then."""
+"""Clock offset of a restarted process: every lease has expired by then."""
 
 Session = Callable[[], SparkSession]
 Clock = Callable[[], float]
@@ -36,7 +36,7 @@ def no_session() -> SparkSession:
 
 
 class Mill:
-    """A process's doors to a workflow."""
+    """One process's executor for a workflow."""
 
     def __init__(self, executor: Executor, wf: WorkflowSpec) -> None:
         self.executor = executor
@@ -57,7 +57,9 @@ class Mill:
 
 
 @contextmanager
-def opened(root: Path, wf: WorkflowSpec, session: Session = no_session, clock: Clock = time.time) -> Iterator[Mill]:
+def open_stateful_mill(
+    root: Path, wf: WorkflowSpec, session: Session = no_session, clock: Clock = time.time
+) -> Iterator[Mill]:
     catalog = open_catalog(f"sqlite:///{root}/catalog.db", clock=clock)
     store = open_store(str(root / "store"))
     engine = SparkEngine(session, store.locate_file)
@@ -69,21 +71,21 @@ def opened(root: Path, wf: WorkflowSpec, session: Session = no_session, clock: C
         catalog.close()
 
 
-def in_runs(mill: Mill, wire: Tripwire) -> None:
-    """Every call of a task, and every return from one, is a step at which this process may die."""
+def guard_tasks(mill: Mill, wire: Tripwire) -> None:
+    """Make every call of a task, and every return from one, a step at which this process may be killed."""
     wire.guard(mill.executor.engine, "run_task")
 
 
-def guarded(mill: Mill, wire: Tripwire) -> None:
-    """Every statement, every file and every call of a task is a step at which this process may die."""
-    in_runs(mill, wire)
+def guard_all_steps(mill: Mill, wire: Tripwire) -> None:
+    """Make every statement, file operation and task call a step at which this process may be killed."""
+    guard_tasks(mill, wire)
     event.listen(Engine, "before_cursor_execute", wire.step)
     event.listen(Engine, "commit", wire.step)
     wire.guard(mill.executor.store, "stage_directory", "publish_files")
 
 
-def killed(work: Callable[[], None]) -> bool:
-    """Do work in a process of its own; was it killed, or did it finish?"""
+def is_killed(work: Callable[[], None]) -> bool:
+    """Do the work in a child process; returns whether it was killed rather than finished."""
     child = os.fork()
     if child == 0:
         try:

@@ -1,4 +1,4 @@
-"""What Spark says of queries and functions when a workflow is applied, and what follows from it."""
+"""What Spark reports on queries and functions when a workflow is applied, and its effect on plans."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def shop() -> tm.Workflow:
 
 
 @contextmanager
-def opened(directory: Path, wf: tm.Workflow) -> Iterator[Tidemill]:
+def open_project(directory: Path, wf: tm.Workflow) -> Iterator[Tidemill]:
     with Tidemill(directory, Settings(), Project((wf.declared(),))) as mill:
         yield mill
 
 
-def variants(mill: Tidemill, flow: str) -> dict[str, str]:
+def run_variants(mill: Tidemill, flow: str) -> dict[str, str]:
     run, _ = mill.run(flow)
     return {name: task["variant"] for name, task in run.stats["tasks"].items()}
 
 
 @pytest.mark.parametrize(
-    ("query", "complaint"),
+    ("query", "error"),
     [
         ("SELECT city,\n amout FROM orders", r"UNRESOLVED_COLUMN.*`amout` cannot be resolved.*`amount`.*line 2"),
         ("SELECT (city FROM orders", r"PARSE_SYNTAX_ERROR.*line 1"),
@@ -44,49 +44,51 @@ def variants(mill: Tidemill, flow: str) -> dict[str, str]:
         ("SELECT NULL AS nothing, id FROM orders", "column nothing is NULL without a type"),
     ],
 )
-def test_a_query_that_spark_refuses_is_refused_when_it_is_applied(
-    spark: SparkSession, tmp_path: Path, query: str, complaint: str
+def test_a_query_that_spark_rejects_is_rejected_by_apply(
+    spark: SparkSession, tmp_path: Path, query: str, error: str
 ) -> None:
     wf = shop()
     wf.sql("bad", query)
-    with opened(tmp_path, wf) as mill:
-        with pytest.raises(WorkflowError, match=rf"(?s)test_analysis.py:\d+: query 'bad': .*{complaint}"):
+    with open_project(tmp_path, wf) as mill:
+        with pytest.raises(WorkflowError, match=rf"(?s)test_analysis.py:\d+: query 'bad': .*{error}"):
             mill.apply()
         assert mill.catalog.list_channels() == []
 
 
-def test_all_refused_queries_are_named_at_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_all_rejected_queries_are_reported_together(spark: SparkSession, tmp_path: Path) -> None:
     wf = shop()
     wf.sql("one", "SELECT nope FROM orders")
     wf.sql("two", "SELECT neither FROM orders")
-    with opened(tmp_path, wf) as mill, pytest.raises(WorkflowError, match="2 problems") as refused:
+    with open_project(tmp_path, wf) as mill, pytest.raises(WorkflowError, match="2 problems") as caught:
         mill.plan()
-    assert len(refused.value.problems) == 2
+    assert len(caught.value.problems) == 2
 
 
 @pytest.mark.parametrize(
-    ("query", "because"),
+    ("query", "reason"),
     [
-        ("SELECT city, map('x', amount) AS m FROM orders", None),  # rows that are only added need no comparison
+        ("SELECT city, map('x', amount) AS m FROM orders", None),  # rows that are only added are not compared
         ("SELECT n, max(map_entries(m)) AS m FROM counted GROUP BY n", None),
         ("SELECT n, m FROM counted", "column m holds a map, and Spark cannot compare maps"),
         ("SELECT n, m FROM (SELECT city, n, m FROM counted) WHERE n > 1", "column m holds a map"),
-        ("SELECT city, m FROM (SELECT city, n, m FROM counted) WHERE n > 1", None),  # by key nothing is compared
+        ("SELECT city, m FROM (SELECT city, n, m FROM counted) WHERE n > 1", None),  # rows with a key are not compared
     ],
 )
-def test_maps_in_rows_that_may_go_are_batch(
-    spark: SparkSession, tmp_path: Path, query: str, because: str | None
+def test_a_map_in_rows_that_may_be_deleted_requires_batch(
+    spark: SparkSession, tmp_path: Path, query: str, reason: str | None
 ) -> None:
     wf = shop()
     wf.sql(
         "counted",
         "SELECT city, count(*) AS n, map_from_entries(array(struct(city, count(*)))) AS m FROM orders GROUP BY city",
     )
-    wf.sql("asked", query)
-    with opened(tmp_path, wf) as mill:
+    wf.sql("tested", query)
+    with open_project(tmp_path, wf) as mill:
         mill.apply()
-        found = next(t for w in mill.project.workflows for t in w.list_tasks() if t.name == "asked").batch_reason
-    assert (because in found) if because and found else found == because, found
+        batch_reason = next(
+            t for w in mill.project.workflows for t in w.list_tasks() if t.name == "tested"
+        ).batch_reason
+    assert (reason in batch_reason) if reason and batch_reason else batch_reason == reason, batch_reason
 
 
 def test_a_table_over_a_function_is_incremental_from_its_second_run(spark: SparkSession, tmp_path: Path) -> None:
@@ -97,19 +99,17 @@ def test_a_table_over_a_function_is_incremental_from_its_second_run(spark: Spark
         return orders.where("amount >= 100")
 
     wf.sql("totals", "SELECT city, sum(id) AS ids FROM large GROUP BY city")
-    with opened(tmp_path, wf) as mill:
+    with open_project(tmp_path, wf) as mill:
         mill.apply()
         for number, variant in enumerate(("batch", "incremental")):
             rows = [(number, "Oslo", 150.0), (number + 10, "Ghent", 5.0)]
             mill.insert("orders", spark.createDataFrame(rows, "id bigint, city string, amount double"))
             mill.run("large")
-            assert variants(mill, "totals") == {"totals": variant}
+            assert run_variants(mill, "totals") == {"totals": variant}
         assert mill.rows("totals") == [{"city": "Oslo", "ids": 1}]
 
 
-def test_a_function_is_called_only_if_a_declared_table_asks_for_its_columns(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_function_is_called_only_if_a_declared_table_needs_its_columns(spark: SparkSession, tmp_path: Path) -> None:
     wf = shop()
     called: list[str] = []
 
@@ -129,43 +129,43 @@ def test_a_function_is_called_only_if_a_declared_table_asks_for_its_columns(
         return first.select("id")
 
     wf.sql("seen", "SELECT count(*) AS n FROM second")
-    with opened(tmp_path, wf) as mill:
+    with open_project(tmp_path, wf) as mill:
         mill.apply()
         mill.apply()
     assert called == ["first", "second"]
 
 
-def test_a_function_that_fails_of_nothing_teaches_its_columns_by_its_first_block(
+def test_a_function_that_fails_on_empty_input_reveals_its_columns_with_its_first_block(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     wf = shop()
 
     @wf.task
     def first(orders: tm.New) -> tm.Delta:
-        city = orders.first()["city"]  # of an empty frame there is no first row
+        city = orders.first()["city"]  # an empty frame has no first row
         return orders.where(f"city = '{city}'")
 
     wf.sql("totals", "SELECT city, sum(id) AS ids FROM first GROUP BY city")
-    with opened(tmp_path, wf) as mill:
+    with open_project(tmp_path, wf) as mill:
         mill.apply()
         for number, variant in enumerate(("batch", "incremental")):
             mill.insert(
                 "orders", spark.createDataFrame([(number, "Oslo", 1.0)], "id bigint, city string, amount double")
             )
             mill.run("first")
-            assert variants(mill, "totals") == {"totals": variant}
+            assert run_variants(mill, "totals") == {"totals": variant}
         assert mill.plan() == ()
-    with opened(tmp_path, wf) as again:  # whoever comes later knows the same
+    with open_project(tmp_path, wf) as again:  # another process reads the same columns
         assert again.plan() == ()
         again.run("totals")
 
 
-def test_what_was_analysed_is_known_without_spark(
+def test_analysis_results_are_reused_without_spark(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wf = shop()
     wf.sql("totals", "SELECT city, sum(id) AS ids FROM orders GROUP BY city")
-    with opened(tmp_path, wf) as mill:
+    with open_project(tmp_path, wf) as mill:
         mill.apply()
         identity = mill.catalog.list_bindings()[0].identity
 
@@ -173,27 +173,27 @@ def test_what_was_analysed_is_known_without_spark(
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr("tidemill.app.wiring.start_session", no_spark)
-    with opened(tmp_path, wf) as mill:
+    with open_project(tmp_path, wf) as mill:
         assert mill.plan() == ()
         assert [b.compute_identity() for w in mill.project.workflows for b in w.bindings] == [identity]
 
 
-def test_the_columns_of_a_batch_table_are_known_to_those_that_read_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_columns_of_a_batch_table_are_known_to_its_readers(spark: SparkSession, tmp_path: Path) -> None:
     wf = shop()
     wf.sql("sessions", "SELECT count(*) AS n, max(city) AS city FROM orders TABLESAMPLE (100 PERCENT)")
     wf.sql("wide", "SELECT n + 1 AS more FROM sessions")
-    with opened(tmp_path, wf) as mill:
+    with open_project(tmp_path, wf) as mill:
         mill.apply()
         tasks = {t.name: t for w in mill.project.workflows for t in w.list_tasks()}
         assert tasks["sessions"].batch_reason is not None
         assert tasks["wide"].batch_reason is None
 
 
-def test_a_frame_may_be_named_as_a_table_in_two_runs_at_once(spark: SparkSession, tmp_path: Path) -> None:
-    """Names are views of a session of its own, so that nothing of one run is seen by another."""
+def test_a_common_table_expression_may_have_the_name_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    """Names are views of a separate session, so that they are invisible to other runs."""
     wf = shop()
     wf.sql("a", "WITH orders AS (SELECT id FROM orders WHERE amount > 1) SELECT id FROM ORDERS")
-    with opened(tmp_path, wf) as mill:
+    with open_project(tmp_path, wf) as mill:
         mill.apply()
         rows: DataFrame = spark.createDataFrame([(1, "x", 0.5), (2, "y", 2.5)], "id bigint, city string, amount double")
         rows.limit(0).createOrReplaceTempView("orders")

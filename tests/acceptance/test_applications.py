@@ -1,4 +1,4 @@
-"""The two applications of examples/, with their simulated people, on real Spark; the server is played by the test."""
+"""The two applications of examples/ with their simulated users, on real Spark; the test acts as the server."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 AT = "2026-01-01T00:00:00Z"
 
 Row = Mapping[str, Any]
-Opened = Callable[[str], "Application"]
+OpenApplication = Callable[[str], "Application"]
 
 
 class Application:
-    """An example, opened: rows go in, flows run, and rows that are new come out."""
+    """An opened example: insert rows, run flows, read the new rows."""
 
     def __init__(self, mill: Tidemill, people: ModuleType, directory: Path) -> None:
         self.mill = mill
@@ -48,40 +48,43 @@ class Application:
             self.mill.run(flow)
 
     def new(self, channel: str) -> list[Row]:
-        tap = self.mill.change_feed(channel, from_start=True)
-        tap.position, self._seen[channel] = self._seen.get(channel, 0), self.mill.catalog.read_channel(channel).head.seq
-        return [row.asDict() for row in tap.read_new().collect()]
+        feed = self.mill.change_feed(channel, from_start=True)
+        feed.position, self._seen[channel] = (
+            self._seen.get(channel, 0),
+            self.mill.catalog.read_channel(channel).head.seq,
+        )
+        return [row.asDict() for row in feed.read_new().collect()]
 
     def rows(self, channel: str, *names: str) -> list[Any]:
         return sorted(tuple(row[n] for n in names) for row in self.mill.rows(channel))
 
 
-def module(application: str, name: str) -> ModuleType:
+def load_module(application: str, name: str) -> ModuleType:
     spec = spec_from_file_location(f"{application}_{name}", EXAMPLES / application / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    module = sys.modules[spec.name] = module_from_spec(spec)  # dataclasses look there for their module
+    module = sys.modules[spec.name] = module_from_spec(spec)  # dataclasses look up their module there
     spec.loader.exec_module(module)
     return module
 
 
 @pytest.fixture
-def application(spark: SparkSession, tmp_path: Path) -> Iterator[Opened]:
-    opened: list[Tidemill] = []
+def application(spark: SparkSession, tmp_path: Path) -> Iterator[OpenApplication]:
+    mills: list[Tidemill] = []
 
     def start(name: str) -> Application:
-        workflow = module(name, "workflow").wf.declared()
+        workflow = load_module(name, "workflow").wf.declared()
         deliver = load_settings(EXAMPLES / name, {}).deliver
-        opened.append(Tidemill(tmp_path, Settings(deliver=deliver), Project((workflow,))))
-        opened[-1].apply()
-        return Application(opened[-1], module(name, "simulate"), tmp_path)
+        mills.append(Tidemill(tmp_path, Settings(deliver=deliver), Project((workflow,))))
+        mills[-1].apply()
+        return Application(mills[-1], load_module(name, "simulate"), tmp_path)
 
     yield start
-    for mill in opened:
+    for mill in mills:
         mill.close()
 
 
-def test_every_order_of_the_supply_chain_is_fulfilled_or_refused(application: Opened) -> None:
+def test_every_order_of_the_supply_chain_is_fulfilled_or_rejected(application: OpenApplication) -> None:
     shop = application("supply_chain")
     people = shop.people
     customers, warehouses = people.create_customers(5, seed=1), people.create_warehouses(seed=1)
@@ -105,15 +108,15 @@ def test_every_order_of_the_supply_chain_is_fulfilled_or_refused(application: Op
     assert shop.rows("fulfilled", "customer", "items") == sorted((o["customer"], o["items"]) for o in possible)
     assert shop.rows("refused", "customer", "items") == [("customer-0", [people.UNKNOWN])]
     for order in placed:
-        mine = [r["item"] for r in requests if r["wave"].split(".")[0] == order["wave"]]
-        assert sorted(mine) == sorted(set(order["items"]) & set(people.PRODUCTS))
+        requested = [r["item"] for r in requests if r["wave"].split(".")[0] == order["wave"]]
+        assert sorted(requested) == sorted(set(order["items"]) & set(people.PRODUCTS))
     waves = {row["_window"]: row["wave"].split(".")[0] for row in shop.mill.rows("shipped")}
     assert sorted(waves.values()) == sorted(o["wave"] for o in placed if set(o["items"]) & set(people.PRODUCTS))
     assert sum(n for what, n in shop.rows("volume", "what", "events") if what == "orders") in (0, len(orders))
 
 
 class Server:
-    """Takes what is pushed, and shows one block of all that is followed."""
+    """Records pushed events and returns one block to every subscriber."""
 
     def __init__(self, *rows: Row) -> None:
         self.pushed: dict[str, list[Any]] = {}
@@ -127,8 +130,8 @@ class Server:
         yield SimpleNamespace(rows=self._rows)
 
 
-def test_people_of_the_supply_chain_push_and_follow() -> None:
-    people = module("supply_chain", "simulate")
+def test_users_of_the_supply_chain_push_and_subscribe() -> None:
+    people = load_module("supply_chain", "simulate")
     (customer,), (house, *_) = people.create_customers(1, seed=1), people.create_warehouses(seed=1)
     row = {"customer": customer.name, "items": ["tea"], "item": "tea", "warehouse": house.name, "wave": "17.1!"}
     server = Server(row)
@@ -142,8 +145,8 @@ def test_people_of_the_supply_chain_push_and_follow() -> None:
     assert server.pushed["shipments"] == [{"item": "tea", "wave": "17.1!"}]
 
 
-def test_people_of_the_sky_survey_push_and_follow() -> None:
-    people = module("sky_survey", "simulate")
+def test_users_of_the_sky_survey_push_and_subscribe() -> None:
+    people = load_module("sky_survey", "simulate")
     (one,) = people.create_astronomers(1, seed=1)
     server = Server({"astronomer": one.name, "object": "S1", "author": "survey"})
     night = people.Night(server, seconds=1e-9, wait=lambda _: None)
@@ -153,7 +156,7 @@ def test_people_of_the_sky_survey_push_and_follow() -> None:
     assert [a["object"] for a in server.pushed["annotations"]] == ["S1"]
 
 
-def test_the_manager_is_told_of_what_is_missing_twice(application: Opened) -> None:
+def test_the_manager_is_alerted_of_an_item_that_is_missing_twice(application: OpenApplication) -> None:
     shop = application("supply_chain")
     reports = [("tea", "Bremen", 0), ("salt", "Trieste", 1), ("tea", "Bremen", 9), ("salt", "Trieste", 20)]
     for item, warehouse, minute in reports:
@@ -162,54 +165,56 @@ def test_the_manager_is_told_of_what_is_missing_twice(application: Opened) -> No
     assert shop.rows("alerts", "item", "reports") == [("tea", 2)]
 
 
-def test_astronomers_are_told_what_concerns_them_and_agree(application: Opened) -> None:
+def test_astronomers_are_notified_by_interest_and_agree(application: OpenApplication) -> None:
     sky = application("sky_survey")
     people, survey = sky.people.create_astronomers(12, seed=2), sky.people.Survey(Random(2))
     interests = [area for one in people for area in one.create_interests(5)]
     annotations = [survey.create_annotation() for _ in range(20)]
-    sky.run("notices", "consensus")  # before anything came
+    sky.run("notices", "consensus")  # before any insert
     sky.insert("interests", interests)
     sky.insert("annotations", annotations)
     sky.run("zones", "notices", "places")
     (feedback,) = build_deliveries(
         sky.mill.settings.deliver, sky.mill.catalog, sky.mill.store.open_file, sky.mill.insert_batcher
     )
-    feedback()  # from now on what they agree on goes back
+    feedback()  # from now on their consensus is fed back
     notices = sky.new("notices")
-    told = {(n["astronomer"], n["object"]) for n in notices}
-    assert told == {(i["astronomer"], a["object"]) for a in annotations for i in interests if _sees(i, a)}
+    notified = {(n["astronomer"], n["object"]) for n in notices}
+    assert notified == {(i["astronomer"], a["object"]) for a in annotations for i in interests if _is_within(i, a)}
     opinions = [opinion for one in people for opinion in one.opinions(notices, AT)]
     sky.insert("opinions", opinions)
     sky.run("heard", "consensus")
     agreed = sky.rows("consensus", "object", "text")
-    said = {o: [v["agrees"] for v in opinions if v["object"] == o] for o in {v["object"] for v in opinions}}
-    assert agreed == sorted((o, _verdict(three)) for o, voices in said.items() for three in _threes(voices))
+    votes = {o: [v["agrees"] for v in opinions if v["object"] == o] for o in {v["object"] for v in opinions}}
+    assert agreed == sorted(
+        (o, _format_verdict(three)) for o, voices in votes.items() for three in _split_into_threes(voices)
+    )
     assert agreed
     feedback()
     sky.run("notices")
-    again = {(n["object"], n["text"]) for n in sky.new("notices")}
-    assert again == set(agreed), "whoever was told of it is told what became of it"
+    repeated = {(n["object"], n["text"]) for n in sky.new("notices")}
+    assert repeated == set(agreed), "each notified astronomer is notified of the consensus"
 
 
-def _threes(voices: list[bool]) -> Iterator[list[bool]]:
-    """Opinions in the order in which they came; those that are left over wait."""
+def _split_into_threes(voices: list[bool]) -> Iterator[list[bool]]:
+    """Groups of three opinions in arrival order; an incomplete group waits."""
     return (voices[n : n + 3] for n in range(0, len(voices) - 2, 3))
 
 
-def _sees(interest: Row, annotation: Row) -> bool:
-    """By the chord between two points of a sphere: not as the workflow does it."""
-    return interest["kind"] == annotation["kind"] and _apart(interest, annotation) <= interest["radius"]
+def _is_within(interest: Row, annotation: Row) -> bool:
+    """By the chord between two points of a sphere, a different formula from the workflow's."""
+    return interest["kind"] == annotation["kind"] and _compute_distance(interest, annotation) <= interest["radius"]
 
 
-def _apart(one: Row, other: Row) -> float:
-    chord = np.linalg.norm(_point(one) - _point(other))
+def _compute_distance(one: Row, other: Row) -> float:
+    chord = np.linalg.norm(_to_vector(one) - _to_vector(other))
     return float(np.degrees(2 * np.arcsin(chord / 2)))
 
 
-def _point(place: Row) -> Any:
-    ra, dec = np.radians(place["ra"]), np.radians(place["dec"])
+def _to_vector(position: Row) -> Any:
+    ra, dec = np.radians(position["ra"]), np.radians(position["dec"])
     return np.array([np.cos(dec) * np.cos(ra), np.cos(dec) * np.sin(ra), np.sin(dec)])
 
 
-def _verdict(said: list[bool]) -> str:
-    return f"{'confirmed' if sum(said) > 1 else 'doubted'} by {len(said)}"
+def _format_verdict(votes: list[bool]) -> str:
+    return f"{'confirmed' if sum(votes) > 1 else 'doubted'} by {len(votes)}"

@@ -1,4 +1,4 @@
-"""Bad input and bad surroundings: one clear error each, and nothing changed."""
+"""Bad input and failures of the environment: one clear error each, and no change."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def workflow() -> Project:
 
 @pytest.fixture
 def mill(tmp_path: Path) -> Iterator[Tidemill]:
-    with Tidemill(tmp_path, Settings(), workflow()) as opened:
-        opened.apply()
+    with Tidemill(tmp_path, Settings(), workflow()) as mill:
+        mill.apply()
         good = tmp_path / "good.csv"
         good.write_text("id,price,at\n1,2.50,2026-01-01T00:00:00Z\n")
-        opened.insert("orders", good)
-        yield opened
+        mill.insert("orders", good)
+        yield mill
 
 
-def state(mill: Tidemill) -> object:
-    """Everything that an error must leave alone; the failed attempt itself may be remembered."""
+def read_state(mill: Tidemill) -> object:
+    """Everything that an error must not change; the failed attempt itself may be recorded."""
     return (
         mill.catalog.list_channels(),
         [b for b in mill.catalog.list_blocks() if b.state == "filled"],
@@ -47,19 +47,19 @@ def state(mill: Tidemill) -> object:
     )
 
 
-def refused(mill: Tidemill, work: Callable[[], object], kind: type[TidemillError], *said: str) -> None:
-    before = state(mill)
+def check_rejected(mill: Tidemill, work: Callable[[], object], kind: type[TidemillError], *parts: str) -> None:
+    before = read_state(mill)
     with pytest.raises(kind) as caught:
         work()
-    for part in said:
+    for part in parts:
         assert part in str(caught.value)
-    assert "\n" not in str(caught.value).strip(), "one clear sentence, not a page"
+    assert "\n" not in str(caught.value).strip(), "the message must be one sentence"
     mill.collect(grace="0s")
-    assert state(mill) == before
+    assert read_state(mill) == before
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "parts"),
     [
         ("a.csv", "id,price,at\n1,2.5,2026-01-01\n2,dear,2026-01-01\n", ["price", "row 2", "DECIMAL"]),
         ("a.csv", "id,price,at\n9999999999,2.5,2026-01-01\n", ["id", "row 1", "a whole number"]),
@@ -74,60 +74,60 @@ def refused(mill: Tidemill, work: Callable[[], object], kind: type[TidemillError
         ("a.xlsx", "x", ["format"]),
     ],
 )
-def test_bad_files(mill: Tidemill, tmp_path: Path, name: str, content: str, said: list[str]) -> None:
+def test_a_bad_file_is_rejected(mill: Tidemill, tmp_path: Path, name: str, content: str, parts: list[str]) -> None:
     path = tmp_path / name
     path.write_text(content)
-    refused(mill, lambda: mill.insert("orders", path), BadInput, *said)
+    check_rejected(mill, lambda: mill.insert("orders", path), BadInput, *parts)
 
 
-def test_truncated_parquet(mill: Tidemill, tmp_path: Path) -> None:
+def test_a_truncated_parquet_file_is_rejected(mill: Tidemill, tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"item": ["a", "b"], "left": pa.array([1, 2], pa.int32())}), path)
     path.write_bytes(path.read_bytes()[:-20])
-    refused(mill, lambda: mill.insert("stock", path), BadInput, "t.parquet")
+    check_rejected(mill, lambda: mill.insert("stock", path), BadInput, "t.parquet")
 
 
-def test_a_key_twice(mill: Tidemill, tmp_path: Path) -> None:
+def test_a_file_with_a_duplicate_key_is_rejected(mill: Tidemill, tmp_path: Path) -> None:
     path = tmp_path / "s.csv"
     path.write_text("item,left\na,1\nb,2\na,3\n")
-    refused(mill, lambda: mill.insert("stock", path), BadInput, "row 3", "row 1", "item")
+    check_rejected(mill, lambda: mill.insert("stock", path), BadInput, "row 3", "row 1", "item")
 
 
-def test_no_file_and_no_channel(mill: Tidemill, tmp_path: Path) -> None:
-    refused(mill, lambda: mill.insert("orders", tmp_path), BadInput, str(tmp_path), "directory")
-    refused(mill, lambda: mill.insert("orders", tmp_path / "none.csv"), BadInput, "none.csv")
-    refused(mill, lambda: mill.insert("nowhere", tmp_path / "good.csv"), NotFound, "nowhere", "orders")
-    refused(mill, lambda: mill.insert("totals", tmp_path / "good.csv"), BadInput, "derived")
-    refused(mill, lambda: mill.run("nothing"), NotFound, "nothing", "totals")
-    refused(mill, lambda: mill.rows("orders", as_of="yesterday"), BadInput, "yesterday")
+def test_missing_files_and_channels_are_rejected(mill: Tidemill, tmp_path: Path) -> None:
+    check_rejected(mill, lambda: mill.insert("orders", tmp_path), BadInput, str(tmp_path), "directory")
+    check_rejected(mill, lambda: mill.insert("orders", tmp_path / "none.csv"), BadInput, "none.csv")
+    check_rejected(mill, lambda: mill.insert("nowhere", tmp_path / "good.csv"), NotFound, "nowhere", "orders")
+    check_rejected(mill, lambda: mill.insert("totals", tmp_path / "good.csv"), BadInput, "derived")
+    check_rejected(mill, lambda: mill.run("nothing"), NotFound, "nothing", "totals")
+    check_rejected(mill, lambda: mill.rows("orders", as_of="yesterday"), BadInput, "yesterday")
 
 
 def test_an_insert_repeated_with_its_key_is_a_no_op(mill: Tidemill, tmp_path: Path) -> None:
     path = tmp_path / "good.csv"
     first = mill.insert("orders", path, key="monday")
-    before = state(mill)
+    before = read_state(mill)
     again = mill.insert("orders", path, key="monday")
     assert (first.repeated, again.repeated) == (False, True)
     assert again.block == first.block
-    assert state(mill) == before
+    assert read_state(mill) == before
 
 
-def test_a_full_disk(mill: Tidemill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_descriptor: int) -> None:
+def test_a_full_disk_is_reported(mill: Tidemill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def raise_disk_full(_descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "fsync", full)
-    refused(mill, lambda: mill.insert("orders", tmp_path / "good.csv"), StorageError, "the disk is full")
+    monkeypatch.setattr(os, "fsync", raise_disk_full)
+    check_rejected(mill, lambda: mill.insert("orders", tmp_path / "good.csv"), StorageError, "the disk is full")
 
 
-def test_storage_that_cannot_be_written(tmp_path: Path) -> None:
+def test_storage_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
     settings = Settings(storage=StorageSettings(url="file/blocks"))
     with pytest.raises(StorageError, match=r"file/blocks.*a part of the path is a file"):
         Tidemill(tmp_path, settings, workflow())
 
 
-def test_a_catalog_of_a_newer_version(tmp_path: Path) -> None:
+def test_a_catalog_of_a_newer_version_is_rejected(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'catalog.db'}"
     settings = Settings(catalog=CatalogSettings(url=url))
     with Tidemill(tmp_path, settings, workflow()) as mill:
@@ -142,7 +142,7 @@ def test_a_catalog_of_a_newer_version(tmp_path: Path) -> None:
     assert (tmp_path / "catalog.db").read_bytes() == before
 
 
-def test_a_catalog_that_is_none(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_catalog_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "catalog.db").write_text("this is not a database at all, however long one reads in it" * 50)
     with pytest.raises(CatalogError, match="catalog.db"):
         Tidemill(tmp_path, Settings(catalog=CatalogSettings(url="sqlite:///catalog.db")), workflow())

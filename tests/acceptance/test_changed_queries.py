@@ -1,4 +1,4 @@
-"""Queries, schemas and inputs that change while tables are kept: what comes out is what is registered says."""
+"""Queries, schemas and inputs that change while tables are refreshed: the result is that of the registered workflow."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ def content(mill: Tidemill) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("runs_before", [0, 1])
-def test_a_query_that_changes_while_it_runs_starts_afresh(
+def test_a_query_that_changes_while_it_runs_is_recomputed(
     open_mill: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs_before: int
 ) -> None:
     mill = open_mill(totals("amount"))
     insert(mill, tmp_path, "x,5\n")
     for _ in range(runs_before):
         mill.run("totals")
-    commit, later = mill.catalog.commit_run, list[Tidemill]()
+    commit, changed_mills = mill.catalog.commit_run, list[Tidemill]()
 
-    def applied_meanwhile(claim: RunClaim, outcome: RunOutcome) -> object:
-        later.append(open_mill(totals("amount * 10")))
+    def apply_then_commit(claim: RunClaim, outcome: RunOutcome) -> object:
+        changed_mills.append(open_mill(totals("amount * 10")))
         return commit(claim, outcome)
 
-    monkeypatch.setattr(mill.catalog, "commit_run", applied_meanwhile)
+    monkeypatch.setattr(mill.catalog, "commit_run", apply_then_commit)
     mill.run("totals")
     assert content(mill) == {"x": 5}
-    (changed,) = later
+    (changed,) = changed_mills
     insert(changed, tmp_path, "x,1\ny,7\n")
     changed.run("totals")
     assert content(changed) == {"x": 60, "y": 70}
@@ -129,47 +129,47 @@ def test_a_column_that_no_query_reads_recomputes_nothing(open_mill: Open, tmp_pa
     assert {row["amount"]: row["n"] for row in new.rows("firsts")} == {1: 1, 3: 2, 5: 3}
 
 
-def programmed(columns: str, *, kind: str, reads: type) -> tm.Workflow:
-    """A task without a declared schema, and a table of what it makes."""
+def workflow_with_task(columns: str, *, kind: str, reads: type) -> tm.Workflow:
+    """A task without a declared schema, and a table over its result."""
     wf = tm.Workflow("w")
     wf.input("sales", "city string, amount int")
 
-    def made(sales: DataFrame) -> DataFrame:
+    def copy(sales: DataFrame) -> DataFrame:
         return sales.selectExpr(*columns.split(", "))
 
-    made.__annotations__ = {"sales": reads, "return": {"base": tm.Base, "delta": tm.Delta}[kind]}
-    wf.task(made)
-    wf.sql("totals", "SELECT city, count(*) AS total FROM made GROUP BY city")
+    copy.__annotations__ = {"sales": reads, "return": {"base": tm.Base, "delta": tm.Delta}[kind]}
+    wf.task(copy)
+    wf.sql("totals", "SELECT city, count(*) AS total FROM copy GROUP BY city")
     return wf
 
 
 @pytest.mark.parametrize(("kind", "reads"), [("base", tm.All), ("delta", tm.New)])
-def test_a_table_whose_schema_was_learnt_gains_a_column(
+def test_a_table_with_an_inferred_schema_gains_a_column(
     open_mill: Open, tmp_path: Path, kind: str, reads: type
 ) -> None:
-    old = open_mill(programmed("city", kind=kind, reads=reads))
+    old = open_mill(workflow_with_task("city", kind=kind, reads=reads))
     insert(old, tmp_path, "x,5\n")
-    old.run("made")
+    old.run("copy")
     old.run("totals")
-    new = open_mill(programmed("city, amount AS price", kind=kind, reads=reads))
+    new = open_mill(workflow_with_task("city, amount AS price", kind=kind, reads=reads))
     insert(new, tmp_path, "y,7\n")
-    new.run("made")
+    new.run("copy")
     new.run("totals")
     before = 5 if kind == "base" else None
-    assert rows(new, "made") == [{"city": "x", "price": before}, {"city": "y", "price": 7}]
+    assert rows(new, "copy") == [{"city": "x", "price": before}, {"city": "y", "price": 7}]
     assert content(new) == {"x": 1, "y": 1}
-    new.run("made", variant="batch")
-    assert rows(new, "made") == [{"city": "x", "price": 5}, {"city": "y", "price": 7}]
-    another = open_mill(programmed("city, cast(amount AS string) AS price", kind=kind, reads=reads))
+    new.run("copy", variant="batch")
+    assert rows(new, "copy") == [{"city": "x", "price": 5}, {"city": "y", "price": 7}]
+    another = open_mill(workflow_with_task("city, cast(amount AS string) AS price", kind=kind, reads=reads))
     insert(another, tmp_path, "z,9\n")
     if kind == "delta":
         with pytest.raises(BadInput, match="cannot change column price from INT to STRING; compute it from scratch"):
-            another.run("made")
-        another.run("made", variant="batch")
+            another.run("copy")
+        another.run("copy", variant="batch")
     else:
-        another.run("made")
+        another.run("copy")
     another.run("totals")
-    assert rows(another, "made") == [{"city": c, "price": p} for c, p in (("x", "5"), ("y", "7"), ("z", "9"))]
+    assert rows(another, "copy") == [{"city": c, "price": p} for c, p in (("x", "5"), ("y", "7"), ("z", "9"))]
     assert content(another) == {"x": 1, "y": 1, "z": 1}
 
 
@@ -177,7 +177,7 @@ def rows(mill: Tidemill, channel: str) -> list[dict[str, object]]:
     return sorted(mill.rows(channel), key=str)
 
 
-def test_rows_that_are_deleted_for_good_stop_nobody(open_mill: Open, tmp_path: Path) -> None:
+def test_flows_continue_after_rows_were_deleted_permanently(open_mill: Open, tmp_path: Path) -> None:
     wf = tm.Workflow("w")
     wf.input("sales", "city string, amount int")
     wf.input("prices", "city string, amount int", key="city")
@@ -186,7 +186,7 @@ def test_rows_that_are_deleted_for_good_stop_nobody(open_mill: Open, tmp_path: P
     wf.sql("listed", "SELECT city FROM sales WHERE amount > 1")
 
     @wf.task
-    def copied(sales: tm.New) -> tm.Delta:
+    def copies(sales: tm.New) -> tm.Delta:
         return sales
 
     @wf.task(writes={"seen": tm.Delta, "met": tm.Delta})
@@ -195,14 +195,14 @@ def test_rows_that_are_deleted_for_good_stop_nobody(open_mill: Open, tmp_path: P
         return {"seen": fresh, "met": fresh.select("city")}
 
     @wf.task
-    def priced(prices: tm.New, sales: tm.All) -> tm.Delta:
+    def prices_of_sales(prices: tm.New, sales: tm.All) -> tm.Delta:
         return prices.where("NOT coalesce(_deleted, false)").join(sales, "city").select("city", prices["amount"])
 
     mill = open_mill(wf)
     insert(mill, tmp_path, "x,5\ny,7\n")
     (tmp_path / "prices.csv").write_text("city,amount\nx,1\ny,2\n")
     mill.insert("prices", tmp_path / "prices.csv")
-    for flow in ("totals", "listed", "copied", "first_seen", "priced"):
+    for flow in ("totals", "listed", "copies", "first_seen", "prices_of_sales"):
         mill.run(flow)
     (tmp_path / "corrected.csv").write_text("city,amount\ny,7\n")
     mill.insert("sales", tmp_path / "corrected.csv", kind=BlockKind.BASE)
@@ -210,20 +210,20 @@ def test_rows_that_are_deleted_for_good_stop_nobody(open_mill: Open, tmp_path: P
         mill.run(flow)
     assert content(mill) == {"y": 7}
     assert rows(mill, "listed") == [{"city": "y"}]
-    for flow in ("copied", "first_seen"):
-        with pytest.raises(RunFailed, match="removed from append channel sales, but .* run FLOW --variant b") as said:
+    for flow in ("copies", "first_seen"):
+        with pytest.raises(RunFailed, match="removed from append channel sales, but .* run FLOW --variant b") as caught:
             mill.run(flow)
-        assert "x" not in str(said.value).split("removed from")[1].replace("scratch", "")
-        assert '"' not in str(said.value)
+        assert "x" not in str(caught.value).split("removed from")[1].replace("scratch", "")
+        assert '"' not in str(caught.value)
         mill.run(flow, variant="batch")
-    mill.run("priced", variant="batch")
+    mill.run("prices_of_sales", variant="batch")
     insert(mill, tmp_path, "z,9\n")
-    for flow in ("totals", "listed", "copied", "first_seen", "priced"):
+    for flow in ("totals", "listed", "copies", "first_seen", "prices_of_sales"):
         mill.run(flow)
     assert content(mill) == {"y": 7, "z": 9}
-    assert rows(mill, "copied") == rows(mill, "seen") == rows(mill, "sales")
+    assert rows(mill, "copies") == rows(mill, "seen") == rows(mill, "sales")
     assert rows(mill, "met") == [{"city": "y"}, {"city": "z"}]
-    assert rows(mill, "priced") == [{"city": "y", "amount": 2}]
+    assert rows(mill, "prices_of_sales") == [{"city": "y", "amount": 2}]
 
 
 def test_windows_are_formed_from_scratch_where_rows_were_deleted(open_mill: Open, tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_windows_are_formed_from_scratch_where_rows_were_deleted(open_mill: Open
     assert totals() == [5, 9]
 
 
-def test_a_plan_that_others_overtook_is_not_carried_out(open_mill: Open, tmp_path: Path) -> None:
+def test_an_outdated_plan_is_not_executed(open_mill: Open, tmp_path: Path) -> None:
     mill = open_mill(totals("amount"))
     insert(mill, tmp_path, "x,5\n")
     mill.run("totals")

@@ -1,4 +1,4 @@
-"""Channels are rewritten because they are read: only whole contents count, and what was paid decides."""
+"""Major compaction caused by reads: only full reads count, and it is due when their merge costs exceed the rewrite."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.acceptance.mill import Mill, opened
+from tests.acceptance.mill import Mill, open_plain_mill
 
 import tidemill as tm
 from tidemill.intake import load_file
@@ -24,17 +24,17 @@ wf.input("users", "name string, city string", key="name")
 
 
 @wf.task
-def whole(users: tm.All) -> tm.Base:
-    return {"whole": [{"n": len(users)}]}
+def snapshot(users: tm.All) -> tm.Base:
+    return {"snapshot": [{"n": len(users)}]}
 
 
 @wf.task
-def parts(users: tm.New) -> tm.Delta:
-    return {"parts": [{"n": len(users)}]}
+def changes(users: tm.New) -> tm.Delta:
+    return {"changes": [{"n": len(users)}]}
 
 
-wf.table("whole", "n bigint")
-wf.table("parts", "n bigint")
+wf.table("snapshot", "n bigint")
+wf.table("changes", "n bigint")
 WORKFLOW = wf.declared()
 FLOWS = {b.name: b for b in WORKFLOW.bindings}
 
@@ -42,9 +42,9 @@ FLOWS = {b.name: b for b in WORKFLOW.bindings}
 @pytest.fixture
 def mill(sqlite_template: Path, tmp_path: Path) -> Iterator[Mill]:
     (tmp_path / "catalog.db").write_bytes(sqlite_template.read_bytes())
-    with opened(f"sqlite:///{tmp_path / 'catalog.db'}", tmp_path / "blocks") as found:
-        found.catalog.apply_workflow(WORKFLOW)
-        yield found
+    with open_plain_mill(f"sqlite:///{tmp_path / 'catalog.db'}", tmp_path / "blocks") as mill:
+        mill.catalog.apply_workflow(WORKFLOW)
+        yield mill
 
 
 def insert(mill: Mill, directory: Path, rows: Rows, kind: BlockKind = BlockKind.DELTA) -> None:
@@ -57,67 +57,67 @@ def people(count: int, city: str) -> Rows:
     return [{"name": f"p{n}", "city": city} for n in range(count)]
 
 
-def tidied(mill: Mill) -> int:
-    done = VacuumService(mill.executor).maintain_channels(["users"], Compactor(mill.executor, {}), history=100)
-    assert done.problems == ()
-    return len(done.major_compactions)
+def run_maintenance(mill: Mill) -> int:
+    result = VacuumService(mill.executor).maintain_channels(["users"], Compactor(mill.executor, {}), history=100)
+    assert result.problems == ()
+    return len(result.major_compactions)
 
 
-def paid(mill: Mill) -> tuple[int, float]:
+def read_merge_cost(mill: Mill) -> tuple[int, float]:
     return next(((m.reads, m.seconds) for m in mill.catalog.list_merge_costs() if m.channel == "users"), (0, 0.0))
 
 
-def test_reading_a_base_alone_or_what_is_new_costs_nothing(mill: Mill, tmp_path: Path) -> None:
+def test_reading_only_a_base_or_only_new_rows_has_no_merge_cost(mill: Mill, tmp_path: Path) -> None:
     insert(mill, tmp_path, people(20, "here"), BlockKind.BASE)
-    mill.executor.run_flow(FLOWS["whole"], {})
+    mill.executor.run_flow(FLOWS["snapshot"], {})
     insert(mill, tmp_path, people(5, "there"))
-    mill.executor.run_flow(FLOWS["parts"], {})
-    assert paid(mill) == (0, 0.0)
-    mill.executor.run_flow(FLOWS["whole"], {})
-    reads, seconds = paid(mill)
+    mill.executor.run_flow(FLOWS["changes"], {})
+    assert read_merge_cost(mill) == (0, 0.0)
+    mill.executor.run_flow(FLOWS["snapshot"], {})
+    reads, seconds = read_merge_cost(mill)
     assert reads == 1
     assert seconds > 0
 
 
-def test_what_is_read_is_rewritten_once_readers_have_paid_for_it(mill: Mill, tmp_path: Path) -> None:
+def test_a_channel_is_rewritten_once_reads_have_paid_for_it(mill: Mill, tmp_path: Path) -> None:
     insert(mill, tmp_path, people(20, "here"), BlockKind.BASE)
     insert(mill, tmp_path, people(5, "there"))
-    read = 0
-    while not tidied(mill):
+    read_count = 0
+    while not run_maintenance(mill):
         assert str(assess_compaction(mill.catalog, {}, "users")).startswith(
             "not due: 5 rows wait to be merged into 20: "
         )
-        mill.executor.run_flow(FLOWS["whole"], {})
-        read += 1
-        assert read < 100
-    assert read > 1, "one read of little costs less than a new base"
+        mill.executor.run_flow(FLOWS["snapshot"], {})
+        read_count += 1
+        assert read_count < 100
+    assert read_count > 1, "one read of few rows costs less than a new base"
     run = next(r for r in mill.catalog.list_runs(subject="users") if r.kind is RunKind.COMPACTION)
-    assert f"compacted because {read} reads have paid" in mill.catalog.read_log(run.id)
-    assert paid(mill) == (0, 0.0)
+    assert f"compacted because {read_count} reads have paid" in mill.catalog.read_log(run.id)
+    assert read_merge_cost(mill) == (0, 0.0)
     assert sorted(r["city"] for r in mill.content("users")) == ["here"] * 15 + ["there"] * 5
     assert explain_compaction(mill.catalog, {}, "users") == "not due: nothing to merge"
 
 
-def test_what_nobody_reads_is_left_alone(mill: Mill, tmp_path: Path) -> None:
+def test_a_channel_without_readers_is_not_rewritten(mill: Mill, tmp_path: Path) -> None:
     insert(mill, tmp_path, people(20, "here"), BlockKind.BASE)
     for city in ("a", "b", "c"):
         insert(mill, tmp_path, people(20, city))
-        mill.executor.run_flow(FLOWS["parts"], {})
-        assert tidied(mill) == 0
+        mill.executor.run_flow(FLOWS["changes"], {})
+        assert run_maintenance(mill) == 0
 
 
-def test_the_price_of_a_base_is_learnt(mill: Mill, tmp_path: Path) -> None:
+def test_the_cost_of_a_rewrite_is_fitted_from_past_runs(mill: Mill, tmp_path: Path) -> None:
     insert(mill, tmp_path, people(20, "here"), BlockKind.BASE)
     for city in ("a", "b", "c"):
         insert(mill, tmp_path, people(5, city))
         assert Compactor(mill.executor, {}).compact_major("users") is not None
-    (known,) = [
+    (model,) = [
         CostModel.from_json(m.rewrite_cost) for m in mill.catalog.list_merge_costs() if m.rewrite_cost is not None
     ]
-    assert known.runs == 3
-    assert known.terms.start < known.prior.start, "writing a few rows without Spark takes no third of a second"
+    assert model.runs == 3
+    assert model.terms.start < model.prior.start, "writing a few rows without Spark takes less than a third of a second"
 
 
-def test_of_what_was_never_written_nothing_is_said(mill: Mill) -> None:
+def test_an_empty_channel_is_not_due(mill: Mill) -> None:
     assert explain_compaction(mill.catalog, {}, "users") == "not due: nothing to merge"
-    assert explain_compaction(mill.catalog, {}, "whole") == "not due: nothing to merge"
+    assert explain_compaction(mill.catalog, {}, "snapshot") == "not due: nothing to merge"

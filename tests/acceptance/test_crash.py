@@ -1,4 +1,4 @@
-"""Processes killed for real at every step of the commit protocol: nothing lost, nothing doubled, no orphan."""
+"""Processes killed at every step of the commit protocol: nothing is lost or duplicated, and no orphan file remains."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, event
-from tests.acceptance.mill import DEDUPE, LATER, WORKFLOW, Mill, batch, expected, opened
+from tests.acceptance.mill import DEDUPE, LATER, WORKFLOW, Mill, batch, compute_expected_firsts, open_plain_mill
 
 from tidemill.algebra.reference import is_same_bag
 from tidemill.errors import Conflict, LeaseLost
@@ -21,7 +21,7 @@ from tidemill.runtime.runs.lease import Lease
 from tidemill.runtime.runs.log import RunLog
 
 ROUNDS = int(os.environ.get("TIDEMILL_CRASH_ROUNDS", "0"))
-"""How often to die at every step; without it (in the suite) once at every fourth."""
+"""Rounds over all steps; without it (in the suite) one round over every eleventh step."""
 
 STRIDE = 1 if ROUNDS else 11
 
@@ -29,38 +29,38 @@ Work = Callable[[Mill], None]
 
 
 class Tripwire:
-    """Kills this process, without any farewell, at the n-th step it passes."""
+    """Kills this process with SIGKILL at the n-th step."""
 
-    def __init__(self, at: int) -> None:
-        self.left = at
+    def __init__(self, step: int) -> None:
+        self.remaining = step
 
     def step(self, *_args: object, **_kwargs: object) -> None:
-        self.left -= 1
-        if self.left == 0:
+        self.remaining -= 1
+        if self.remaining == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def guard(self, door: object, *names: str) -> None:
-        """Put a step before and after each of the door's methods."""
+    def guard(self, target: object, *names: str) -> None:
+        """Insert a step before and after each of these methods of the target."""
         for name in names:
-            object.__setattr__(door, name, self._stepping(getattr(door, name)))
+            object.__setattr__(target, name, self._wrap_call(getattr(target, name)))
 
-    def _stepping(self, call: Callable[..., object]) -> Callable[..., object]:
-        def stepping(*args: object, **kwargs: object) -> object:
+    def _wrap_call(self, call: Callable[..., object]) -> Callable[..., object]:
+        def call_between_steps(*args: object, **kwargs: object) -> object:
             self.step()
             result = call(*args, **kwargs)
             self.step()
             return result
 
-        return stepping
+        return call_between_steps
 
 
-def killed_at(step: int, url: str, root: Path, work: Work) -> bool:
-    """Do the work in a process that dies at the given step; False if it finished before that."""
+def is_killed_at(step: int, url: str, root: Path, work: Work) -> bool:
+    """Do the work in a process that is killed at the given step; False if it finished before that."""
     child = os.fork()
     if child == 0:
         wire = Tripwire(step)
         try:
-            with opened(url, root, owner=f"doomed-{step}") as mill:
+            with open_plain_mill(url, root, owner=f"doomed-{step}") as mill:
                 event.listen(Engine, "before_cursor_execute", wire.step)
                 event.listen(Engine, "commit", wire.step)
                 wire.guard(mill.store, "stage_directory", "publish_files", "delete_files")
@@ -74,14 +74,14 @@ def killed_at(step: int, url: str, root: Path, work: Work) -> bool:
     return os.WIFSIGNALED(status)
 
 
-def recovered(url: str, root: Path, work: Work, batches: int) -> None:
-    """What a restarted process does: reclaim what expired, and do the work again. Then all must be well."""
-    with opened(url, root, later=LATER) as mill:
+def recover_and_check(url: str, root: Path, work: Work, batches: int) -> None:
+    """Do what a restarted process does: reclaim expired runs and repeat the work. Then check the result."""
+    with open_plain_mill(url, root, later=LATER) as mill:
         mill.catalog.reclaim_expired_runs()
         for run in (r for state in PENDING_STATES for r in mill.catalog.list_runs(state=state)):
             mill.catalog.kill_run(run.id)
         work(mill)
-        check(mill, batches)
+        check_content(mill, batches)
         assert not [b for b in mill.catalog.list_blocks(limit=100) if b.state is BlockState.RESERVED]
         if batches % 20 == 0:
             mill.compact("events", "firsts", "words")
@@ -89,17 +89,17 @@ def recovered(url: str, root: Path, work: Work, batches: int) -> None:
         assert mill.leftovers() == set()
 
 
-def check(mill: Mill, batches: int) -> None:
-    """Nothing lost, nothing doubled."""
-    assert is_same_bag(mill.content("firsts"), expected(batches))
-    assert len(mill.content("words")) == len(expected(batches))
+def check_content(mill: Mill, batches: int) -> None:
+    """Check that nothing is lost or duplicated."""
+    assert is_same_bag(mill.content("firsts"), compute_expected_firsts(batches))
+    assert len(mill.content("words")) == len(compute_expected_firsts(batches))
     assert len(mill.content("events")) == 4 * batches
 
 
 @pytest.mark.parametrize("round_", range(max(ROUNDS, 1)))
-def test_killed_anywhere_nothing_is_lost_or_doubled(url: str, tmp_path: Path, round_: int) -> None:
+def test_a_process_killed_at_any_step_loses_and_duplicates_nothing(url: str, tmp_path: Path, round_: int) -> None:
     root = tmp_path / "blocks"
-    with opened(url, root) as mill:
+    with open_plain_mill(url, root) as mill:
         mill.catalog.apply_workflow(WORKFLOW)
     for batches in count(1):
         file = batch(tmp_path, batches - 1)
@@ -108,76 +108,76 @@ def test_killed_anywhere_nothing_is_lost_or_doubled(url: str, tmp_path: Path, ro
             mill.insert(file)
             mill.run()
 
-        died = killed_at(batches * STRIDE, url, root, work)
-        recovered(url, root, work, batches)
-        if not died:
+        was_killed = is_killed_at(batches * STRIDE, url, root, work)
+        recover_and_check(url, root, work, batches)
+        if not was_killed:
             break
     assert batches * STRIDE > 100, "the protocol has more steps than that; the tripwire missed some"
 
 
 @pytest.mark.parametrize("round_", range(max(ROUNDS, 1)))
-def test_killed_while_folding_collecting_and_forgetting(url: str, tmp_path: Path, round_: int) -> None:
+def test_a_process_killed_during_maintenance_loses_nothing(url: str, tmp_path: Path, round_: int) -> None:
     root = tmp_path / "blocks"
-    with opened(url, root) as mill:
+    with open_plain_mill(url, root) as mill:
         mill.catalog.apply_workflow(WORKFLOW)
 
     def work(mill: Mill) -> None:
-        mill.tidy("events")
+        mill.run_maintenance("events")
         mill.compact("words")
         mill.collect()
 
-    seen: set[str] = set()
+    effects: set[str] = set()
     for batches in count(1):
-        with opened(url, root, later=LATER) as mill:
+        with open_plain_mill(url, root, later=LATER) as mill:
             mill.insert(batch(tmp_path, batches - 1))
             mill.run()
-        died = killed_at(batches * STRIDE, url, root, work)
-        with opened(url, root, later=LATER) as mill:
-            check(mill, batches)
-        recovered(url, root, work, batches)
-        with opened(url, root) as mill:
-            seen |= done_to(mill, "events")
-        if not died:
+        was_killed = is_killed_at(batches * STRIDE, url, root, work)
+        with open_plain_mill(url, root, later=LATER) as mill:
+            check_content(mill, batches)
+        recover_and_check(url, root, work, batches)
+        with open_plain_mill(url, root) as mill:
+            effects |= find_maintenance_effects(mill, "events")
+        if not was_killed:
             break
-    assert seen == {"folded", "shared", "forgotten"}
+    assert effects == {"compacted", "shared", "expired"}
     assert batches * STRIDE > 30, "there are more steps than that; the tripwire missed some"
 
 
-def done_to(mill: Mill, channel: str) -> set[str]:
-    """What upkeep left to see on a channel."""
-    folds = [
+def find_maintenance_effects(mill: Mill, channel: str) -> set[str]:
+    """The effects of maintenance that are visible on a channel."""
+    compacted = [
         b for b in mill.catalog.list_blocks(channel) if b.origin is BlockOrigin.COMPACTION and b.kind is BlockKind.DELTA
     ]
-    foreign = [f for b in folds for f in b.files if not f.path.startswith(f"runs/{b.run}/")]
+    foreign = [f for b in compacted for f in b.files if not f.path.startswith(f"runs/{b.run}/")]
     oldest = min(r.id for r in mill.catalog.list_runs(limit=10_000))
-    signs = {"folded": bool(folds), "shared": bool(foreign), "forgotten": oldest > 1}
-    return {name for name, is_so in signs.items() if is_so}
+    effects = {"compacted": bool(compacted), "shared": bool(foreign), "expired": oldest > 1}
+    return {name for name, is_found in effects.items() if is_found}
 
 
-def test_two_processes_race_for_one_run(url: str, tmp_path: Path) -> None:
-    with opened(url, tmp_path / "blocks") as mill:
+def test_one_of_two_processes_that_race_for_a_run_commits(url: str, tmp_path: Path) -> None:
+    with open_plain_mill(url, tmp_path / "blocks") as mill:
         mill.catalog.apply_workflow(WORKFLOW)
     for number in range(10):
-        with opened(url, tmp_path / "blocks") as mill:
+        with open_plain_mill(url, tmp_path / "blocks") as mill:
             mill.insert(batch(tmp_path, number))
             run = mill.catalog.request_run(RunKind.FLOW, DEDUPE.name)
-        racers = [_race(url, tmp_path / "blocks", run.id) for _ in range(2)]
+        racers = [_start_racer(url, tmp_path / "blocks", run.id) for _ in range(2)]
         committed = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in racers]
         assert sorted(committed) == [0, 3], "exactly one of the two must commit"
-        with opened(url, tmp_path / "blocks") as mill:
-            check(mill, number + 1)
+        with open_plain_mill(url, tmp_path / "blocks") as mill:
+            check_content(mill, number + 1)
 
 
-def _race(url: str, root: Path, run: int) -> int:
-    """Start a process that tries to execute the run: it ends with 0 if it committed, 3 if it lost."""
+def _start_racer(url: str, root: Path, run: int) -> int:
+    """Start a process that tries to execute the run: its exit code is 0 if it committed, 3 if it lost."""
     child = os.fork()
     if child:
         return child
     try:
-        with opened(url, root, owner=f"racer-{os.getpid()}") as mill:
+        with open_plain_mill(url, root, owner=f"racer-{os.getpid()}") as mill:
             claim = mill.catalog.claim_run(run, build_claim_request(DEDUPE), owner=f"racer-{os.getpid()}", lease=30)
             mill.executor.run_once(
-                claim, lambda c, log, lease: mill.catalog.commit_run(c, _outcome(mill, c, log, lease))
+                claim, lambda c, log, lease: mill.catalog.commit_run(c, _compute_outcome(mill, c, log, lease))
             )
         os._exit(0)
     except Conflict:
@@ -187,26 +187,26 @@ def _race(url: str, root: Path, run: int) -> int:
     raise AssertionError("not reached")
 
 
-def _outcome(mill: Mill, claim: RunClaim, log: RunLog, lease: Lease) -> RunOutcome:
-    doors = (mill.catalog, mill.store, mill.executor.engine)
-    return FlowAttempt(*doors, DEDUPE, {}, claim, log, lease, None, {}).run_tasks()
+def _compute_outcome(mill: Mill, claim: RunClaim, log: RunLog, lease: Lease) -> RunOutcome:
+    services = (mill.catalog, mill.store, mill.executor.engine)
+    return FlowAttempt(*services, DEDUPE, {}, claim, log, lease, None, {}).run_tasks()
 
 
-def test_a_stopped_process_that_wakes_up_cannot_commit(url: str, tmp_path: Path) -> None:
-    """SIGSTOP a process between its writing and its commit, let another take the run over, and wake it."""
+def test_a_process_that_resumes_after_its_lease_expired_cannot_commit(url: str, tmp_path: Path) -> None:
+    """Stop a process between its writes and its commit, let another take the run over, and resume it."""
     root = tmp_path / "blocks"
-    with opened(url, root) as mill:
+    with open_plain_mill(url, root) as mill:
         mill.catalog.apply_workflow(WORKFLOW)
         mill.insert(batch(tmp_path, 0))
         run = mill.catalog.request_run(RunKind.FLOW, DEDUPE.name, attempts=2)
-    zombie = os.fork()
-    if zombie == 0:
+    stopped = os.fork()
+    if stopped == 0:
         try:
-            with opened(url, root, owner="zombie") as mill:
-                claim = mill.catalog.claim_run(run.id, build_claim_request(DEDUPE), owner="zombie", lease=30)
+            with open_plain_mill(url, root, owner="stopped") as mill:
+                claim = mill.catalog.claim_run(run.id, build_claim_request(DEDUPE), owner="stopped", lease=30)
 
                 def commit(c: RunClaim, log: RunLog, lease: Lease) -> object:
-                    outcome = _outcome(mill, c, log, lease)
+                    outcome = _compute_outcome(mill, c, log, lease)
                     os.kill(os.getpid(), signal.SIGSTOP)
                     return mill.catalog.commit_run(claim, outcome)
 
@@ -216,14 +216,16 @@ def test_a_stopped_process_that_wakes_up_cannot_commit(url: str, tmp_path: Path)
             os._exit(4)
         except BaseException:
             os._exit(1)
-    os.waitpid(zombie, os.WUNTRACED)
-    with opened(url, root, later=LATER, owner="heir") as mill:
+    os.waitpid(stopped, os.WUNTRACED)
+    with open_plain_mill(url, root, later=LATER, owner="successor") as mill:
         assert [r.id for r in mill.catalog.reclaim_expired_runs()] == [run.id]
-        claim = mill.catalog.claim_run(run.id, build_claim_request(DEDUPE), owner="heir", lease=30)
-        mill.executor.run_once(claim, lambda c, log, lease: mill.catalog.commit_run(c, _outcome(mill, c, log, lease)))
-    os.kill(zombie, signal.SIGCONT)
-    assert os.waitstatus_to_exitcode(os.waitpid(zombie, 0)[1]) == 4
-    with opened(url, root, later=LATER) as mill:
-        check(mill, 1)
+        claim = mill.catalog.claim_run(run.id, build_claim_request(DEDUPE), owner="successor", lease=30)
+        mill.executor.run_once(
+            claim, lambda c, log, lease: mill.catalog.commit_run(c, _compute_outcome(mill, c, log, lease))
+        )
+    os.kill(stopped, signal.SIGCONT)
+    assert os.waitstatus_to_exitcode(os.waitpid(stopped, 0)[1]) == 4
+    with open_plain_mill(url, root, later=LATER) as mill:
+        check_content(mill, 1)
         mill.collect()
         assert mill.leftovers() == set()

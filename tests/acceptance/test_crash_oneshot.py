@@ -1,4 +1,4 @@
-"""Managers and evictions killed for real at every step: no dataset is half deleted and readable, no leaf lost."""
+"""Executors and evictions killed at every step: no dataset is partly deleted and readable, no leaf is lost."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tidemill.runtime.oneshot.storage_report import StorageBudget, StorageBudget
 from tidemill.storage import local
 
 STRIDE = 1 if ROUNDS else 61
-"""In the suite, once at every sixty-first step."""
+"""In the suite, every sixty-first step."""
 D = DatasetState
-PASSED = {
+EXPECTED_MOVES = {
     (D.TO_STORE, D.STORED),
     (D.TO_LEAF, D.LEAF),
     (D.STORED, D.PROCESSING),
@@ -34,13 +34,13 @@ PASSED = {
     (D.DELETED, D.TO_STORE),
     (D.DELETED, D.TO_LEAF),
 }
-"""Moves of datasets that the work makes; those that only a death or a rescue causes come on top."""
+"""State changes of datasets that the work causes; a kill or a recovery causes others."""
 
 Work = Callable[[Bench], None]
 
 
 def document(number: int) -> Json:
-    """Every workflow shares its first actions with others; its second is pinned, its third has a copy."""
+    """Each workflow shares its first actions with others; its second is pinned, its third is exported."""
     return workflow(
         action(1, f"a{number % 2}"),
         action(2, f"b{number % 3}", 1, pinned=True),
@@ -49,34 +49,34 @@ def document(number: int) -> Json:
     )
 
 
-def worked(mill: Bench, number: int) -> None:
-    """A workflow to its end; then all goes that may, then what was pinned, for the workflow's budget, then its end."""
-    made = mill.run(document(number))
-    mill.shop.build_evictor().delete_evicted()  # what one that died had chosen
+def run_and_evict(mill: Bench, number: int) -> None:
+    """Run a workflow; evict all datasets that may be, then the unpinned one by a budget; then drop the last one."""
+    submission = mill.run(document(number))
+    mill.shop.build_evictor().delete_evicted()  # finish the evictions of a killed process
     movable = [
         d for d in mill.shop.dataset_catalog.list_datasets() if d.state is D.STORED and not d.claims and not d.pinned
     ]
     if movable:
         mill.shop.build_evictor().free_bytes(sum(d.bytes for d in movable))
-    assert mill.state(made, 2) is D.STORED
-    mill.shop.pin_dataset(mill.dataset(made, 2).identity, pinned=False)
-    within_budget(mill)
-    mill.shop.drop_dataset(mill.dataset(made, 4).identity)
+    assert mill.state(submission, 2) is D.STORED
+    mill.shop.pin_dataset(mill.dataset(submission, 2).identity, pinned=False)
+    enforce_budget(mill)
+    mill.shop.drop_dataset(mill.dataset(submission, 4).identity)
 
 
-def within_budget(mill: Bench) -> None:
-    """A budget that leaves just keep."""
+def enforce_budget(mill: Bench) -> None:
+    """Enforce a budget that only the leaves fit in."""
     leaves = sum(d.bytes for d in mill.shop.dataset_catalog.list_datasets() if d.state is D.LEAF)
-    done = (
+    result = (
         replace(mill.shop, budgets=StorageBudgets(None, {"words": StorageBudget(leaves, 1.0)}))
         .build_evictor()
         .enforce_budgets()
     )
-    assert done is None or not done.problems
+    assert result is None or not result.problems
 
 
-def killed_at(step: int, url: str, root: Path, number: int) -> bool:
-    """Do the work in a process that dies at the given step; False if it finished before that."""
+def is_killed_at(step: int, url: str, root: Path, number: int) -> bool:
+    """Do the work in a process that is killed at the given step; False if it finished before that."""
     child = os.fork()
     if child == 0:
         wire = Tripwire(step)
@@ -87,7 +87,7 @@ def killed_at(step: int, url: str, root: Path, number: int) -> bool:
                 wire.guard(mill.store, "stage_directory", "publish_files", "delete_files")
                 wire.guard(mill.engine, "run_task")
                 wire.guard(local, "_delete_file")
-                worked(mill, number)
+                run_and_evict(mill, number)
             os._exit(0)
         except BaseException:
             os._exit(1)
@@ -97,55 +97,55 @@ def killed_at(step: int, url: str, root: Path, number: int) -> bool:
 
 
 def check_readable(mill: Bench, contents: dict[str, str]) -> None:
-    """Whatever can be read is whole and right, and nothing that is pinned is about to go."""
-    for found in mill.shop.dataset_catalog.list_datasets():
-        if found.is_readable:
-            read = mill.engine.read(found.to_snapshot("x"))
-            assert contents.setdefault(found.identity, read) == read
-        assert not found.pinned or found.state not in (D.PROCESSING, D.STORED_TO_DELETE)
+    """Check that every readable dataset is complete and right, and that no pinned dataset is being deleted."""
+    for dataset in mill.shop.dataset_catalog.list_datasets():
+        if dataset.is_readable:
+            read = mill.engine.read(dataset.to_snapshot("x"))
+            assert contents.setdefault(dataset.identity, read) == read
+        assert not dataset.pinned or dataset.state not in (D.PROCESSING, D.STORED_TO_DELETE)
 
 
-def leaves(mill: Bench) -> set[str]:
+def find_leaves(mill: Bench) -> set[str]:
     return {d.identity for d in mill.shop.dataset_catalog.list_datasets() if d.state is D.LEAF}
 
 
 @pytest.mark.parametrize("round_", range(max(ROUNDS, 1)))
-def test_killed_anywhere_nothing_is_half_deleted_and_no_leaf_is_lost(url: str, tmp_path: Path, round_: int) -> None:
+def test_a_process_killed_at_any_step_leaves_no_partly_deleted_dataset_and_loses_no_leaf(
+    url: str, tmp_path: Path, round_: int
+) -> None:
     contents: dict[str, str] = {}
-    kept: set[str] = set()
+    known_leaves: set[str] = set()
     for number in count(1):
-        died = killed_at(number * STRIDE, url, tmp_path, number)
+        was_killed = is_killed_at(number * STRIDE, url, tmp_path, number)
         with bench(url, tmp_path, later=LATER) as mill:
-            assert kept <= leaves(mill)
+            assert known_leaves <= find_leaves(mill)
             check_readable(mill, contents)
             mill.catalog.reclaim_expired_runs()
             mill.check(document(number), mill.run(document(number)))
-            worked(mill, number)
+            run_and_evict(mill, number)
             check_at_rest(mill, number, tmp_path)
-            kept |= leaves(mill)
-        if not died:
+            known_leaves |= find_leaves(mill)
+        if not was_killed:
             break
     with bench(url, tmp_path) as mill:
-        assert moves(mill) >= PASSED
+        assert list_moves(mill) >= EXPECTED_MOVES
     assert number * STRIDE > 150, "there are more steps than that; the tripwire missed some"
 
 
-def moves(mill: Bench) -> set[tuple[str, str]]:
-    """Every move that a dataset has made."""
-    happened = mill.catalog.list_events(limit=1_000_000)
-    return {(e.detail["before"], e.detail["after"]) for e in happened if e.kind == "dataset.moved"}
+def list_moves(mill: Bench) -> set[tuple[str, str]]:
+    """Every state change of a dataset so far."""
+    events = mill.catalog.list_events(limit=1_000_000)
+    return {(e.detail["before"], e.detail["after"]) for e in events if e.kind == "dataset.moved"}
 
 
 def check_at_rest(mill: Bench, number: int, root: Path) -> None:
-    """Nothing is claimed, nothing is going, nothing is left over, and the copy is where it was wanted."""
+    """Check that nothing is claimed, being deleted or left over, and that the export is at its path."""
     datasets = mill.shop.dataset_catalog.list_datasets()
     assert {d.state for d in datasets} <= {D.LEAF, D.DELETED}
     assert all(d.claims == 0 for d in datasets)
     assert not [r for s in (*PENDING_STATES, *ACTIVE_STATES) for r in mill.catalog.list_runs(state=s)]
     VacuumService(mill.shop.executor, grace=AT_ONCE).remove_due_files()
     assert mill.find_inconsistencies() == set()
-    placed = sorted((root / "out" / str(number)).iterdir())
-    assert [mill.engine.read_file(str(path)) for path in placed] == [compute_expected(document(number), 3)] * len(
-        placed
-    )
-    assert len(placed) == 2
+    exported = sorted((root / "out" / str(number)).iterdir())
+    assert [mill.engine.read_file(str(path)) for path in exported] == [compute_expected(document(number), 3)] * len(exported)
+    assert len(exported) == 2

@@ -1,6 +1,6 @@
-"""The running example of asynchronous workflows, on Spark: crawled pages joined with click scores, both ways.
+"""The running example of asynchronous workflows, on Spark: crawled pages joined with click scores, in both modes.
 
-Synchronously the output follows every change of a score; asynchronously new pages are given the scores of the moment,
+Synchronously the output follows every change of a score; asynchronously new pages are given the current scores,
 and keep them.
 """
 
@@ -60,10 +60,10 @@ def workflow() -> tm.Workflow:
     wf = tm.Workflow("crawl")
     wf.input("crawl", SCHEMAS["crawl"])
     wf.input("scores", SCHEMAS["scores"], key="site")
-    wf.table("tagged", "url string, digest string, score bigint")
+    wf.table("page_scores", "url string, digest string, score bigint")
 
     @wf.task
-    def tagged(crawl: tm.New, scores: tm.All) -> tm.Delta:
+    def page_scores(crawl: tm.New, scores: tm.All) -> tm.Delta:
         pages = crawl.withColumn("site", F.substring_index("url", "/", 1))
         return pages.join(scores, "site").select("url", "digest", "score")
 
@@ -74,24 +74,24 @@ def workflow() -> tm.Workflow:
     return wf
 
 
-class Story:
-    """Arrivals in their order; after each crawl both tables are refreshed."""
+class Scenario:
+    """Arrivals in order; after each crawl both tables are refreshed."""
 
     def __init__(self, mill: Tidemill) -> None:
         self.mill = mill
         self.names: dict[int, str] = {}
 
-    def days(self) -> Iterator[str]:
+    def replay(self) -> Iterator[str]:
         for when, channel, rows in ARRIVALS:
             frame = self.mill.engine.spark.createDataFrame(rows, SCHEMAS[channel])
             self.mill.insert(channel, frame)
             self.names[self.mill.catalog.list_versions(channel, 0)[-1]] = when
-            if channel == "crawl" and "scores" in self._arrived():
-                for table in ("tagged", "ranked"):
+            if channel == "crawl" and "scores" in self._list_arrived():
+                for table in ("page_scores", "ranked"):
                     self.mill.run(table)
                 yield when
-            elif when == "Mon 1am":  # what was there before: an empty crawl, and the first scores
-                for table in ("tagged", "ranked"):
+            elif when == "Mon 1am":  # the initial content: an empty crawl and the first scores
+                for table in ("page_scores", "ranked"):
                     self.mill.run(table)
 
     def content(self, table: str) -> Rows:
@@ -102,28 +102,30 @@ class Story:
         rows = self.mill.engine.read_rows(ChannelViews(self.mill.catalog, {}).build_change(table, head - 1, head))
         return {(row["url"], row["digest"], row["score"]) for row in rows}
 
-    def reflected(self, table: str) -> tuple[set[str], set[str]]:
+    def read_reflected(self, table: str) -> tuple[set[str], set[str]]:
         reached = self.mill.catalog.read_channel(table).head.provenance
         crawl, scores = ({self.names[v] for v in reached[(c,)]} for c in ("crawl", "scores"))
         return crawl, scores
 
-    def consistent(self, table: str) -> bool:
+    def is_consistent(self, table: str) -> bool:
         versions = {c: self.mill.catalog.list_versions(c, 0) for c in SCHEMAS}
-        now = max(v for known in versions.values() for v in known) + 1
+        now = max(v for channel_versions in versions.values() for v in channel_versions) + 1
         return self.mill.catalog.read_channel(table).head.provenance.is_consistent(Timeline(versions, now))
 
-    def _arrived(self) -> set[str]:
+    def _list_arrived(self) -> set[str]:
         return {channel for when, channel, _ in ARRIVALS if when in self.names.values()}
 
 
-def test_both_joins_do_what_the_example_says(open_mill: Open) -> None:
-    story = Story(open_mill(workflow()))
-    tagged: Rows = set()
-    for when in story.days():
-        tagged |= NEW[when]
-        assert story.content("ranked") == SYNCHRONOUS[when]
-        assert story.reflected("ranked")[1] == {max(REFLECTED[when][1], key=list(story.names.values()).index)}
-        assert story.consistent("ranked")
-        assert (story.change("tagged"), story.content("tagged")) == (NEW[when], tagged)
-        assert story.reflected("tagged") == REFLECTED[when]
-        assert story.consistent("tagged") == (when == "Mon 8am")
+def test_both_joins_produce_the_rows_of_the_example(open_mill: Open) -> None:
+    scenario = Scenario(open_mill(workflow()))
+    stamped: Rows = set()
+    for when in scenario.replay():
+        stamped |= NEW[when]
+        assert scenario.content("ranked") == SYNCHRONOUS[when]
+        assert scenario.read_reflected("ranked")[1] == {
+            max(REFLECTED[when][1], key=list(scenario.names.values()).index)
+        }
+        assert scenario.is_consistent("ranked")
+        assert (scenario.change("page_scores"), scenario.content("page_scores")) == (NEW[when], stamped)
+        assert scenario.read_reflected("page_scores") == REFLECTED[when]
+        assert scenario.is_consistent("page_scores") == (when == "Mon 8am")

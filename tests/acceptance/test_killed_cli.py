@@ -1,4 +1,4 @@
-"""The real program, on real Spark, killed in the middle of a run."""
+"""The real command on real Spark, killed during a run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ import tidemill as tm
 
 wf = tm.Workflow("w")
 wf.input("words", "word string")
-wf.table("copied", "word string")  # or the task would be called with nothing to see what it returns
+wf.table("copies", "word string")  # otherwise apply calls the task with an empty frame to find its columns
 
 @wf.task
-def copied(words: tm.New) -> tm.Delta:
+def copies(words: tm.New) -> tm.Delta:
     gate = pathlib.Path(__file__).with_name("gate")
-    if gate.exists():  # written and read back, but not returned yet: die here
+    if gate.exists():  # the rows are written but not returned: die here
         words.write.parquet(str(gate.with_name("scratch")))
         os.kill(os.getpid(), 9)
     return words
@@ -39,7 +39,7 @@ master = 'local[1]'
 """
 
 
-def test_a_killed_run_is_given_up_and_run_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_killed_run_is_reclaimed_and_repeated(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "tidemill.toml").write_text(SETTINGS.format(lease=0.3))
     (tmp_path / "workflow.py").write_text(WORKFLOW)
     (tmp_path / "words.csv").write_text("word\na\nb\n")
@@ -48,18 +48,18 @@ def test_a_killed_run_is_given_up_and_run_again(spark: SparkSession, tmp_path: P
         mill.apply()
         mill.insert("words", tmp_path / "words.csv")
 
-    command = [str(Path(sys.executable).with_name("tidemill")), "run", "copied"]
-    ended = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, timeout=200)
-    assert ended.returncode == -signal.SIGKILL
+    command = [str(Path(sys.executable).with_name("tidemill")), "run", "copies"]
+    finished = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, timeout=200)
+    assert finished.returncode == -signal.SIGKILL
 
     (tmp_path / "gate").unlink()
     (tmp_path / "tidemill.toml").write_text(SETTINGS.format(lease=60))
     with Tidemill.open(tmp_path) as mill:
-        (dead,) = mill.catalog.list_runs(subject="copied")
+        (dead,) = mill.catalog.list_runs(subject="copies")
         assert dead.state is RunState.RUNNING
-        assert mill.catalog.read_channel("copied").reserved == 1
-        mill.run("copied")
+        assert mill.catalog.read_channel("copies").reserved == 1
+        mill.run("copies")
         assert mill.catalog.read_run(dead.id).state is RunState.KILLED
-        assert [b.rows for b in mill.catalog.list_blocks("copied") if b.state is BlockState.FILLED and b.seq] == [2]
+        assert [b.rows for b in mill.catalog.list_blocks("copies") if b.state is BlockState.FILLED and b.seq] == [2]
         mill.collect(grace="0s")
         assert set(mill.store.list_all_files()) == mill.catalog.list_referenced_files()

@@ -1,4 +1,4 @@
-"""Compaction and collection stopped half-way, in every way there is: nothing is harmed, and the rest is done later."""
+"""Compaction and garbage collection interrupted in every way: no data is lost, and the next maintenance completes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.acceptance.mill import HISTORY, LIMITS, WORKFLOW, Mill, batch, expected, opened
+from tests.acceptance.mill import HISTORY, LIMITS, WORKFLOW, Mill, batch, compute_expected_firsts, open_plain_mill
 from tests.catalog.driver import AT_ONCE
 
 from tidemill.algebra.reference import is_same_bag
@@ -31,224 +31,231 @@ BATCHES = 4
 
 @pytest.fixture
 def mill(url: str, tmp_path: Path) -> Iterator[Mill]:
-    """Something is due on every channel."""
-    with opened(url, tmp_path / "blocks") as found:
-        found.catalog.apply_workflow(WORKFLOW)
+    """A mill with due maintenance on every channel."""
+    with open_plain_mill(url, tmp_path / "blocks") as mill:
+        mill.catalog.apply_workflow(WORKFLOW)
         for number in range(BATCHES):
-            refreshed(found, tmp_path, number)
-        yield found
+            insert_and_run(mill, tmp_path, number)
+        yield mill
 
 
-def refreshed(mill: Mill, directory: Path, number: int) -> None:
+def insert_and_run(mill: Mill, directory: Path, number: int) -> None:
     mill.insert(batch(directory, number))
     mill.run()
 
 
-def upkeep(mill: Mill, rules: MaintenanceRules = RULES) -> MaintenanceService:
+def build_service(mill: Mill, rules: MaintenanceRules = RULES) -> MaintenanceService:
     return MaintenanceService(mill.executor, dict, rules)
 
 
-def check(mill: Mill, batches: int = BATCHES) -> None:
-    """What anybody reads is as it was."""
-    assert is_same_bag(mill.content("firsts"), expected(batches))
+def check_content(mill: Mill, batches: int = BATCHES) -> None:
+    """Check that readers see the same content."""
+    assert is_same_bag(mill.content("firsts"), compute_expected_firsts(batches))
     assert len(mill.content("events")) == 4 * batches
 
 
-def compactions(mill: Mill, state: RunState = RunState.FINISHED) -> int:
+def count_compactions(mill: Mill, state: RunState = RunState.FINISHED) -> int:
     return sum(r.kind is RunKind.COMPACTION for r in mill.catalog.list_runs(state=state, limit=10_000))
 
 
-def due(mill: Mill) -> list[str]:
+def list_due(mill: Mill) -> list[str]:
     return [c for c in CHANNELS if Compactor(mill.executor, {}, LIMITS).assess_compaction(c).compaction]
 
 
-def done_in_the_end(mill: Mill, batches: int = BATCHES) -> None:
-    """Whoever keeps house next does what is left, and leaves nothing behind."""
-    upkeep(mill).run_maintenance()
-    assert due(mill) == []
+def check_completed_by_next_maintenance(mill: Mill, batches: int = BATCHES) -> None:
+    """Run maintenance again; check that it completes the work and leaves nothing behind."""
+    build_service(mill).run_maintenance()
+    assert list_due(mill) == []
     assert mill.leftovers() == set()
     assert not [b for b in mill.catalog.list_blocks(limit=1000) if b.state is BlockState.RESERVED]
-    check(mill, batches)
+    check_content(mill, batches)
 
 
-def interposed(monkeypatch: pytest.MonkeyPatch, door: object, name: str, before: Callable[[], None]) -> None:
-    """Do something whenever a method of a door is called, before what it does."""
-    call = getattr(door, name)
+def call_before(monkeypatch: pytest.MonkeyPatch, target: object, name: str, before: Callable[[], None]) -> None:
+    """Call a function before every call of a method of the target."""
+    call = getattr(target, name)
 
-    def calling(*args: object, **kwargs: object) -> object:
+    def call_both(*args: object, **kwargs: object) -> object:
         before()
         return call(*args, **kwargs)
 
-    monkeypatch.setattr(type(door), name, lambda _self, *args, **kwargs: calling(*args, **kwargs))
+    monkeypatch.setattr(type(target), name, lambda _self, *args, **kwargs: call_both(*args, **kwargs))
 
 
-def test_after_a_run_it_is_done_on_what_was_written_and_on_what_was_read(mill: Mill) -> None:
-    assert set(due(mill)) == {"events", "firsts", "words"}
+def test_maintenance_after_a_run_covers_the_written_and_the_read_channels(mill: Mill) -> None:
+    assert set(list_due(mill)) == {"events", "firsts", "words"}
     newest = mill.catalog.list_blocks("firsts", limit=1)
     assert [b.seq % LIMITS.fan for b in newest] == [0]
-    upkeep(mill).maintain_after(newest)
-    assert due(mill) == []
-    check(mill)
+    build_service(mill).maintain_after(newest)
+    assert list_due(mill) == []
+    check_content(mill)
 
 
-def test_after_few_small_blocks_nobody_looks(mill: Mill, tmp_path: Path) -> None:
-    refreshed(mill, tmp_path, BATCHES)
-    upkeep(mill, replace(RULES, limits=replace(LIMITS, floor=1000))).maintain_after(
+def test_few_small_blocks_cause_no_maintenance(mill: Mill, tmp_path: Path) -> None:
+    insert_and_run(mill, tmp_path, BATCHES)
+    build_service(mill, replace(RULES, limits=replace(LIMITS, floor=1000))).maintain_after(
         mill.catalog.list_blocks("firsts", limit=1)
     )
-    assert compactions(mill) == 0
+    assert count_compactions(mill) == 0
 
 
 # -- between any two steps ----------------------------------------------------------------------------------------
 
 
-def test_stopped_before_any_step_and_taken_up_again(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_maintenance_stopped_before_any_step_is_completed_later(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(vacuum, "REMOVAL_BATCH", 1)
-    with opened(url, tmp_path / "blocks") as mill:
+    with open_plain_mill(url, tmp_path / "blocks") as mill:
         mill.catalog.apply_workflow(WORKFLOW)
         for steps in count():
-            refreshed(mill, tmp_path, 2 * steps)
-            refreshed(mill, tmp_path, 2 * steps + 1)
-            left = iter([True] * steps)
-            stopped = VacuumService(mill.executor, lambda left=left: next(left, False), AT_ONCE)  # type: ignore[misc]
+            insert_and_run(mill, tmp_path, 2 * steps)
+            insert_and_run(mill, tmp_path, 2 * steps + 1)
+            remaining = iter([True] * steps)
+            stopped = VacuumService(mill.executor, lambda remaining=remaining: next(remaining, False), AT_ONCE)  # type: ignore[misc]
             stopped.maintain_channels(CHANNELS, Compactor(mill.executor, {}, LIMITS), history=HISTORY)
-            check(mill, 2 * steps + 2)
-            if next(left, False):
-                break  # it came to its end before it was stopped
-            done_in_the_end(mill, 2 * steps + 2)
+            check_content(mill, 2 * steps + 2)
+            if next(remaining, False):
+                break  # it finished before it was stopped
+            check_completed_by_next_maintenance(mill, 2 * steps + 2)
         assert steps > 8, "there are more steps than that"
 
 
-def test_files_that_were_not_removed_any_more_are_removed_later(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_an_interrupted_removal_left_are_removed_later(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vacuum, "REMOVAL_BATCH", 1)
-    stopped = upkeep(mill)
-    interposed(monkeypatch, mill.store, "delete_files", stopped.stopping.set)
+    stopped = build_service(mill)
+    call_before(monkeypatch, mill.store, "delete_files", stopped.stopping.set)
     stopped.run_maintenance()
     assert mill.leftovers(), "it was stopped after the first file"
-    check(mill)
+    check_content(mill)
     monkeypatch.undo()
-    done_in_the_end(mill)
+    check_completed_by_next_maintenance(mill)
 
 
-# -- by the settings, by a command --------------------------------------------------------------------------------
+# -- by settings and by command -----------------------------------------------------------------------------------
 
 
-def test_what_is_not_automatic_is_done_when_somebody_asks(mill: Mill) -> None:
-    asked = upkeep(mill, replace(RULES, automatic=False))
-    asked.run_maintenance()
-    asked.maintain_after(mill.catalog.list_blocks())
-    assert compactions(mill) == 0
-    assert len(asked.maintain_channels().minor_compactions) > 0
-    check(mill)
+def test_maintenance_that_is_not_automatic_runs_on_request(mill: Mill) -> None:
+    service = build_service(mill, replace(RULES, automatic=False))
+    service.run_maintenance()
+    service.maintain_after(mill.catalog.list_blocks())
+    assert count_compactions(mill) == 0
+    assert len(service.maintain_channels().minor_compactions) > 0
+    check_content(mill)
 
 
-def test_a_pause_ends_upkeep_after_the_step_that_is_under_way(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pause_stops_maintenance_after_the_current_step(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = mill.executor.engine
-    interposed(monkeypatch, engine, "write_view", lambda: mill.catalog.override_settings({OVERRIDE: PAUSED}))
-    kept = upkeep(mill)
-    kept.run_maintenance()
-    kept.run_maintenance()
-    kept.maintain_after(mill.catalog.list_blocks())
-    assert compactions(mill) == 1
+    call_before(monkeypatch, engine, "write_view", lambda: mill.catalog.override_settings({OVERRIDE: PAUSED}))
+    service = build_service(mill)
+    service.run_maintenance()
+    service.run_maintenance()
+    service.maintain_after(mill.catalog.list_blocks())
+    assert count_compactions(mill) == 1
     assert all(b.state is not BlockState.COLLECTED for b in mill.catalog.list_blocks(limit=1000))
-    check(mill)
+    check_content(mill)
     monkeypatch.undo()
     mill.catalog.override_settings({OVERRIDE: None})
-    done_in_the_end(mill)
+    check_completed_by_next_maintenance(mill)
 
 
-def test_a_compaction_is_killed_while_it_writes(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compaction_can_be_killed_while_it_writes(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
     def kill() -> None:
         (run,) = (r for state in ACTIVE_STATES for r in mill.catalog.list_runs(state=state))
         mill.catalog.kill_run(run.id)
 
-    interposed(monkeypatch, mill.executor.engine, "write_view", kill)
-    done = upkeep(mill).maintain_channels(["events"])
-    assert (done.minor_compactions, done.major_compactions, done.problems) == (
+    call_before(monkeypatch, mill.executor.engine, "write_view", kill)
+    result = build_service(mill).maintain_channels(["events"])
+    assert (result.minor_compactions, result.major_compactions, result.problems) == (
         (),
         (),
         (),
     )  # its run says that it was killed
-    assert compactions(mill, RunState.KILLED) == 1
-    check(mill)
+    assert count_compactions(mill, RunState.KILLED) == 1
+    check_content(mill)
     monkeypatch.undo()
-    done_in_the_end(mill)
+    check_completed_by_next_maintenance(mill)
 
 
-# -- when its server ends -----------------------------------------------------------------------------------------
+# -- when the server ends -----------------------------------------------------------------------------------------
 
 
-class Slow:
-    """A compaction that is in the middle of writing until it is let go."""
+class BlockingWrite:
+    """A write that blocks until it is released."""
 
     def __init__(self) -> None:
-        self.begun = threading.Event()
-        self.go = threading.Event()
+        self.started = threading.Event()
+        self.release = threading.Event()
 
     def __call__(self) -> None:
-        self.begun.set()
-        assert self.go.wait(30)
+        self.started.set()
+        assert self.release.wait(30)
 
 
-def serving(mill: Mill, kept: MaintenanceService) -> tuple[ServerLoop, threading.Thread]:
-    chores = [PeriodicTask("maintenance", 3600.0, kept.run_maintenance)]
+def start_server(mill: Mill, service: MaintenanceService) -> tuple[ServerLoop, threading.Thread]:
+    periodic_tasks = [PeriodicTask("maintenance", 3600.0, service.run_maintenance)]
     loop = ServerLoop(
-        mill.catalog, Server("one", "work", 1), lambda *_: None, chores, ServerIntervals(), stopping=kept.stopping
+        mill.catalog,
+        Server("one", "work", 1),
+        lambda *_: None,
+        periodic_tasks,
+        ServerIntervals(),
+        stopping=service.stopping,
     )
     thread = threading.Thread(target=loop.run)
     thread.start()
     return loop, thread
 
 
-def test_a_server_that_drains_ends_the_compaction_under_way_and_begins_no_other(
+def test_a_draining_server_finishes_the_current_compaction_and_starts_no_other(
     mill: Mill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = Slow()
-    interposed(monkeypatch, mill.executor.engine, "write_view", slow)
-    loop, thread = serving(mill, upkeep(mill))
-    assert slow.begun.wait(30)
+    write = BlockingWrite()
+    call_before(monkeypatch, mill.executor.engine, "write_view", write)
+    loop, thread = start_server(mill, build_service(mill))
+    assert write.started.wait(30)
     assert [r.kind for r in read_status(mill.catalog).active] == [RunKind.COMPACTION]
     loop.drain()
-    slow.go.set()
+    write.release.set()
     thread.join(30)
     assert not thread.is_alive()
-    assert compactions(mill) == 1
-    assert due(mill), "the others are left"
+    assert count_compactions(mill) == 1
+    assert list_due(mill), "the others are still due"
     monkeypatch.undo()
-    done_in_the_end(mill)
+    check_completed_by_next_maintenance(mill)
 
 
-def test_a_server_that_is_told_twice_gives_the_compaction_up(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = Slow()
-    interposed(monkeypatch, mill.executor.engine, "write_view", slow)
-    loop, thread = serving(mill, upkeep(mill))
-    assert slow.begun.wait(30)
+def test_a_server_that_is_stopped_twice_abandons_the_compaction(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = BlockingWrite()
+    call_before(monkeypatch, mill.executor.engine, "write_view", write)
+    loop, thread = start_server(mill, build_service(mill))
+    assert write.started.wait(30)
     loop.drain()
     mill.executor.abandon_runs()
-    slow.go.set()
+    write.release.set()
     thread.join(30)
     assert not thread.is_alive()
-    assert (compactions(mill), compactions(mill, RunState.FAILED)) == (0, 1)
-    check(mill)
+    assert (count_compactions(mill), count_compactions(mill, RunState.FAILED)) == (0, 1)
+    check_content(mill)
     monkeypatch.undo()
-    done_in_the_end(mill)
+    check_completed_by_next_maintenance(mill)
 
 
-# -- what can be seen ---------------------------------------------------------------------------------------------
+# -- reports ------------------------------------------------------------------------------------------------------
 
 
-def test_upkeep_says_what_it_did_and_what_it_could_not_do(
+def test_maintenance_logs_its_work_and_its_problems(
     mill: Mill, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "tidemill.server")
-    upkeep(mill).run_maintenance()
-    (said,) = caplog.messages
-    assert said.startswith("maintenance: ")
-    assert " minor and " in said
+    build_service(mill).run_maintenance()
+    (message,) = caplog.messages
+    assert message.startswith("maintenance: ")
+    assert " minor and " in message
     kinds = {e.kind for e in mill.catalog.list_events(limit=10_000)}
     assert {"run.finished", "block.collected", "block.purged"} <= kinds
     caplog.clear()
-    upkeep(mill).run_maintenance()
+    build_service(mill).run_maintenance()
     assert caplog.messages == []  # nothing was due
 
     monkeypatch.setattr(
@@ -256,5 +263,5 @@ def test_upkeep_says_what_it_did_and_what_it_could_not_do(
         "maintain_channels",
         lambda *_a, **_k: MaintenanceResult(problems=("events was not compacted: no space",)),
     )
-    upkeep(mill).run_maintenance()
+    build_service(mill).run_maintenance()
     assert caplog.messages == ["maintenance: events was not compacted: no space"]

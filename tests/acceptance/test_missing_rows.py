@@ -1,4 +1,4 @@
-"""Rows that were written elsewhere than where this process looks are an error, whoever wrote them."""
+"""Rows that are missing at the place where this process reads are an error, for every writer."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ wf.sql("totals", "SELECT word, count(*) AS n FROM orders GROUP BY word")
 
 
 @wf.task
-def copied(orders: tm.All) -> tm.Base:
+def copies(orders: tm.All) -> tm.Base:
     return orders
 
 
-class Elsewhere:
-    """Once `hidden`, what is written vanishes before it is published, as if it had been written to another disk."""
+class MissingWrites:
+    """While `hidden`, deletes written files before they are published, as if they had been written to another disk."""
 
     def __init__(self, publish: Callable[..., Any]) -> None:
         self.hidden = False
@@ -40,40 +40,40 @@ class Elsewhere:
 
 
 @pytest.fixture
-def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Elsewhere:
-    made = Elsewhere(LocalBlockStore.publish_files)
-    monkeypatch.setattr(LocalBlockStore, "publish_files", lambda *args: made(*args))
-    return made
+def missing_writes(monkeypatch: pytest.MonkeyPatch) -> MissingWrites:
+    missing = MissingWrites(LocalBlockStore.publish_files)
+    monkeypatch.setattr(LocalBlockStore, "publish_files", lambda *args: missing(*args))
+    return missing
 
 
-@pytest.mark.parametrize("by_driver", [False, True])
-def test_every_writer_is_held_to_its_count(
-    open_mill: Open, spark: SparkSession, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch, by_driver: bool
+@pytest.mark.parametrize("is_local", [False, True])
+def test_every_writer_checks_its_row_count(
+    open_mill: Open, spark: SparkSession, missing_writes: MissingWrites, monkeypatch: pytest.MonkeyPatch, is_local: bool
 ) -> None:
-    if not by_driver:
-        monkeypatch.setattr("tidemill.spark.local.batches.has_few_rows", lambda _blocks, _rows: False)
+    if not is_local:
+        monkeypatch.setattr("tidemill.spark.local.batches.has_few_rows", lambda _blocks, _run_and_count: False)
     mill = open_mill(wf)
     rows = spark.range(0, 100, 1, 3).selectExpr("id", "CAST(id % 7 AS STRING) AS word")
     mill.insert("orders", rows)
     mill.insert("orders", rows.limit(5))
-    elsewhere.hidden = True
+    missing_writes.hidden = True
     writers = {
         "100 rows": lambda: mill.insert("orders", rows),
-        "105 rows": lambda: mill.run("copied"),
+        "105 rows": lambda: mill.run("copies"),
         "7 rows": lambda: mill.run("totals"),
         "105 rows were": lambda: mill.compact("orders"),
     }
-    for said, write in writers.items():
-        with pytest.raises(RowsMissing, match=rf"{said}.*but 0 rows in 0 files are found there: Spark's executors"):
+    for message, write in writers.items():
+        with pytest.raises(RowsMissing, match=rf"{message}.*but 0 rows in 0 files are found there: Spark's executors"):
             write()
     assert {r.state for r in mill.catalog.list_runs(limit=4)} == {RunState.FAILED}
-    assert [mill.catalog.read_channel(name).head.seq for name in ("orders", "copied", "totals")] == [2, 0, 0]
-    elsewhere.hidden = False
-    assert _rows(mill, spark) == {"copied": 105, "totals": 7}
+    assert [mill.catalog.read_channel(name).head.seq for name in ("orders", "copies", "totals")] == [2, 0, 0]
+    missing_writes.hidden = False
+    assert _run_and_count(mill, spark) == {"copies": 105, "totals": 7}
 
 
-def _rows(mill: Tidemill, spark: SparkSession) -> dict[str, int]:
-    for flow in ("copied", "totals"):
+def _run_and_count(mill: Tidemill, spark: SparkSession) -> dict[str, int]:
+    for flow in ("copies", "totals"):
         mill.run(flow)
     assert mill.insert("orders", spark.createDataFrame([], "id bigint, word string")).block.rows == 0
-    return {name: mill.read(name).count() for name in ("copied", "totals")}
+    return {name: mill.read(name).count() for name in ("copies", "totals")}

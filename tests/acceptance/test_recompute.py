@@ -1,4 +1,4 @@
-"""A table whose state was dropped, and what brings it back."""
+"""A table whose state was dropped, and the variants that restore it."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ def insert(mill: Tidemill, *rows: tuple[Any, ...]) -> None:
     mill.insert("clicks", mill.engine.spark.createDataFrame(list(rows), CLICKS))
 
 
-def refreshed(mill: Tidemill, variant: str | None = None) -> tuple[str, dict[str, int]]:
+def refresh(mill: Tidemill, variant: str | None = None) -> tuple[str, dict[str, int]]:
     run, _ = mill.run("seen", variant=variant)
     return run.stats["tasks"]["seen"]["variant"], {r["site"]: r["users"] for r in mill.rows("seen")}
 
 
-def test_recomputing_drops_the_state_and_batch_makes_it_again(open_mill: Open) -> None:
+def test_recompute_drops_the_state_and_batch_restores_it(open_mill: Open) -> None:
     mill = open_mill(workflow())
     insert(mill, (1, "a"), (2, "a"), (1, "b"))
-    assert refreshed(mill) == ("batch", {"a": 2, "b": 1})
+    assert refresh(mill) == ("batch", {"a": 2, "b": 1})
     insert(mill, (2, "b"))
-    assert refreshed(mill, "incremental") == ("incremental", {"a": 2, "b": 2})
+    assert refresh(mill, "incremental") == ("incremental", {"a": 2, "b": 2})
     insert(mill, (3, "a"), (3, "a"))
-    assert refreshed(mill, "recompute") == ("recompute", {"a": 3, "b": 2})
+    assert refresh(mill, "recompute") == ("recompute", {"a": 3, "b": 2})
     assert mill.rows("seen.state1") == mill.rows("seen.state2") == []
 
     insert(mill, (1, "a"), (4, "b"))
     with pytest.raises(ConfigError, match="cannot be refreshed by variant 'incremental' now: its state was dropped"):
         mill.run("seen", variant="incremental")
-    assert refreshed(mill, "batch") == ("batch", {"a": 3, "b": 3})
+    assert refresh(mill, "batch") == ("batch", {"a": 3, "b": 3})
     insert(mill, (4, "b"), (5, "b"))
-    assert refreshed(mill, "incremental") == ("incremental", {"a": 3, "b": 4})
+    assert refresh(mill, "incremental") == ("incremental", {"a": 3, "b": 4})

@@ -1,4 +1,4 @@
-"""Tables of workflows that came as documents, on Spark."""
+"""Tables of workflows that are registered as documents, on Spark."""
 
 from __future__ import annotations
 
@@ -24,25 +24,23 @@ Open = Callable[..., Tidemill]
 def open_mill(spark: SparkSession, tmp_path: Path) -> Iterator[Open]:
     mills: list[Tidemill] = []
 
-    def opened(*workflows: WorkflowSpec) -> Tidemill:
+    def open_with(*workflows: WorkflowSpec) -> Tidemill:
         mills.append(Tidemill(tmp_path, Settings(), Project(workflows)))
         return mills[-1]
 
-    yield opened
+    yield open_with
     for mill in mills:
         mill.close()
 
 
-def test_a_documented_table_is_kept_fresh_until_it_is_removed(open_mill: Open, tmp_path: Path) -> None:
+def test_a_registered_table_is_refreshed_until_it_is_removed(open_mill: Open, tmp_path: Path) -> None:
     mill = open_mill()
     assert [s.name for s in mill.register(SHOP)][:2] == ["orders", "totals"]
     assert mill.register(SHOP) == ()
     (tmp_path / "o.jsonl").write_text('{"id": 1, "item": "tea", "price": 3}\n{"id": 2, "item": "tea", "price": 4}\n')
     mill.insert("orders", tmp_path / "o.jsonl")
     mill.run("totals")
-    assert [f.pending_channels for f in read_status(mill.catalog).flows] == [
-        ()
-    ]  # not even for the state that it wrote itself
+    assert [f.pending_channels for f in read_status(mill.catalog).flows] == [()]  # its own state is not pending either
     (tmp_path / "p.jsonl").write_text('{"id": 2, "item": "tea", "price": 5}\n')
     mill.insert("orders", tmp_path / "p.jsonl")
     mill.run("totals")
@@ -58,7 +56,7 @@ def test_a_documented_table_is_kept_fresh_until_it_is_removed(open_mill: Open, t
     assert mill.rows("totals") == [{"item": "tea", "price": 8}]
 
 
-def test_a_document_cannot_take_over_what_a_file_declares(open_mill: Open) -> None:
+def test_a_document_cannot_replace_a_workflow_declared_in_a_file(open_mill: Open) -> None:
     mill = open_mill(build_workflow(parse_definition(SHOP)))
     with pytest.raises(Conflict, match="declared by a workflow file"):
         mill.register(SHOP)

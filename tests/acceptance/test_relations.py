@@ -1,4 +1,4 @@
-"""Tables derived by methods, kept fresh on Spark while rows come and go, against plain Python over the same content."""
+"""Derived tables, refreshed on Spark while rows are added and deleted, compared with plain Python."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ PAGES = "url string, site string"
 
 
 def spread(rows: pd.DataFrame) -> pd.DataFrame:
-    """A user's function of one site's clicks: two rows for each site that more than one user saw."""
+    """A user's function of one site's clicks: two rows for each site with more than one user."""
     users = rows["user"].nunique()
-    found = [(kind, int(n), users) for kind, n in (("low", rows["n"].min()), ("high", rows["n"].max()))]
-    return pd.DataFrame(found[: 2 if users > 1 else 1], columns=["kind", "n", "users"])
+    ranges = [(kind, int(n), users) for kind, n in (("low", rows["n"].min()), ("high", rows["n"].max()))]
+    return pd.DataFrame(ranges[: 2 if users > 1 else 1], columns=["kind", "n", "users"])
 
 
 def workflow() -> tm.Workflow:
@@ -50,7 +50,7 @@ def insert(mill: Tidemill, channel: str, schema: str, *rows: tuple[Any, ...]) ->
     mill.insert(channel, mill.engine.spark.createDataFrame(list(rows), schema))
 
 
-def test_derived_tables_stay_right_while_rows_come_and_go(open_mill: Open) -> None:
+def test_derived_tables_stay_right_while_rows_are_added_and_deleted(open_mill: Open) -> None:
     mill = open_mill(workflow())
     insert(mill, "clicks", CLICKS, (1, "a", 3), (2, "a", 5), (2, "a", 5), (1, "b", 9), (4, None, 1))
     insert(mill, "pages", PAGES, ("a/1", "a"), ("a/2", "a"), ("b/1", "b"), ("c/1", "c"), ("?", None))
@@ -64,22 +64,22 @@ def test_derived_tables_stay_right_while_rows_come_and_go(open_mill: Open) -> No
 
 
 def check(mill: Tidemill, kind: BlockKind) -> None:
-    """Refresh every table and compare it with what its inputs say."""
+    """Refresh every table and compare it with a recomputation from its inputs."""
     for table in TABLES:
         mill.run(table)
-    for table, expected in recomputed(mill.rows("clicks"), mill.rows("pages")).items():
+    for table, expected in recompute(mill.rows("clicks"), mill.rows("pages")).items():
         assert expected, table
         assert is_same_bag(mill.rows(table), expected), (table, mill.rows(table), expected)
         newest = max(mill.catalog.list_blocks(table), key=lambda b: b.seq)
         assert newest.kind is (BlockKind.BASE if table == "stamped" else kind), table
 
 
-def recomputed(clicks: Rows, pages: Rows) -> dict[str, Rows]:
+def recompute(clicks: Rows, pages: Rows) -> dict[str, Rows]:
     users, numbers = defaultdict(set), defaultdict(list)
     for click in clicks:
         users[click["site"]].add(click["user"])
         numbers[click["site"]].append(click["n"])
-    scores = {site: math.sqrt(len(seen)) for site, seen in users.items()}
+    scores = {site: math.sqrt(len(site_users)) for site, site_users in users.items()}
     ranges = [
         {"site": site, "kind": name, "n": pick(ns), "users": len(users[site])}
         for site, ns in numbers.items()
@@ -87,38 +87,38 @@ def recomputed(clicks: Rows, pages: Rows) -> dict[str, Rows]:
         if name == "low" or len(users[site]) > 1
     ]
     highest = sorted((-r["n"], r["site"] or "", r["site"]) for r in ranges if r["kind"] == "high")[:1]
-    known = {site: score for site, score in scores.items() if site is not None}
+    score_by_site = {site: score for site, score in scores.items() if site is not None}
     return {
         "scores": [{"site": s, "score": v} for s, v in scores.items()],
-        "ranked": [{"site": p["site"], "url": p["url"], "score": known.get(p["site"])} for p in pages],
+        "ranked": [{"site": p["site"], "url": p["url"], "score": score_by_site.get(p["site"])} for p in pages],
         "ranges": ranges,
         "highest": [{"site": site, "n": -n} for n, _, site in highest],
-        "stamped": [{"url": p["url"], "n": c["n"], "ok": True} for p, c in product(pages, clicks) if meet(p, c)],
+        "stamped": [{"url": p["url"], "n": c["n"], "ok": True} for p, c in product(pages, clicks) if is_joined(p, c)],
     }
 
 
-def meet(page: Row, click: Row) -> bool:
+def is_joined(page: Row, click: Row) -> bool:
     return page["site"] is not None and page["site"] == click["site"]
 
 
-# -- a weak delta of the user's own ------------------------------------------------------------------------------
+# -- a user-defined weak delta ------------------------------------------------------------------------------------
 
 
-def longest(first: Rows, second: Rows) -> Rows:
+def pick_longest(first: Rows, second: Rows) -> Rows:
     return sorted(first + second, key=lambda r: (-len(r["text"]), r["text"]))[:1]
 
 
-def lengthened(base: Rows, delta: Rows) -> Rows:
-    return [r | {"_count": n} for r, n in [*((b, -1) for b in base), *((r, 1) for r in longest(base, delta))]]
+def expand_delta(base: Rows, delta: Rows) -> Rows:
+    return [r | {"_count": n} for r, n in [*((b, -1) for b in base), *((r, 1) for r in pick_longest(base, delta))]]
 
 
-def added(signed: Rows) -> Rows:
+def contract_delta(signed: Rows) -> Rows:
     return [{"id": r["id"], "text": r["text"]} for r in signed if r["_count"] > 0]
 
 
-def test_a_weak_delta_given_by_its_signed_rows(open_mill: Open) -> None:
+def test_a_weak_delta_is_defined_by_its_signed_rows(open_mill: Open) -> None:
     wf = tm.Workflow("notes")
-    notes = tm.custom("id", expand=lengthened, contract=added, chain=longest)
+    notes = tm.custom("id", expand=expand_delta, contract=contract_delta, chain=pick_longest)
     wf.input("notes", "id int, text string", updates=notes)
     wf.derive("lengths", wf.relation("notes").group_by(n="length(text)").agg(notes="count(*)"), refresh="incremental")
     mill = open_mill(wf)

@@ -1,4 +1,4 @@
-"""Runs on Spark, end to end: the modes and kinds, failures of every sort, and what they leave behind."""
+"""Runs on Spark, end to end: modes and kinds, all sorts of failures, and their effects."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tidemill.model.change import Rows
 from tidemill.model.run import RunState
 
 
-def words(mill: Tidemill, *given: str) -> None:
-    rows = [(w,) for w in given]
+def insert_words(mill: Tidemill, *words: str) -> None:
+    rows = [(w,) for w in words]
     mill.insert("words", mill.engine.spark.createDataFrame(rows, "word string"))
 
 
@@ -34,11 +34,11 @@ def workflow() -> tm.Workflow:
     return wf
 
 
-def contents(mill: Tidemill, channel: str, column: str = "word") -> list[Any]:
+def read_column(mill: Tidemill, channel: str, column: str = "word") -> list[Any]:
     return sorted(r[column] for r in mill.rows(channel))
 
 
-def test_the_four_patterns(open_mill: Open) -> None:
+def test_the_four_task_patterns(open_mill: Open) -> None:
     wf = workflow()
     wf.table("seen", "word string")
 
@@ -53,29 +53,29 @@ def test_the_four_patterns(open_mill: Open) -> None:
         return words.select(F.upper("word").alias("word"))
 
     @flow.task
-    def padded(upper: tm.New, longest: tm.All) -> tm.Delta:
+    def pad(upper: tm.New, longest: tm.All) -> tm.Delta:
         return upper.crossJoin(longest).select(F.expr("rpad(word, n, '.')").alias("word"))
 
     @flow.task(writes={"fresh": tm.Delta, "seen": tm.Delta})
-    def deduped(padded: tm.New, seen: tm.All) -> dict[str, tm.Delta]:
-        new = padded.distinct().join(seen, "word", "left_anti")
+    def dedupe(pad: tm.New, seen: tm.All) -> dict[str, tm.Delta]:
+        new = pad.distinct().join(seen, "word", "left_anti")
         return {"fresh": new, "seen": new}
 
     wf.bind(flow)
     mill = open_mill(wf)
-    words(mill, "a", "bbb")
+    insert_words(mill, "a", "bbb")
     mill.run("longest")
     mill.run("flow")
-    assert contents(mill, "fresh") == ["A..", "BBB"]
-    words(mill, "a", "cc", "dddd")
+    assert read_column(mill, "fresh") == ["A..", "BBB"]
+    insert_words(mill, "a", "cc", "dddd")
     mill.run("flow")
-    assert contents(mill, "padded") == ["A..", "A..", "BBB", "CC.", "DDD"]
-    assert contents(mill, "fresh") == ["A..", "BBB", "CC.", "DDD"]
+    assert read_column(mill, "pad") == ["A..", "A..", "BBB", "CC.", "DDD"]
+    assert read_column(mill, "fresh") == ["A..", "BBB", "CC.", "DDD"]
     mill.run("longest")
-    mill.run("flow")  # an empty delta is fed
-    assert contents(mill, "longest", "n") == [4]
+    mill.run("flow")  # an empty delta is passed
+    assert read_column(mill, "longest", "n") == [4]
     assert mill.catalog.list_blocks("upper")[0].rows == 0
-    reached = mill.catalog.read_channel("padded").head.provenance
+    reached = mill.catalog.read_channel("pad").head.provenance
     assert len(reached[("words", "longest")]) == 2
     assert len(reached[("words", "upper")]) == 1
 
@@ -86,7 +86,7 @@ def test_incremental_join_with_old_and_new(open_mill: Open) -> None:
     wf.input("right", "k int, b string")
 
     @wf.task(channels={"left_old": "left", "right_old": "right"})
-    def joined(left: tm.New, left_old: tm.Old, right: tm.New, right_old: tm.Old) -> tm.Delta:
+    def join(left: tm.New, left_old: tm.Old, right: tm.New, right_old: tm.Old) -> tm.Delta:
         parts = [left.join(right, "k"), left.join(right_old, "k"), left_old.join(right, "k")]
         return parts[0].union(parts[1]).union(parts[2])
 
@@ -95,18 +95,18 @@ def test_incremental_join_with_old_and_new(open_mill: Open) -> None:
     for i in range(3):
         mill.insert("left", spark.createDataFrame([(i, f"l{i}"), (0, f"m{i}")], "k int, a string"))
         mill.insert("right", spark.createDataFrame([(i, f"r{i}"), (1, f"s{i}")], "k int, b string"))
-        mill.run("joined")
-    whole = mill.read("left").join(mill.read("right"), "k").toArrow().to_pylist()
-    assert is_same_bag(mill.rows("joined"), whole)
+        mill.run("join")
+    expected = mill.read("left").join(mill.read("right"), "k").toArrow().to_pylist()
+    assert is_same_bag(mill.rows("join"), expected)
 
 
-def test_deltas_across_a_replaced_base_are_differences(open_mill: Open, spark: SparkSession) -> None:
+def test_a_delta_across_a_replaced_base_is_a_difference(open_mill: Open, spark: SparkSession) -> None:
     wf = tm.Workflow("w")
     wf.input("prices", "item string, price int", key="item")
 
     @wf.task
     def changes(prices: tm.New) -> tm.Delta:
-        return prices.select("item", "price", F.coalesce("_deleted", F.lit(False)).alias("gone"))
+        return prices.select("item", "price", F.coalesce("_deleted", F.lit(False)).alias("deleted"))
 
     mill = open_mill(wf)
     schema = "item string, price int"
@@ -120,29 +120,29 @@ def test_deltas_across_a_replaced_base_are_differences(open_mill: Open, spark: S
     assert is_same_bag(
         new,
         [
-            {"item": "b", "price": 20, "gone": False},
-            {"item": "c", "price": None, "gone": True},
-            {"item": "d", "price": 4, "gone": False},
+            {"item": "b", "price": 20, "deleted": False},
+            {"item": "c", "price": None, "deleted": True},
+            {"item": "d", "price": 4, "deleted": False},
         ],
     )
-    assert contents(mill, "prices", "item") == ["a", "b", "d"]
+    assert read_column(mill, "prices", "item") == ["a", "b", "d"]
 
 
 def test_sql_tasks_read_their_tables(open_mill: Open) -> None:
     wf = workflow()
     wf.sql(
-        "counted",
+        "counts",
         "WITH w AS (SELECT word FROM words WHERE word <> 'it''s') SELECT w.word, count(*) AS n FROM w GROUP BY w.word",
     )
-    wf.sql("shouted", "SELECT upper(words.word) AS word FROM words", modes={"words": tm.New}, writes=tm.Delta)
+    wf.sql("upper_words", "SELECT upper(words.word) AS word FROM words", modes={"words": tm.New}, writes=tm.Delta)
     mill = open_mill(wf)
-    words(mill, "a", "b", "a")
-    mill.run("counted")
-    mill.run("shouted")
-    words(mill, "c")
-    mill.run("shouted")
-    assert is_same_bag(mill.rows("counted"), [{"word": "a", "n": 2}, {"word": "b", "n": 1}])
-    assert contents(mill, "shouted") == ["A", "A", "B", "C"]
+    insert_words(mill, "a", "b", "a")
+    mill.run("counts")
+    mill.run("upper_words")
+    insert_words(mill, "c")
+    mill.run("upper_words")
+    assert is_same_bag(mill.rows("counts"), [{"word": "a", "n": 2}, {"word": "b", "n": 1}])
+    assert read_column(mill, "upper_words") == ["A", "A", "B", "C"]
     assert mill.engine.spark.catalog.listTables() == []
 
 
@@ -154,7 +154,7 @@ pq.write_table(pa.table({"word": [w + "!" for w in table.column("word").to_pylis
 """
 
 
-def test_commands(open_mill: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_reads_and_writes_files(open_mill: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_TOKEN", "secret")
     wf = workflow()
     wf.command(
@@ -173,9 +173,9 @@ def test_commands(open_mill: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     wf.command("absent", ["no-such-program"], reads={"words": tm.New}, writes={"nothing": tm.Delta})
     mill = open_mill(wf)
-    words(mill, "a", "b")
+    insert_words(mill, "a", "b")
     run, _ = mill.run("shout")
-    assert contents(mill, "loud") == ["a!", "b!"]
+    assert read_column(mill, "loud") == ["a!", "b!"]
     assert "rows 2 False" in mill.catalog.read_log(run.id)
     with pytest.raises(RunFailed, match="ended with 3: sorry"):
         mill.run("fail")
@@ -186,8 +186,8 @@ def test_commands(open_mill: Open, monkeypatch: pytest.MonkeyPatch) -> None:
         mill.run("absent")
 
 
-def failing(mill: Tidemill, flow: str, match: str, kind: type[Exception] = RunFailed) -> str:
-    """Run a flow that fails; nothing of it may be visible. Returns the error that was recorded."""
+def check_failure(mill: Tidemill, flow: str, match: str, kind: type[Exception] = RunFailed) -> str:
+    """Run a flow that fails and check that nothing of it is visible. Returns the recorded error."""
     before = {c.channel.name: c.head for c in mill.catalog.list_channels()}
     with pytest.raises(kind, match=match):
         mill.run(flow)
@@ -200,7 +200,7 @@ def failing(mill: Tidemill, flow: str, match: str, kind: type[Exception] = RunFa
     return run.error or ""
 
 
-def test_what_a_task_can_do_wrong(open_mill: Open) -> None:
+def test_every_mistake_of_a_task_is_reported(open_mill: Open) -> None:
     wf = workflow()
     wf.table("strict", "word string not null, n int")
     wf.table("keyed", "word string", key="word")
@@ -227,49 +227,49 @@ def test_what_a_task_can_do_wrong(open_mill: Open) -> None:
         return {"one": words}
 
     mill = open_mill(wf)
-    words(mill, "a")
-    assert __file__ in failing(mill, "raises", "ZeroDivisionError")
-    failing(mill, "in_a_worker", "ZeroDivisionError|PYTHON_EXCEPTION|exception was thrown")
-    failing(mill, "no_frame", "expected a DataFrame, the task returned int")
-    failing(mill, "bad_column", "nope")
-    failing(mill, "missing", "column n is missing", BadInput)
-    failing(mill, "wrong_type", "column n of the result is STRING, not INT", BadInput)
-    failing(mill, "extra", "column m is not in it", BadInput)
-    failing(mill, "null", "is NOT NULL")
-    failing(mill, "twice", "2 rows that agree on it", BadInput)
-    failing(mill, "half", "expected the outputs .'one', 'two'., the task returned .'one'.")
+    insert_words(mill, "a")
+    assert __file__ in check_failure(mill, "raises", "ZeroDivisionError")
+    check_failure(mill, "in_a_worker", "ZeroDivisionError|PYTHON_EXCEPTION|exception was thrown")
+    check_failure(mill, "no_frame", "expected a DataFrame, the task returned int")
+    check_failure(mill, "bad_column", "nope")
+    check_failure(mill, "missing", "column n is missing", BadInput)
+    check_failure(mill, "wrong_type", "column n of the result is STRING, not INT", BadInput)
+    check_failure(mill, "extra", "column m is not in it", BadInput)
+    check_failure(mill, "null", "is NOT NULL")
+    check_failure(mill, "twice", "2 rows that agree on it", BadInput)
+    check_failure(mill, "half", "expected the outputs .'one', 'two'., the task returned .'one'.")
     assert "about to return half" in mill.catalog.read_log(mill.catalog.list_runs(subject="half")[0].id)
 
 
-def test_a_failed_run_is_tried_again(open_mill: Open) -> None:
+def test_a_failed_run_is_retried(open_mill: Open) -> None:
     wf = workflow()
     tries: list[int] = []
 
     @wf.task(attempts=3, backoff=0.01)
-    def unlucky(words: tm.New) -> tm.Delta:
+    def fail_twice(words: tm.New) -> tm.Delta:
         tries.append(len(tries))
         if len(tries) < 3:
             raise ConnectionError("not yet")
         return words
 
     mill = open_mill(wf)
-    words(mill, "a")
-    run, _ = mill.run("unlucky")
+    insert_words(mill, "a")
+    run, _ = mill.run("fail_twice")
     assert (run.state, run.attempt, len(tries)) == (RunState.FINISHED, 3, 3)
-    assert contents(mill, "unlucky") == ["a"]
+    assert read_column(mill, "fail_twice") == ["a"]
 
 
-def test_a_hopeless_run_is_given_up(open_mill: Open) -> None:
+def test_a_run_fails_after_its_last_attempt(open_mill: Open) -> None:
     wf = workflow()
 
     @wf.task(attempts=2, backoff=0.01)
-    def hopeless(words: tm.New) -> tm.Delta:
+    def always_fail(words: tm.New) -> tm.Delta:
         raise ConnectionError("never")
 
     mill = open_mill(wf)
     with pytest.raises(RunFailed, match="never"):
-        mill.run("hopeless")
-    assert mill.catalog.list_runs(subject="hopeless")[0].attempt == 2
+        mill.run("always_fail")
+    assert mill.catalog.list_runs(subject="always_fail")[0].attempt == 2
 
 
 def test_time_limits_and_kill_stop_spark(open_mill: Open) -> None:
@@ -277,52 +277,52 @@ def test_time_limits_and_kill_stop_spark(open_mill: Open) -> None:
     started = threading.Event()
 
     @wf.task(time_limit=1)
-    def endless(words: tm.New) -> tm.Delta:
+    def endless_query(words: tm.New) -> tm.Delta:
         return words.sparkSession.range(10**13).agg(F.sum(F.hash("id")).alias("n"))
 
     @wf.task
-    def killed(words: tm.New) -> tm.Delta:
+    def killed_query(words: tm.New) -> tm.Delta:
         started.set()
         return words.sparkSession.range(10**13).agg(F.sum(F.hash("id")).alias("n"))
 
     mill = open_mill(wf)
     mill.executor = type(mill.executor)(mill.catalog, mill.store, mill.engine, "test", lease=0.6)
-    words(mill, "a")
-    failing(mill, "endless", "time limit of 1 s", TimeLimitExceeded)
+    insert_words(mill, "a")
+    check_failure(mill, "endless_query", "time limit of 1 s", TimeLimitExceeded)
 
     def kill() -> None:
         started.wait(60)
-        mill.kill(mill.catalog.list_runs(subject="killed")[0].id)
+        mill.kill(mill.catalog.list_runs(subject="killed_query")[0].id)
 
     killer = threading.Thread(target=kill)
     killer.start()
     with pytest.raises(RunKilled):
-        mill.run("killed")
+        mill.run("killed_query")
     killer.join()
-    assert mill.catalog.list_runs(subject="killed")[0].state is RunState.KILLED
+    assert mill.catalog.list_runs(subject="killed_query")[0].state is RunState.KILLED
     assert mill.engine.spark.range(3).count() == 3, "the session must survive"
 
 
-def test_a_damaged_block_is_named(open_mill: Open) -> None:
+def test_a_damaged_block_is_reported(open_mill: Open) -> None:
     wf = workflow()
 
     @wf.task
-    def copied(words: tm.New) -> tm.Delta:
+    def copies(words: tm.New) -> tm.Delta:
         return words
 
     mill = open_mill(wf)
-    words(mill, *(f"word{i}" for i in range(500)))
+    insert_words(mill, *(f"word{i}" for i in range(500)))
     (file,) = mill.catalog.list_blocks("words")[0].files[:1]
     path = Path(mill.store.locate_file(file.path).removeprefix("file://"))
     data = bytearray(path.read_bytes())
     data[len(data) // 3] ^= 0xFF
     path.write_bytes(bytes(data))
     with pytest.raises(BlockDamaged, match=f"block {mill.catalog.list_blocks('words')[0].id} of channel words"):
-        mill.run("copied")
+        mill.run("copies")
     path.unlink()
     with pytest.raises(BlockDamaged, match="missing|not there"):
-        mill.run("copied")
-    assert mill.catalog.read_channel("copied").head.seq == 0
+        mill.run("copies")
+    assert mill.catalog.read_channel("copies").head.seq == 0
 
 
 def test_changed_code_must_be_applied_first(open_mill: Open, tmp_path: Path) -> None:
@@ -337,68 +337,68 @@ def test_changed_code_must_be_applied_first(open_mill: Open, tmp_path: Path) -> 
             mill.run("t")
         mill.apply()
         assert mill.plan() == ()
-        words(mill, "a")
+        insert_words(mill, "a")
         mill.run("t")
-        assert contents(mill, "t") == ["A"]
+        assert read_column(mill, "t") == ["A"]
 
 
-def test_custom_merges_run_the_user_s_functions(open_mill: Open, spark: SparkSession) -> None:
-    def longest(first: Rows, second: Rows) -> Rows:
+def test_custom_merges_call_the_users_functions(open_mill: Open, spark: SparkSession) -> None:
+    def pick_longest(first: Rows, second: Rows) -> Rows:
         return sorted(first + second, key=lambda r: (-len(r["text"]), r["text"]))[:1]
 
-    def changed(before: Rows, after: Rows) -> Rows:
+    def diff(before: Rows, after: Rows) -> Rows:
         return [] if before == after else after
 
     wf = tm.Workflow("w")
-    wf.input("notes", "id int, text string", updates=tm.Custom(("id",), longest, longest, changed))
+    wf.input("notes", "id int, text string", updates=tm.Custom(("id",), pick_longest, pick_longest, diff))
 
     @wf.task
-    def news(notes: tm.New) -> tm.Delta:
+    def changes(notes: tm.New) -> tm.Delta:
         return notes
 
     mill = open_mill(wf)
     for batch in ([(1, "a"), (2, "bb")], [(1, "aaa"), (2, "b")], [(3, "c")]):
         mill.insert("notes", spark.createDataFrame(batch, "id int, text string"))
-    mill.run("news")
+    mill.run("changes")
     expected = [{"id": 1, "text": "aaa"}, {"id": 2, "text": "bb"}, {"id": 3, "text": "c"}]
     assert is_same_bag(mill.rows("notes"), expected)
-    assert is_same_bag(mill.rows("news"), expected)
+    assert is_same_bag(mill.rows("changes"), expected)
 
 
-def test_compaction_collection_and_time_travel(open_mill: Open) -> None:
+def test_compaction_garbage_collection_and_time_travel(open_mill: Open) -> None:
     wf = workflow()
 
     @wf.task
-    def copied(words: tm.New) -> tm.Delta:
+    def copies(words: tm.New) -> tm.Delta:
         return words
 
     mill = open_mill(wf)
     for i in range(4):
-        words(mill, f"w{i}")
+        insert_words(mill, f"w{i}")
         if i == 1:
-            mill.run("copied")
+            mill.run("copies")
     assert mill.compact("words") is not None
     assert mill.compact("words") is None
-    assert contents(mill, "words") == ["w0", "w1", "w2", "w3"]
+    assert read_column(mill, "words") == ["w0", "w1", "w2", "w3"]
     assert [r["word"] for r in mill.rows("words", as_of="1")] == ["w0"]
-    assert mill.collect().blocks == 0  # the cursor holds the content where it stands, and what came after
-    mill.run("copied")
-    assert contents(mill, "copied") == ["w0", "w1", "w2", "w3"]
+    assert mill.collect().blocks == 0  # the cursor retains the content at its position and everything after it
+    mill.run("copies")
+    assert read_column(mill, "copies") == ["w0", "w1", "w2", "w3"]
     mill.collect()
-    assert [b.seq for b in mill.catalog.list_filled_blocks("words")] == [0, 4]  # the empty beginning and the base
-    assert contents(mill, "words") == ["w0", "w1", "w2", "w3"]
+    assert [b.seq for b in mill.catalog.list_filled_blocks("words")] == [0, 4]  # the empty initial block and the base
+    assert read_column(mill, "words") == ["w0", "w1", "w2", "w3"]
 
 
-def test_trace_follows_a_block_back_and_on(open_mill: Open) -> None:
+def test_trace_lists_the_sources_and_derived_blocks_of_a_block(open_mill: Open) -> None:
     wf = workflow()
     wf.sql("upper", "SELECT upper(word) AS word FROM words", modes={"words": tm.New}, writes=tm.Delta)
-    wf.sql("counted", "SELECT count(*) AS n FROM upper")
+    wf.sql("counts", "SELECT count(*) AS n FROM upper")
     mill = open_mill(wf)
-    words(mill, "a")
-    words(mill, "b")
+    insert_words(mill, "a")
+    insert_words(mill, "b")
     mill.run("upper")
-    mill.run("counted")
+    mill.run("counts")
     (upper,) = [b for b in mill.catalog.list_blocks("upper") if b.seq]
-    traced = mill.trace(upper.id)
-    assert [(s.channel, len(s.blocks)) for s in traced.sources] == [("words", 2)]
-    assert [b.channel for b in traced.derived] == ["counted.state1", "counted"]
+    trace = mill.trace(upper.id)
+    assert [(s.channel, len(s.blocks)) for s in trace.sources] == [("words", 2)]
+    assert [b.channel for b in trace.derived] == ["counts.state1", "counts"]

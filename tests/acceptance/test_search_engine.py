@@ -1,4 +1,4 @@
-"""The three workflows of examples/search_engine: the same as the simulator's, and right on Spark, kept by plans."""
+"""The three workflows of examples/search_engine: equal to the simulator's, and right on Spark under the planner."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from benchmarks.modes import find_inconsistent_blocks
 from benchmarks.workflows import CRAWL, FEEDBACK, SEARCH
 from pyspark.sql import SparkSession
-from tests.acceptance.test_applications import EXAMPLES, module
+from tests.acceptance.test_applications import EXAMPLES, load_module
 from tests.runtime.mill import Mill
 
 from tidemill.app.settings import load_settings
@@ -30,38 +30,38 @@ HOUR = 3600.0
 Rows = list[tuple[Any, ...]]
 
 
-def declared(name: str) -> WorkflowSpec:
-    found: WorkflowSpec = module("search_engine", name).wf.declared()
-    return found
+def load_workflow(name: str) -> WorkflowSpec:
+    workflow: WorkflowSpec = load_module("search_engine", name).wf.declared()
+    return workflow
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_what_is_simulated_is_what_runs(name: str) -> None:
-    """The same channels, made of the same by tasks, with the same bounds on the same ways."""
-    live, simulated = build_graph(declared(name)), SCENARIOS[name].graph
-    assert _made_of(live) == _made_of(simulated)
-    assert _ways(live) == _ways(simulated)
+def test_the_simulated_workflow_equals_the_declared_one(name: str) -> None:
+    """The same channels, computed from the same inputs by tasks, with the same bounds on the same pathways."""
+    live, simulated = build_graph(load_workflow(name)), SCENARIOS[name].graph
+    assert _list_inputs(live) == _list_inputs(simulated)
+    assert _list_pathways(live) == _list_pathways(simulated)
     assert {c.name: c.bounds for c in live.channels} == {c.name: c.bounds for c in simulated.channels}
     accepted = {c.name: c.accepts for c in live.channels}
     assert all(set(accepted[output.name]) >= output.accepts for output in simulated.channels)
 
 
-def test_all_three_are_one_project() -> None:
+def test_all_three_workflows_form_one_project() -> None:
     files = load_settings(EXAMPLES / "search_engine", {}).workflows
     assert [Path(file).stem for file in files] == list(SCENARIOS)
-    names = Counter(c.name for name in SCENARIOS for c in declared(name).channels)
+    names = Counter(c.name for name in SCENARIOS for c in load_workflow(name).channels)
     assert max(names.values()) == 1
 
 
-def _made_of(graph: PlanningGraph) -> dict[str, list[str]]:
+def _list_inputs(graph: PlanningGraph) -> dict[str, list[str]]:
     return {channel: sorted(task.reads) for task in graph.tasks for channel in task.writes}
 
 
-def _ways(graph: PlanningGraph) -> dict[str, list[Pathway]]:
+def _list_pathways(graph: PlanningGraph) -> dict[str, list[Pathway]]:
     return {channel: sorted(pathways) for channel, pathways in GraphIndex(graph).pathways.items()}
 
 
-# What each table is, over rows of the channels that its arguments are named after.
+# The definition of each table, over rows of the channels that its parameters are named after.
 
 
 def digest(body: str) -> int:
@@ -74,7 +74,9 @@ def site(url: str) -> str:
 
 
 def digests(pages: Rows) -> Rows:
-    return [(url, site(url), digest(body)) for url, body in dict(pages).items()]  # a later one takes its url's place
+    return [
+        (url, site(url), digest(body)) for url, body in dict(pages).items()
+    ]  # a later page replaces the one with its url
 
 
 def pairs(clicks: Rows) -> Rows:
@@ -82,16 +84,20 @@ def pairs(clicks: Rows) -> Rows:
 
 
 def users(pairs: Rows) -> Rows:
-    return list(Counter(where for _, where in pairs).items())
+    return list(Counter(page_site for _, page_site in pairs).items())
 
 
 def scores(users: Rows) -> Rows:
-    return [(where, round(log(1 + n), 9)) for where, n in users]
+    return [(page_site, round(log(1 + n), 9)) for page_site, n in users]
 
 
 def index(digests: Rows, scores: Rows) -> Rows:
-    known = dict(scores)
-    return [(url, made, known[where]) for url, where, made in digests if where in known]
+    score_by_site = dict(scores)
+    return [
+        (url, page_digest, score_by_site[page_site])
+        for url, page_site, page_digest in digests
+        if page_site in score_by_site
+    ]
 
 
 def is_news(links: list[str]) -> bool:
@@ -140,7 +146,7 @@ def periodic(successful: Rows, indegrees: Rows) -> Rows:
 
 def adaptive(shingles: Rows, indegrees: Rows) -> Rows:
     degree, fetches = dict(indegrees), Counter(url for url, _, _ in shingles)
-    contents = Counter(url for url, _ in {(url, made) for url, _, made in shingles})
+    contents = Counter(url for url, _ in {(url, page_digest) for url, _, page_digest in shingles})
     return [(url,) for url, n in contents.items() if (n - 1) * degree.get(url, 0) > fetches[url]]
 
 
@@ -155,11 +161,11 @@ TABLES: dict[str, Callable[..., Rows]] = {t.__name__: t for t in (*_OF_SEARCH, *
 
 
 class Engine:
-    """A workflow of the search engine on Spark, with a clock set by hand; what arrived is remembered."""
+    """A workflow of the search engine on Spark, with a clock that the test sets; records all arrivals."""
 
     def __init__(self, name: str, spark: SparkSession, directory: Path) -> None:
-        self.mill = Mill(declared(name), directory, lambda locate: SparkEngine(lambda: spark, locate))
-        self._web = module("search_engine", "simulate").Web()
+        self.mill = Mill(load_workflow(name), directory, lambda locate: SparkEngine(lambda: spark, locate))
+        self._web = load_module("search_engine", "simulate").Web()
         self._inputs = [c.name for c in self.mill.workflow.channels if c.role == "input"]
         self._arrived: dict[str, list[tuple[int, Rows]]] = {name: [] for name in self._inputs}
         self._rounds = 0
@@ -173,41 +179,45 @@ class Engine:
             version = self.mill.catalog.list_versions(channel, 0)[-1]
             self._arrived[channel].append((version, [tuple(row.values()) for row in batches[channel]]))
 
-    def keep(self) -> list[str]:
-        """Do what a server would do now; the flows that ran."""
-        before = len(self.mill.list_refreshes())
-        while due := self.mill.fire_due_triggers():
+    def run_due(self) -> list[str]:
+        """Run everything that is due now; returns the flows that ran."""
+        before = len(self.mill.ran())
+        while due := self.mill.due():
             for run in due:
                 self.mill.attempt(run)
         return [flow for flow, _ in self.mill.list_refreshes()[before:]]
 
     def check(self) -> None:
-        """Every table is its meaning over what it reflects, and no promise is broken."""
+        """Check that every table equals its definition over the versions it reflects, and that every target is met."""
         for table in (c.name for c in self.mill.workflow.channels if c.name in TABLES):
             assert not self.mill.read_target_status(table).is_late, table
             assert find_inconsistent_blocks(self.mill.catalog, table) == []
             head = self.mill.catalog.read_channel(table).head
             if head.provenance and self._checked.get(table) != head.seq:
                 self._checked[table] = head.seq
-                found = Counter(map(_plain, self.mill.content(table)))
-                assert found == Counter(map(repr, self._meant(table, head.provenance.pathways))), table
+                actual = Counter(map(_plain, self.mill.content(table)))
+                assert actual == Counter(map(repr, self._evaluate(table, head.provenance.pathways))), table
 
-    def reflects(self, table: str, *ways: Pathway) -> list[bool]:
-        """Is the newest of the input reflected, by each of the ways?"""
-        reached = self.mill.read_pathways(table)
-        return [self._arrived[way[0]][-1][0] in reached[way] for way in ways]
+    def reflects(self, table: str, *pathways: Pathway) -> list[bool]:
+        """Whether the table reflects the newest version of the input, for each pathway."""
+        reached = self.mill.reflected(table)
+        return [self._arrived[pathway[0]][-1][0] in reached[pathway] for pathway in pathways]
 
-    def _meant(self, channel: str, reached: Mapping[Pathway, frozenset[int]]) -> Rows:
+    def _evaluate(self, channel: str, reached: Mapping[Pathway, frozenset[int]]) -> Rows:
         if channel in self._arrived:
             (version,) = reached[channel,]
-            return [row for came, rows in self._arrived[channel] if came <= version for row in rows]
+            return [row for arrived, rows in self._arrived[channel] if arrived <= version for row in rows]
         reads = signature(TABLES[channel]).parameters
-        return TABLES[channel](*(self._meant(read, self._before(read, reached)) for read in reads))
+        return TABLES[channel](*(self._evaluate(read, self._find_input_versions(read, reached)) for read in reads))
 
-    def _before(self, read: str, reached: Mapping[Pathway, frozenset[int]]) -> dict[Pathway, frozenset[int]]:
-        """What a table reflects of one that it reads, as that one has it."""
+    def _find_input_versions(
+        self, read: str, reached: Mapping[Pathway, frozenset[int]]
+    ) -> dict[Pathway, frozenset[int]]:
+        """The versions that one table's input reflects, derived from the versions that the table reflects."""
         drop = 0 if read in self._arrived else 1
-        return {way[: len(way) - drop]: versions for way, versions in reached.items() if way[-1] == read}
+        return {
+            pathway[: len(pathway) - drop]: versions for pathway, versions in reached.items() if pathway[-1] == read
+        }
 
 
 def _plain(row: Mapping[str, Any]) -> str:
@@ -216,48 +226,48 @@ def _plain(row: Mapping[str, Any]) -> str:
 
 @pytest.fixture
 def engine(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Engine]:
-    opened = Engine(request.param, spark, tmp_path)
-    opened.arrive()
-    opened.attempt()
-    opened.check()
-    yield opened
-    opened.mill.close()
+    engine = Engine(request.param, spark, tmp_path)
+    engine.arrive()
+    engine.run_due()
+    engine.check()
+    yield engine
+    engine.mill.close()
 
 
-def later(engine: Engine, hours: float, *, arrives: bool = True) -> set[str]:
-    """So much later something arrives, or nothing does; what ran then."""
+def advance(engine: Engine, hours: float, *, arrives: bool = True) -> set[str]:
+    """Advance the clock, insert rows or not, and run all due flows; returns the flows that ran."""
     engine.mill.now += hours * HOUR
     if arrives:
         engine.arrive()
-    ran = engine.attempt()
+    ran = engine.run_due()
     engine.check()
     return set(ran)
 
 
 @pytest.mark.parametrize("engine", ["search"], indirect=True)
-def test_pages_are_indexed_at_once_and_scores_follow(engine: Engine) -> None:
-    ways = (("pages", "digests"), ("clicks", "pairs", "users", "scores"))
-    assert later(engine, 0.5) == {"digests", "index"}
-    assert later(engine, 24) == {"digests", "index", "pairs", "users", "scores"}
-    assert engine.reflects("index", *ways) == [True, True]
-    assert later(engine, 7 * 24) == {"digests", "index"}
-    assert engine.reflects("index", *ways) == [True, False]
+def test_pages_are_indexed_at_once_and_scores_daily(engine: Engine) -> None:
+    pathways = (("pages", "digests"), ("clicks", "pairs", "users", "scores"))
+    assert advance(engine, 0.5) == {"digests", "index"}
+    assert advance(engine, 24) == {"digests", "index", "pairs", "users", "scores"}
+    assert engine.reflects("index", *pathways) == [True, True]
+    assert advance(engine, 7 * 24) == {"digests", "index"}
+    assert engine.reflects("index", *pathways) == [True, False]
 
 
 @pytest.mark.parametrize("engine", ["feedback"], indirect=True)
-def test_news_are_learnt_at_once_and_the_rest_within_a_day(engine: Engine) -> None:
-    ways = (("log", "news"), ("log", "other"))
-    assert later(engine, 0.5) == {"news", "feedback"}
-    assert later(engine, 0.5) == {"news", "feedback"}
-    assert engine.reflects("feedback", *ways) == [True, False]
-    assert later(engine, 24, arrives=False) == {"other", "feedback"}
-    assert engine.reflects("feedback", *ways) == [True, True]
+def test_news_are_processed_at_once_and_the_rest_within_a_day(engine: Engine) -> None:
+    pathways = (("log", "news"), ("log", "other"))
+    assert advance(engine, 0.5) == {"news", "feedback"}
+    assert advance(engine, 0.5) == {"news", "feedback"}
+    assert engine.reflects("feedback", *pathways) == [True, False]
+    assert advance(engine, 24, arrives=False) == {"other", "feedback"}
+    assert engine.reflects("feedback", *pathways) == [True, True]
 
 
 @pytest.mark.parametrize("engine", ["crawl"], indirect=True)
-def test_pages_are_selected_at_three_paces_by_indegrees_of_the_week(engine: Engine) -> None:
-    assert later(engine, 1) == {table.__name__ for table in _OF_CRAWL}
-    assert later(engine, 1) == {"successful", "shingles"}
-    assert later(engine, 1, arrives=False) == {"top", "queue"}
-    assert later(engine, 3, arrives=False) == {"adaptive", "queue"}
-    assert later(engine, 7 * 24) >= {"successful", "shingles", "links", "indegrees", "periodic", "queue"}
+def test_pages_are_selected_at_three_rates_by_weekly_indegrees(engine: Engine) -> None:
+    assert advance(engine, 1) == {table.__name__ for table in _OF_CRAWL}
+    assert advance(engine, 1) == {"successful", "shingles"}
+    assert advance(engine, 1, arrives=False) == {"top", "queue"}
+    assert advance(engine, 3, arrives=False) == {"adaptive", "queue"}
+    assert advance(engine, 7 * 24) >= {"successful", "shingles", "links", "indegrees", "periodic", "queue"}

@@ -1,4 +1,4 @@
-"""Several servers under fire: every firing is handled exactly once, and every table is what recomputing gives."""
+"""Several servers under fault injection: firings are handled exactly once, tables equal their recomputation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from tests.acceptance import chaos
-from tests.acceptance.mill import batch, expected
+from tests.acceptance.mill import batch, compute_expected_firsts
 from tests.acceptance.plain import PlainEngine
 
 from tidemill.algebra.reference import is_same_bag
@@ -27,98 +27,98 @@ from tidemill.runtime.runs.views import ChannelViews
 from tidemill.storage import open_store
 
 SECONDS = float(os.environ.get("TIDEMILL_SOAK", "8"))
-"""How long the servers are under fire."""
+"""Seconds of fault injection."""
 SEED = int(os.environ.get("TIDEMILL_SEED", "7"))
 SERVERS = 3
-PATIENCE = 150.0  # what was lost too often waits a minute
+PATIENCE = 150.0  # a run whose attempts were lost too often waits a minute
 
 
 @pytest.fixture
 def wire(postgresql_url: str, url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, chaos.Wire]]:
-    """An address of the database that leads over a wire which can be cut."""
+    """The database's address through a socket that can be disconnected."""
     parts = urlsplit(url)
     directory = Path(parse_qs(parts.query)["host"][0])
     port = parts.port or 5432
     near = tmp_path_factory.mktemp("wire")
-    made = chaos.Wire(near / f".s.PGSQL.{port}", directory / f".s.PGSQL.{port}")
-    yield url.replace(parse_qs(parts.query)["host"][0], str(near)), made
-    made.close()
+    proxy = chaos.Wire(near / f".s.PGSQL.{port}", directory / f".s.PGSQL.{port}")
+    yield url.replace(parse_qs(parts.query)["host"][0], str(near)), proxy
+    proxy.close()
 
 
 @pytest.mark.parametrize("backend", ["postgresql"])
-def test_servers_under_fire_lose_nothing_and_do_nothing_twice(
+def test_servers_under_fault_injection_lose_and_repeat_nothing(
     wire: tuple[str, chaos.Wire], url: str, tmp_path: Path
 ) -> None:
-    through, cable = wire
+    proxied_url, proxy = wire
     clock = chaos.Clock(tmp_path / "clock")
     clock.path.write_text("0")
     store = open_store(str(tmp_path / "blocks"))
     engine = PlainEngine(store.locate_file)
-    with closing(chaos.opened(url, clock)) as catalog:
+    with closing(chaos.connect(url, clock)) as catalog:
         catalog.apply_workflow(chaos.WORKFLOW)
         inserter = Inserter(Executor(catalog, store, engine, "driver"), load_file)
-        with chaos.fleet(through, tmp_path / "blocks", clock, servers=SERVERS, seed=SEED) as fleet:
-            batches = _insert_under_fire(inserter, fleet, cable, clock, tmp_path)
-            _settled(catalog)
-            # What a run left that met its end as often as it may be tried, the next one reads.
+        with chaos.fleet(proxied_url, tmp_path / "blocks", clock, servers=SERVERS, seed=SEED) as fleet:
+            batches = _insert_with_faults(inserter, fleet, proxy, clock, tmp_path)
+            _wait_until_idle(catalog)
+            # The next run reads the rows of a run that used up its attempts.
             _insert(inserter, tmp_path, batches)
             batches += 1
-            _settled(catalog)
-            assert fleet.stop() == [0] * SERVERS  # the beats go on until then
+            _wait_until_idle(catalog)
+            assert fleet.stop() == [0] * SERVERS  # the beats continue until then
         _check(catalog, engine, batches)
 
 
-def _insert_under_fire(
-    inserter: Inserter, fleet: chaos.Fleet, cable: chaos.Wire, clock: chaos.Clock, directory: Path
+def _insert_with_faults(
+    inserter: Inserter, fleet: chaos.Fleet, proxy: chaos.Wire, clock: chaos.Clock, directory: Path
 ) -> int:
-    """Insert for as long as asked, striking in between; returns how many batches there were."""
+    """Insert batches for the set time and inject faults in between; returns the number of batches."""
     chance = random.Random(SEED)
     batches, until = 0, time.monotonic() + SECONDS
     while time.monotonic() < until:
         _insert(inserter, directory, batches)
         batches += 1
-        _strike(chance, fleet, cable, clock)
+        _inject_fault(chance, fleet, proxy, clock)
         time.sleep(0.1)
     return batches
 
 
 def _insert(inserter: Inserter, directory: Path, number: int) -> None:
-    """A batch of events, and with every third a mark."""
+    """Insert a batch of events, and a mark with every third batch."""
     inserter.insert_file("events", batch(directory, number))
     if number % 3 == 0:
-        inserter.insert_file("marks", _mark(directory, number))
+        inserter.insert_file("marks", _write_mark(directory, number))
 
 
-def _mark(directory: Path, number: int) -> Path:
+def _write_mark(directory: Path, number: int) -> Path:
     path = directory / f"mark{number}.jsonl"
     path.write_text(f'{{"id": {number}}}\n')
     return path
 
 
-def _strike(chance: random.Random, fleet: chaos.Fleet, cable: chaos.Wire, clock: chaos.Clock) -> None:
-    blow = chance.random()
-    if blow < 0.12:
+def _inject_fault(chance: random.Random, fleet: chaos.Fleet, proxy: chaos.Wire, clock: chaos.Clock) -> None:
+    draw = chance.random()
+    if draw < 0.12:
         fleet.kill()
-    elif blow < 0.24:
+    elif draw < 0.24:
         fleet.freeze(chance.uniform(0.2, 3.0))
-    elif blow < 0.32:
-        cable.cut(chance.uniform(0.05, 0.5))
-    elif blow < 0.38:
+    elif draw < 0.32:
+        proxy.cut(chance.uniform(0.05, 0.5))
+    elif draw < 0.38:
         clock.jump(chance.choice([-1.0, 3.0, 30.0]))
 
 
-def _settled(catalog: SqlCatalog) -> None:
-    """Wait until all there is to do is the next beat."""
+def _wait_until_idle(catalog: SqlCatalog) -> None:
+    """Wait until nothing but the next beat is due."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        waiting = [t for t in catalog.list_triggers() if t.due is not None and not isinstance(t.leaf, IntervalTrigger)]
+        pending = [t for t in catalog.list_triggers() if t.due is not None and not isinstance(t.leaf, IntervalTrigger)]
         active = [
             r for s in (*PENDING_STATES, *ACTIVE_STATES) for r in catalog.list_runs(state=s) if r.subject != "beats"
         ]
-        if not waiting and not active:
+        if not pending and not active:
             return
         time.sleep(0.1)
-    raise AssertionError(f"not settled: {waiting}, {active}")
+    raise AssertionError(f"not idle: {pending}, {active}")
 
 
 def _check(catalog: SqlCatalog, engine: PlainEngine, batches: int) -> None:
@@ -127,32 +127,32 @@ def _check(catalog: SqlCatalog, engine: PlainEngine, batches: int) -> None:
             ChannelViews(catalog, {}).build_snapshot(channel, catalog.read_channel(channel).head.seq)
         )
 
-    words = len(expected(batches))
+    words = len(compute_expected_firsts(batches))
     assert len(content("events")) == 4 * batches
-    assert is_same_bag(content("firsts"), expected(batches))
+    assert is_same_bag(content("firsts"), compute_expected_firsts(batches))
     assert len(content("words")) == words
-    assert content("counted") == [{"words": words}]
+    assert content("word_counts") == [{"words": words}]
     marks = len(content("marks"))
     assert marks == (batches + 2) // 3
-    found = content("marked")
-    assert not found or (found[0]["marks"], found[0]["words"]) <= (marks, words)
+    counts = content("mark_counts")
+    assert not counts or (counts[0]["marks"], counts[0]["words"]) <= (marks, words)
     _check_firings(catalog, len(content("beats")))
-    _check_taken_once(catalog)
+    _check_read_once(catalog)
 
 
-def _check_taken_once(catalog: SqlCatalog) -> None:
-    """However updates were chopped, each run took up what the one before had left, and the last left nothing."""
-    ended = sorted(
+def _check_read_once(catalog: SqlCatalog) -> None:
+    """Check that each run continued where the previous one ended, and that the last left nothing."""
+    finished_runs = sorted(
         catalog.list_runs(subject="dedupe", state=RunState.FINISHED, limit=100_000), key=lambda r: r.fencing_token
     )
-    assert any(r.stats.get("left") for r in ended)
-    taken = [reading for r in ended for reading in catalog.list_run_reads(r.id) if reading.channel == "events"]
-    assert [(earlier.upto, later.since) for earlier, later in pairwise(taken) if earlier.upto != later.since] == []
-    assert (taken[0].since, taken[-1].upto) == (0, catalog.read_channel("events").head.seq)
+    assert any(r.stats.get("left") for r in finished_runs)
+    reads = [reading for r in finished_runs for reading in catalog.list_run_reads(r.id) if reading.channel == "events"]
+    assert [(earlier.upto, later.since) for earlier, later in pairwise(reads) if earlier.upto != later.since] == []
+    assert (reads[0].since, reads[-1].upto) == (0, catalog.read_channel("events").head.seq)
 
 
 def _check_firings(catalog: SqlCatalog, beats: int) -> None:
-    """Every moment of the rhythm is in exactly one firing, as fired or as missed, and every firing in one run."""
+    """Check that every due time is in exactly one firing, as fired or missed, and every firing in one run."""
     firings = catalog.list_firings(limit=100_000)
     runs = {r.id: r for r in catalog.list_runs(limit=100_000)}
     assert all(f.run in runs and runs[f.run].subject == f.flow for f in firings)
@@ -160,15 +160,15 @@ def _check_firings(catalog: SqlCatalog, beats: int) -> None:
     assert [runs[r] for r in failed if runs[r].attempt != 1 + MAX_LOST_ATTEMPTS] == []
     assert len(failed) <= len(runs) / 100
     assert not any(r.state is RunState.KILLED for r in runs.values())
-    rhythm = [f for f in firings if f.flow == "beats"]
+    beat_firings = [f for f in firings if f.flow == "beats"]
     (leaf,) = catalog.list_triggers("beats")
     registered = min(
         e.at for e in catalog.list_events(limit=100_000) if e.kind == "binding.applied" and e.subject == "beats"
     )
     assert leaf.due is not None
-    moments = round((leaf.due - registered) / chaos.INTERVAL) - 1
-    assert sum(1 + f.missed for f in rhythm) == moments
+    due_times = round((leaf.due - registered) / chaos.INTERVAL) - 1
+    assert sum(1 + f.missed for f in beat_firings) == due_times
     finished = {r.id for r in runs.values() if r.subject == "beats" and r.state is RunState.FINISHED}
     assert beats == len(finished)
-    waiting = {r.id for r in runs.values() if r.state in PENDING_STATES}
-    assert {f.run for f in rhythm} - finished <= waiting | failed
+    pending = {r.id for r in runs.values() if r.state in PENDING_STATES}
+    assert {f.run for f in beat_firings} - finished <= pending | failed

@@ -1,4 +1,4 @@
-"""The same runs on other stores: an object store behind a local cache, and a root with blanks in its name."""
+"""The same runs on other stores: an object store with a local cache, and a root with spaces in its name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemill.app.wiring import Tidemill
 
 
 @pytest.mark.parametrize("url", ["memory://bucket/blocks", "a directory, with blanks & more"])
-def test_a_workflow_on_another_store(spark: SparkSession, tmp_path: Path, url: str) -> None:
+def test_a_workflow_runs_on_another_store(spark: SparkSession, tmp_path: Path, url: str) -> None:
     wf = tm.Workflow("w")
     wf.input("words", "word string", key="word")
     wf.sql("loud", "SELECT upper(word) AS word FROM words")

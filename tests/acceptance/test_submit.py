@@ -60,18 +60,18 @@ def test_an_action_of_each_kind_is_computed_once(
     (tmp_path / "fetch").chmod(stat.S_IRWXU)
     (tmp_path / "oneshot_reports.py").write_text(FUNCTION)
     with Tidemill(tmp_path, Settings(), Project(())) as mill:
-        made = mill.oneshot_service.complete_submission(
+        submission = mill.oneshot_service.complete_submission(
             mill.oneshot_service.submit_workflow(json.dumps(WORKFLOW), "ada").id
         )
-        assert [a.verdict for a in made.actions] == ["new", "new", "new"]
+        assert [a.verdict for a in submission.actions] == ["new", "new", "new"]
         assert pq.read_table(tmp_path / "out" / "often").to_pylist() == [{"word": "tide", "n": 2}]
         assert "rows" in mill.catalog.read_log(1)
 
-        def never(*_: Any, **__: Any) -> None:
+        def fail(*_: Any, **__: Any) -> None:
             raise AssertionError("the engine was called")
 
-        monkeypatch.setattr(type(mill.engine), "run_task", never)
-        again = mill.oneshot_service.complete_submission(
+        monkeypatch.setattr(type(mill.engine), "run_task", fail)
+        repeated = mill.oneshot_service.complete_submission(
             mill.oneshot_service.submit_workflow(json.dumps(WORKFLOW), "bob").id
         )
-        assert {a.verdict for a in again.actions} == {"reused"}
+        assert {a.verdict for a in repeated.actions} == {"reused"}

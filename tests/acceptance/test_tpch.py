@@ -1,4 +1,4 @@
-"""Queries of TPC-H as tables, kept right incrementally while orders come and go; all 22 in a long search."""
+"""Queries of TPC-H as tables, refreshed incrementally while orders are added and deleted; `make search` runs all 22."""
 
 from __future__ import annotations
 
@@ -20,35 +20,37 @@ from tidemill.app.wiring import Tidemill
 
 SCALE = 0.01
 SHARE = 0.3
-FEW = (3, 16)  # joins and the first rows by an order; NOT IN and a distinct count
-STILL = frozenset(tpch.get_table_names([2, 8, 17, 20]))  # at this scale no change reaches the few rows that they show
-QUERIES = tpch.get_table_names(tpch.NUMBERS if "TIDEMILL_EXAMPLES" in os.environ else FEW)
+FEW = (3, 16)  # joins with a limit by an order; NOT IN and a distinct count
+UNCHANGED = frozenset(tpch.names([2, 8, 17, 20]))  # at this scale no change reaches their few rows
+QUERIES = tpch.names(tpch.NUMBERS if "TIDEMILL_EXAMPLES" in os.environ else FEW)
 
 Bag = Counter[tuple[Any, ...]]
 
 
 @pytest.mark.timeout(3600)
-def test_every_query_stays_right_while_orders_come_and_go(spark: SparkSession, open_mill: Open, tmp_path: Path) -> None:
-    tables = _half(tpch.read_tables(spark, tpch.generate(tmp_path / "tables", SCALE)))
-    mill = open_mill(tpch.build_workflow(tables, QUERIES))
+def test_every_query_stays_right_while_orders_are_added_and_deleted(
+    spark: SparkSession, open_mill: Open, tmp_path: Path
+) -> None:
+    tables = _halve(tpch.stored(spark, tpch.generate(tmp_path / "tables", SCALE)))
+    mill = open_mill(tpch.workflow(tables, QUERIES))
     tpch.load(mill, tables)
-    before = _refreshed(mill, None)
-    still = set(QUERIES)
+    before = _refresh_all(mill, None)
+    unchanged = set(QUERIES)
     for change in (*tpch.REFRESHES, "supplies"):
-        _change(mill, change)
-        for channel in ("orders", "lineitem"):  # for speed: 22 queries would merge them otherwise, twice
+        _apply_change(mill, change)
+        for channel in ("orders", "lineitem"):  # for speed: otherwise each of the 22 queries merges them
             mill.compact(channel)
-        after = _refreshed(mill, RefreshMode.INCREMENTAL)
+        after = _refresh_all(mill, RefreshMode.INCREMENTAL)
         now = {table: mill.read(table) for table in tables}
-        expected = {name: _bag(tpch.compute_query(now, number)) for name, number in QUERIES.items()}
+        expected = {name: _read_bag(tpch.from_scratch(now, number)) for name, number in QUERIES.items()}
         assert [name for name in QUERIES if after[name] != expected[name]] == []
-        still -= {name for name in QUERIES if before[name] != after[name]}
+        unchanged -= {name for name in QUERIES if before[name] != after[name]}
         before = after
-    assert still <= STILL  # what nothing happened to proves little
+    assert unchanged <= UNCHANGED  # a query whose result never changed proves little
 
 
-def _change(mill: Tidemill, change: str) -> None:
-    """A refresh of TPC-H, or, for the queries that read no orders, other costs and fewer offers of parts."""
+def _apply_change(mill: Tidemill, change: str) -> None:
+    """A refresh of TPC-H or, for the queries that do not read orders, changed costs and deleted offers of parts."""
     if change in tpch.REFRESHES:
         tpch.apply(mill, change, SHARE)
         return
@@ -57,19 +59,19 @@ def _change(mill: Tidemill, change: str) -> None:
     mill.insert("partsupp", offers.where("ps_suppkey % 3 = 0").withColumn("ps_supplycost", cheaper))
 
 
-def _half(tables: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    """Every other order, for speed; no query is left without rows."""
+def _halve(tables: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    """Every second order, for speed; every query still has rows."""
     orders, lineitem = tables["orders"].where("o_orderkey % 2 = 0"), tables["lineitem"].where("l_orderkey % 2 = 0")
     return {**tables, "orders": orders, "lineitem": lineitem}
 
 
-def _refreshed(mill: Tidemill, variant: str | None) -> dict[str, Bag]:
+def _refresh_all(mill: Tidemill, variant: str | None) -> dict[str, Bag]:
     for name in QUERIES:
         refresh(mill, name, variant)
-    return {name: _bag(mill.read(name)) for name in QUERIES}
+    return {name: _read_bag(mill.read(name)) for name in QUERIES}
 
 
-def _bag(frame: DataFrame) -> Bag:
+def _read_bag(frame: DataFrame) -> Bag:
     """Decimals are compared exactly, doubles to nine places."""
     return Counter(
         tuple(round(v, 9) if isinstance(v, float) else v for v in row.values()) for row in frame.toArrow().to_pylist()

@@ -1,4 +1,4 @@
-"""The real servers, on real Spark: data comes, tables follow; a server dies, another goes on; SIGTERM drains."""
+"""The real servers on real Spark: inserts refresh tables; a server is killed, another continues; SIGTERM drains."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ wf.sql("totals", "SELECT item, sum(price) AS price FROM orders GROUP BY item", t
 
 
 @wf.task(triggers=[tm.after("totals")])
-def copied(totals: tm.All) -> tm.Base:
+def copies(totals: tm.All) -> tm.Base:
     gate = pathlib.Path(__file__).with_name("gate")
-    if gate.exists():  # the server dies with the run in hand
+    if gate.exists():  # the server dies during the run
         gate.unlink()
         os.kill(os.getpid(), 9)
     return totals
@@ -39,8 +39,8 @@ SETTINGS = """
 [runs]
 lease = 2
 [server]
-tick = 0.2
-lead = 2
+poll_interval = 0.2
+leader_timeout = 2
 [api]
 port = 0
 [spark]
@@ -61,16 +61,16 @@ def server(project: Path, command: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def until(holds: Callable[[], bool]) -> None:
+def wait_until(is_true: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, "it took too long"
+    while not is_true():
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(0.1)
 
 
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(600)
-def test_servers_keep_tables_fresh_though_one_dies(tmp_path: Path) -> None:
+def test_servers_refresh_tables_after_one_is_killed(tmp_path: Path) -> None:
     (tmp_path / "tidemill.toml").write_text(SETTINGS)
     (tmp_path / "workflow.py").write_text(WORKFLOW)
     (tmp_path / "monday.csv").write_text("item,price\ntea,3\nrice,5\ntea,4\n")
@@ -79,29 +79,29 @@ def test_servers_keep_tables_fresh_though_one_dies(tmp_path: Path) -> None:
         mill.apply()
         mill.insert("orders", tmp_path / "monday.csv")
         with server(tmp_path, "up") as first:
-            until(lambda: first.poll() is not None)
+            wait_until(lambda: first.poll() is not None)
         assert first.returncode == -signal.SIGKILL
-        (left,) = mill.catalog.list_runs(subject="copied")
-        assert left.state is RunState.RUNNING
+        (lost_run,) = mill.catalog.list_runs(subject="copies")
+        assert lost_run.state is RunState.RUNNING
         with server(tmp_path, "work") as second:
-            until(lambda: mill.catalog.read_run(left.id).state is RunState.FINISHED)
+            wait_until(lambda: mill.catalog.read_run(lost_run.id).state is RunState.FINISHED)
             second.send_signal(signal.SIGTERM)
             assert second.wait(PATIENCE) == 0
-        assert [f.flow for f in mill.catalog.list_firings()] == ["copied", "totals"]
-        assert mill.catalog.read_run(left.id).attempt == 2
-        assert sorted((r["item"], r["price"]) for r in mill.rows("copied")) == [("rice", 5), ("tea", 7)]
+        assert [f.flow for f in mill.catalog.list_firings()] == ["copies", "totals"]
+        assert mill.catalog.read_run(lost_run.id).attempt == 2
+        assert sorted((r["item"], r["price"]) for r in mill.rows("copies")) == [("rice", 5), ("tea", 7)]
 
 
-def java_of(server: subprocess.Popen[bytes]) -> int | None:
-    """The Java process that a server started, if it did."""
+def find_java_process(server: subprocess.Popen[bytes]) -> int | None:
+    """The Java process that a server started, or None."""
     children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
-    known = {
+    name_by_pid = {
         int(pid): Path(f"/proc/{pid}/comm").read_text().strip() for pid in children if Path(f"/proc/{pid}").exists()
     }
-    return next((pid for pid, name in known.items() if name == "java"), None)
+    return next((pid for pid, name in name_by_pid.items() if name == "java"), None)
 
 
-def health_of(project: Path) -> int:
+def read_health(project: Path) -> int:
     url = (project / "up.log").read_text().partition("API and page at ")[2].split()[0]
     return httpx.get(f"{url}/healthz", timeout=PATIENCE).status_code
 
@@ -109,24 +109,24 @@ def health_of(project: Path) -> int:
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the Java process by Linux's /proc")
-def test_a_server_whose_java_process_is_killed_starts_another_and_catches_up(tmp_path: Path) -> None:
+def test_a_server_restarts_a_killed_java_process_and_catches_up(tmp_path: Path) -> None:
     (tmp_path / "tidemill.toml").write_text(SETTINGS)
     (tmp_path / "workflow.py").write_text(WORKFLOW)
     (tmp_path / "monday.csv").write_text("item,price\ntea,3\n")
     (tmp_path / "tuesday.csv").write_text("item,price\nrice,5\n")
     with Tidemill.open(tmp_path) as mill, server(tmp_path, "up") as up:
-        until(lambda: any(s.state == "serving" for s in mill.catalog.list_servers()))
-        until(lambda: "serves" in (tmp_path / "up.log").read_text())
+        wait_until(lambda: any(s.state == "serving" for s in mill.catalog.list_servers()))
+        wait_until(lambda: "serves" in (tmp_path / "up.log").read_text())
         mill.insert("orders", tmp_path / "monday.csv")
-        until(lambda: mill.catalog.read_channel("copied").head.seq == 1)
-        assert health_of(tmp_path) == 200
-        java = java_of(up)
+        wait_until(lambda: mill.catalog.read_channel("copies").head.seq == 1)
+        assert read_health(tmp_path) == 200
+        java = find_java_process(up)
         assert java is not None
         os.kill(java, signal.SIGKILL)
-        until(lambda: health_of(tmp_path) == 503)
+        wait_until(lambda: read_health(tmp_path) == 503)
         mill.insert("orders", tmp_path / "tuesday.csv")
-        until(lambda: mill.catalog.read_channel("copied").head.seq == 2)
-        assert health_of(tmp_path) == 200
+        wait_until(lambda: mill.catalog.read_channel("copies").head.seq == 2)
+        assert read_health(tmp_path) == 200
         assert {r.state for r in mill.catalog.list_runs()} == {RunState.FINISHED}
         assert all(r.attempt == 1 + r.lost_attempts for r in mill.catalog.list_runs())
         up.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Waves through real runs: started, carried by tasks that do not look at them, ended, and brought together again."""
+"""Waves in real runs: started, propagated by tasks that do not know them, ended, and joined by a barrier."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tidemill.errors import BadInput, NotFound, WorkflowError
 from tidemill.wire import explain_schemas
 
 
-def inserted(mill: Tidemill, directory: Path, channel: str, *rows: dict[str, Any]) -> None:
+def insert(mill: Tidemill, directory: Path, channel: str, *rows: dict[str, Any]) -> None:
     path = directory / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     mill.insert(channel, path)
 
 
-def ends(mill: Tidemill, channel: str, *names: str) -> list[tuple[Any, ...]]:
-    """Rows with their tags, without the root, which is a moment."""
+def read_tags(mill: Tidemill, channel: str, *names: str) -> list[tuple[Any, ...]]:
+    """Rows with their tags, without the tag's root, which is a timestamp."""
     rows = mill.rows(channel)
     return sorted((*(row[n] for n in names), row["wave"].partition(".")[2]) for row in rows)
 
@@ -39,44 +39,46 @@ def shop() -> tm.Workflow:
     def packing(items: tm.New) -> tm.Delta:
         return items.where("item <> 'air'")
 
-    wf.window("parcels", "packed", "1 wave", "1 wave")
+    wf.window("shipments", "packed", "1 wave", "1 wave")
     wf.sql("billed", "SELECT number, size(items) AS price FROM placed", waves="placed")
     wf.barrier("done", ["packed", "billed"])
     return wf
 
 
-def test_waves_are_carried_and_come_together(open_mill: Open, tmp_path: Path) -> None:
-    """Order 2 is all air, so that nothing of it is packed; the last item of order 1 is."""
+def test_waves_are_propagated_and_joined_by_a_barrier(open_mill: Open, tmp_path: Path) -> None:
+    """Order 2 has only unpacked items; order 1 ends with one."""
     mill = open_mill(shop())
     flows = [b.name for b in shop().declared().bindings]
-    inserted(mill, tmp_path, "orders", {"number": 1, "items": ["tea", "rice", "air"]}, {"number": 2, "items": ["air"]})
-    inserted(mill, tmp_path, "orders", {"number": 3, "items": []})
+    insert(mill, tmp_path, "orders", {"number": 1, "items": ["tea", "rice", "air"]}, {"number": 2, "items": ["air"]})
+    insert(mill, tmp_path, "orders", {"number": 3, "items": []})
     for flow in flows:
         mill.run(flow)
     placed = {row["wave"]: row["number"] for row in mill.rows("placed")}
     assert sorted(placed.values()) == [1, 2, 3]
-    assert ends(mill, "items", "item") == [("air", "1!"), ("air", "3!"), ("rice", "2"), ("tea", "1")]
-    assert ends(mill, "items_ended") == [("",)], "order 3"
-    assert ends(mill, "packed", "item") == [("rice", "2.1!"), ("tea", "1.1!")]
-    assert ends(mill, "packed_ended") == [("",), ("1!",), ("3!",)]
-    assert ends(mill, "parcels", "item", "_window") == [("rice", 0, "2.1!"), ("tea", 0, "1.1!")]
+    assert read_tags(mill, "items", "item") == [("air", "1!"), ("air", "3!"), ("rice", "2"), ("tea", "1")]
+    assert read_tags(mill, "items_ended") == [("",)], "order 3"
+    assert read_tags(mill, "packed", "item") == [("rice", "2.1!"), ("tea", "1.1!")]
+    assert read_tags(mill, "packed_ended") == [("",), ("1!",), ("3!",)]
+    assert read_tags(mill, "shipments", "item", "_window") == [("rice", 0, "2.1!"), ("tea", 0, "1.1!")]
     assert {placed[row["wave"]] for row in mill.rows("done")} == {1, 2, 3}
-    asked_of_the_tea(mill)
+    check_lineage_of_tea(mill)
 
 
-def asked_of_the_tea(mill: Tidemill) -> None:
-    """Up to the order and down to the parcel."""
+def check_lineage_of_tea(mill: Tidemill) -> None:
+    """Up to the order and down to the shipment."""
     (tea,) = (row["wave"] for row in mill.rows("items") if row["item"] == "tea")
-    shown = explain_schemas.LineageDocument.model_validate(serialization.serialize_lineage(mill.lineage("items", tea)))
-    found = [(r.relation, r.channel) for r in shown.relatives]
-    assert shown.relatives[2].row == {"number": 1, "item": "tea", "wave": tea}
-    assert found == [
+    lineage = explain_schemas.LineageDocument.model_validate(
+        serialization.serialize_lineage(mill.lineage("items", tea))
+    )
+    relations = [(r.relation, r.channel) for r in lineage.relatives]
+    assert lineage.relatives[2].row == {"number": 1, "item": "tea", "wave": tea}
+    assert relations == [
         ("derives from", "done"),
         ("derives from", "placed"),
         ("is", "items"),
         ("was made into", "packed"),
-        ("was made into", "parcels"),
-        ("was made into", "parcels_expired"),
+        ("was made into", "shipments"),
+        ("was made into", "shipments_expired"),
     ]
     with pytest.raises(NotFound, match="has no event '1.1'"):
         mill.lineage("items", "1.1")
@@ -84,8 +86,8 @@ def asked_of_the_tea(mill: Tidemill) -> None:
         mill.lineage("orders", tea)
 
 
-def test_a_function_that_knows_nothing_of_tags_is_called_for_each_event(open_mill: Open, tmp_path: Path) -> None:
-    """It drops the column, and brings together what it is given; still each result is of one event."""
+def test_a_function_without_tags_is_called_for_each_event(open_mill: Open, tmp_path: Path) -> None:
+    """It drops the column and aggregates its input; still each result belongs to one event."""
     wf = tm.Workflow("shop")
     wf.input("orders", "number bigint, wave string")
 
@@ -96,14 +98,14 @@ def test_a_function_that_knows_nothing_of_tags_is_called_for_each_event(open_mil
 
     mill = open_mill(wf)
     placed = [{"number": 1, "wave": "it's"}, {"number": 2, "wave": "2"}, {"number": 3, "wave": "3!"}]
-    inserted(mill, tmp_path, "orders", *placed)
+    insert(mill, tmp_path, "orders", *placed)
     mill.run("twice")
-    made = sorted((r.wave, r.total) for r in mill.read("twice").collect())
-    assert made == [("2.1", 2), ("2.2!", 2), ("3!.1", 3), ("3!.2!", 3)]
+    tagged_totals = sorted((r.wave, r.total) for r in mill.read("twice").collect())
+    assert tagged_totals == [("2.1", 2), ("2.2!", 2), ("3!.1", 3), ("3!.2!", 3)]
     assert [r.wave for r in mill.read("twice_ended").collect()] == ["it's"]
 
 
-def test_a_change_of_a_function_that_carries_waves_is_seen() -> None:
+def test_a_change_of_a_function_that_propagates_waves_is_detected() -> None:
     def workflow(least: int) -> tm.Workflow:
         wf = tm.Workflow("shop")
         wf.input("orders", "number bigint, wave string")
@@ -119,7 +121,7 @@ def test_a_change_of_a_function_that_carries_waves_is_seen() -> None:
     assert one == same
 
 
-def test_waves_that_cannot_be_carried_are_refused_when_they_are_declared() -> None:
+def test_waves_that_cannot_be_propagated_are_rejected_when_they_are_declared() -> None:
     wf = tm.Workflow("shop")
     wf.input("orders", "number bigint, wave string")
     with pytest.raises(WorkflowError, match="computes each row from one event"):
@@ -127,17 +129,17 @@ def test_waves_that_cannot_be_carried_are_refused_when_they_are_declared() -> No
     with pytest.raises(WorkflowError, match=r"read it as tm\.New"):
 
         @wf.task(waves="orders")
-        def all_of_them(orders: tm.All) -> tm.Delta:
+        def read_all(orders: tm.All) -> tm.Delta:
             return orders
 
     with pytest.raises(WorkflowError, match=r"make it write tm\.Delta"):
 
         @wf.task(waves="orders")
-        def anew(orders: tm.New) -> tm.Base:
+        def replace(orders: tm.New) -> tm.Base:
             return orders
 
     wf.barrier("alone", ["orders"])
     wf.waves("twice", "orders")
-    with pytest.raises(WorkflowError, match="two or more") as refused:
+    with pytest.raises(WorkflowError, match="two or more") as caught:
         wf.declared()
-    assert "have no tag yet" in str(refused.value)
+    assert "have no tag yet" in str(caught.value)

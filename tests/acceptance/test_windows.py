@@ -1,4 +1,4 @@
-"""Windows through real runs are those that the reference says, whatever the batches and however often all is lost."""
+"""Windows in real runs equal those of the reference, with any batching and after any restart."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tidemill.model.window import Window
 MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TICK = 1_000_000
-"""A moment of the drawn streams, in microseconds."""
+"""One time unit of the drawn streams, in microseconds."""
 
 FORMS: dict[str, tuple[Any, str | None]] = {
     "time_time": ("5s", "3s"),
@@ -46,7 +46,7 @@ FORMS: dict[str, tuple[Any, str | None]] = {
 
 
 def workflow() -> tm.Workflow:
-    """All of them in one run: what a run costs besides is not what is tried here."""
+    """All windows in one run: the cost of separate runs is not tested here."""
     flow = tm.Flow("forming")
     for name, (size, step) in FORMS.items():
         flow.window(name, "events", size, step, by=["grp"], time="at", delete_used=name == "waves_waves")
@@ -57,8 +57,8 @@ def workflow() -> tm.Workflow:
     return wf
 
 
-def rows_of(events: list[tuple[int, Event]]) -> list[dict[str, Any]]:
-    """Events as a channel has them; waves by their tags, the last of each marked."""
+def build_rows(events: list[tuple[int, Event]]) -> list[dict[str, Any]]:
+    """Events as rows of a channel; waves as tags, the last of each marked."""
     serials: dict[tuple[int, int], int] = defaultdict(int)
     rows = []
     for group, event in events:
@@ -70,38 +70,38 @@ def rows_of(events: list[tuple[int, Event]]) -> list[dict[str, Any]]:
     return rows
 
 
-def windows_of(rows: list[dict[str, Any]]) -> dict[str, list[tuple[int, ...]]]:
-    """By group, the numbers of the events of its windows in order."""
-    found: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+def group_by_window(rows: list[dict[str, Any]]) -> dict[str, list[tuple[int, ...]]]:
+    """By group, the event numbers of its windows in order."""
+    windows: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        found[row["_group"]][row["_window"]].append(row["number"])
-    return {group: [tuple(sorted(w[n])) for n in range(len(w))] for group, w in found.items()}
+        windows[row["_group"]][row["_window"]].append(row["number"])
+    return {group: [tuple(sorted(w[n])) for n in range(len(w))] for group, w in windows.items()}
 
 
-def expected(
+def compute_expected(
     window: Window, events: list[tuple[int, Event]]
 ) -> Iterator[tuple[str, list[tuple[int, ...]], set[int], set[int]]]:
     for group in sorted({g for g, _ in events}):
-        own = [
+        group_events = [
             Event(e.event, e.time * TICK, e.arrived * TICK, e.wave, e.closes, e.opens) for g, e in events if g == group
         ]
-        h = history(window, own, own[-1].arrived)
+        h = history(window, group_events, group_events[-1].arrived)
         formed = [tuple(sorted(members)) for _, members in h.formed]
         yield f"({group},)", formed, {e.event for e in h.came if e.late}, {e.event for e in h.came if e.expired}
 
 
 @settings(max_examples=2)
 @given(stream=streams.filter(lambda s: len(s) > 12), cuts=st.lists(st.integers(0, 40), min_size=1, max_size=2))
-def test_windows_are_those_of_the_reference(spark: SparkSession, stream: list[Drawn], cuts: list[int]) -> None:
-    """Between batches the process forgets all that it has in memory; the state is in the channels."""
+def test_windows_equal_those_of_the_reference(spark: SparkSession, stream: list[Drawn], cuts: list[int]) -> None:
+    """A new process starts for each batch; the state is in the channels."""
     events = events_of(stream)
     bounds = [0, *sorted({min(c, len(events)) for c in cuts} - {0, len(events)}), len(events)]
     wf = workflow().declared()
-    with TemporaryDirectory() as place:
+    with TemporaryDirectory() as directory:
         for begin, end in pairwise(bounds):
-            with Tidemill(Path(place), Settings(), Project((wf,))) as mill:
+            with Tidemill(Path(directory), Settings(), Project((wf,))) as mill:
                 mill.apply()
-                mill.insert("events", written(Path(place), rows_of(events)[begin:end]))
+                mill.insert("events", write_events(Path(directory), build_rows(events)[begin:end]))
                 for binding in wf.bindings:
                     mill.run(binding.name)
                 if end == len(events):
@@ -111,25 +111,25 @@ def test_windows_are_those_of_the_reference(spark: SparkSession, stream: list[Dr
 def check(mill: Tidemill, events: list[tuple[int, Event]]) -> None:
     for name, (size, step) in FORMS.items():
         window = Window.from_text(size, step, by=["grp"], time="at", delete_used=name == "waves_waves")
-        formed = windows_of(mill.rows(name))
-        late, gone = ({r["number"] for r in mill.rows(f"{name}_{side}")} for side in ("late", "expired"))
-        wanted = list(expected(window, events))
-        assert {g: w for g, w in formed.items() if w} == {g: w for g, w, _, _ in wanted if w}, name
-        assert late == set().union(*(of for _, _, of, _ in wanted)), name
-        assert gone == set().union(*(of for *_, of in wanted)), name
+        formed = group_by_window(mill.rows(name))
+        late, expired = ({r["number"] for r in mill.rows(f"{name}_{side}")} for side in ("late", "expired"))
+        expected = list(compute_expected(window, events))
+        assert {g: w for g, w in formed.items() if w} == {g: w for g, w, _, _ in expected if w}, name
+        assert late == set().union(*(of for _, _, of, _ in expected)), name
+        assert expired == set().union(*(of for *_, of in expected)), name
     summed = {(r["_group"], r["_window"]): (r["_events"], r["number"]) for r in mill.rows("totals")}
-    members = windows_of(mill.rows("tokens_tokens"))
+    members = group_by_window(mill.rows("tokens_tokens"))
     assert summed == {(g, n): (len(w), sum(w)) for g, ws in members.items() for n, w in enumerate(ws)}
 
 
-def written(directory: Path, rows: list[dict[str, Any]]) -> Path:
+def write_events(directory: Path, rows: list[dict[str, Any]]) -> Path:
     path = directory / "events.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
-def test_a_window_on_an_argument_is_one_line(open_mill: Open, tmp_path: Path) -> None:
-    """Several windowed inputs of one task, and the windows are part of its run."""
+def test_a_window_can_be_declared_on_a_parameter(open_mill: Open, tmp_path: Path) -> None:
+    """Several windowed inputs of one task; the windows are computed in its run."""
     wf = tm.Workflow("shop")
     wf.input("orders", "user string, amount bigint")
     wf.input("refunds", "user string, amount bigint")
@@ -144,8 +144,8 @@ def test_a_window_on_an_argument_is_one_line(open_mill: Open, tmp_path: Path) ->
         return of_orders.union(of_refunds).toDF("who", "n", "amount")
 
     mill = open_mill(wf)
-    mill.insert("orders", written(tmp_path, [{"user": u, "amount": n} for n, u in enumerate("aabab")]))
-    mill.insert("refunds", written(tmp_path, [{"user": "b", "amount": 9}]))
+    mill.insert("orders", write_events(tmp_path, [{"user": u, "amount": n} for n, u in enumerate("aabab")]))
+    mill.insert("refunds", write_events(tmp_path, [{"user": "b", "amount": 9}]))
     run, _ = mill.run("biggest")
     assert sorted((r["who"], r["n"], r["amount"]) for r in mill.rows("biggest")) == [
         ("('a',)", 0, 1), ("('b',)", 0, 4), ("('b',)", 0, 9),
@@ -158,21 +158,21 @@ def test_a_window_on_an_argument_is_one_line(open_mill: Open, tmp_path: Path) ->
     assert [r["amount"] for r in mill.rows("biggest_refunds_expired")] == [9]
 
 
-def test_a_timeout_forms_windows_though_nothing_comes(open_mill: Open, tmp_path: Path) -> None:
+def test_a_timeout_forms_windows_without_new_events(open_mill: Open, tmp_path: Path) -> None:
     wf = tm.Workflow("silence")
     wf.input("beats", "n bigint")
     wf.window("lost", "beats", "1s", "1s", timeout=1, sums=["n"])
     mill = open_mill(wf)
-    mill.insert("beats", written(tmp_path, [{"n": 1}, {"n": 2}]))
-    moments = iter([mill.catalog.read_time(), mill.catalog.read_time() + 60])
-    for now in moments:
+    mill.insert("beats", write_events(tmp_path, [{"n": 1}, {"n": 2}]))
+    times = iter([mill.catalog.read_time(), mill.catalog.read_time() + 60])
+    for now in times:
         mill.catalog._clock = lambda now=now: now
         mill.run("lost")
     assert [(r["_events"], r["n"]) for r in mill.rows("lost")] == [(2, 3)]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"size": "5s", "by": ["who"]}, "no column 'who'"),
         ({"size": "5s", "step": "1s", "sums": ["name"]}, "only whole numbers"),
@@ -180,11 +180,11 @@ def test_a_timeout_forms_windows_though_nothing_comes(open_mill: Open, tmp_path:
         ({"size": "5s", "timeout": 2}, "only a window whose step is in time can have a timeout"),
     ],
 )
-def test_windows_that_cannot_be_are_refused(arguments: dict[str, Any], said: str) -> None:
+def test_invalid_windows_are_rejected(arguments: dict[str, Any], message: str) -> None:
     wf = tm.Workflow("wrong")
     wf.input("events", "name string")
     wf.window("w", "events", **arguments)
-    with pytest.raises(WorkflowError, match=said):
+    with pytest.raises(WorkflowError, match=message):
         wf.declared()
 
 
@@ -193,9 +193,9 @@ def test_windows_need_known_columns() -> None:
     wf.input("events", "name string")
 
     @wf.task
-    def derived(events: tm.New) -> tm.Delta:
+    def copies(events: tm.New) -> tm.Delta:
         return events
 
-    wf.window("w", "derived", "5s")
-    with pytest.raises(WorkflowError, match=r"columns are not known; declare them with table\('derived'"):
+    wf.window("w", "copies", "5s")
+    with pytest.raises(WorkflowError, match=r"columns are not known; declare them with table\('copies'"):
         wf.declared()
