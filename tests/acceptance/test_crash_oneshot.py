@@ -147,5 +147,7 @@ def check_at_rest(mill: Bench, number: int, root: Path) -> None:
     VacuumService(mill.shop.executor, grace=AT_ONCE).remove_due_files()
     assert mill.find_inconsistencies() == set()
     exported = sorted((root / "out" / str(number)).iterdir())
-    assert [mill.engine.read_file(str(path)) for path in exported] == [compute_expected(document(number), 3)] * len(exported)
+    assert [mill.engine.read_file(str(path)) for path in exported] == [compute_expected(document(number), 3)] * len(
+        exported
+    )
     assert len(exported) == 2

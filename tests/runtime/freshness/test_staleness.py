@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.catalog.driver_fixture import driver
 from tests.catalog.driver import Driver
+from tests.catalog.driver_fixture import driver
 
 from tidemill.model.time import Version
 from tidemill.runtime.freshness.staleness import (

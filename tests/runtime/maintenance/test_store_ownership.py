@@ -55,7 +55,10 @@ def test_an_empty_store_is_owned_by_its_first_catalog(tmp_path: Path, root: Path
     with open_plain_mill(url_of(tmp_path), root) as mill:
         check_store(mill.catalog, mill.store)
         assert marker_of(mill).catalog == mill.catalog.read_identity().id
-    with open_plain_mill(url_of(tmp_path, "other"), root) as other, pytest.raises(StoreMismatch, match="another catalog"):
+    with (
+        open_plain_mill(url_of(tmp_path, "other"), root) as other,
+        pytest.raises(StoreMismatch, match="another catalog"),
+    ):
         check_store(other.catalog, other.store)
 
 
@@ -88,7 +91,10 @@ def test_an_unmarked_store_is_not_given_to_a_catalog_of_other_files(filled: Path
 
 
 def test_a_catalog_with_blocks_does_not_own_an_empty_store(filled: Path, tmp_path: Path) -> None:
-    with open_plain_mill(url_of(filled), tmp_path / "mistyped") as mill, pytest.raises(StoreMismatch, match="nothing shows"):
+    with (
+        open_plain_mill(url_of(filled), tmp_path / "mistyped") as mill,
+        pytest.raises(StoreMismatch, match="nothing shows"),
+    ):
         check_store(mill.catalog, mill.store)
     assert not (tmp_path / "mistyped").exists()
 

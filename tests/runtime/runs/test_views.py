@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
-from tests.catalog.driver_fixture import driver
 from tests.catalog.driver import Driver
+from tests.catalog.driver_fixture import driver
 
 from tidemill.model.block import BlockKind
 from tidemill.model.view import View
