@@ -22,7 +22,7 @@ from uuid import uuid4
 import httpx
 
 from tidemill.model.access import UserRole
-from tidemill.model.renamed import build_missing_attribute
+from tidemill.model.renamed import build_missing_attribute, reject_renamed_keywords
 from tidemill.wire import account_schemas, explain_schemas, oneshot_schemas, schemas, server_schemas
 from tidemill.wire.client_sockets import Socket, open_socket
 from tidemill.wire.connection import ApiConnection, to_unreachable
@@ -275,6 +275,7 @@ class Client:
     def dispatching(self) -> server_schemas.DispatchConfigDocument:
         return self._connection.get(server_schemas.DispatchConfigDocument, "dispatching")
 
+    @reject_renamed_keywords(chop="catch_up_limit")
     def dispatch(
         self,
         policy: str | None = None,

@@ -181,8 +181,8 @@ class Engine:
 
     def run_due(self) -> list[str]:
         """Run everything that is due now; returns the flows that ran."""
-        before = len(self.mill.ran())
-        while due := self.mill.due():
+        before = len(self.mill.list_refreshes())
+        while due := self.mill.fire_due_triggers():
             for run in due:
                 self.mill.attempt(run)
         return [flow for flow, _ in self.mill.list_refreshes()[before:]]
@@ -200,7 +200,7 @@ class Engine:
 
     def reflects(self, table: str, *pathways: Pathway) -> list[bool]:
         """Whether the table reflects the newest version of the input, for each pathway."""
-        reached = self.mill.reflected(table)
+        reached = self.mill.read_pathways(table)
         return [self._arrived[pathway[0]][-1][0] in reached[pathway] for pathway in pathways]
 
     def _evaluate(self, channel: str, reached: Mapping[Pathway, frozenset[int]]) -> Rows:

@@ -21,8 +21,8 @@ from tidemill.app.wiring import Tidemill
 SCALE = 0.01
 SHARE = 0.3
 FEW = (3, 16)  # joins with a limit by an order; NOT IN and a distinct count
-UNCHANGED = frozenset(tpch.names([2, 8, 17, 20]))  # at this scale no change reaches their few rows
-QUERIES = tpch.names(tpch.NUMBERS if "TIDEMILL_EXAMPLES" in os.environ else FEW)
+UNCHANGED = frozenset(tpch.get_table_names([2, 8, 17, 20]))  # at this scale no change reaches their few rows
+QUERIES = tpch.get_table_names(tpch.NUMBERS if "TIDEMILL_EXAMPLES" in os.environ else FEW)
 
 Bag = Counter[tuple[Any, ...]]
 
@@ -31,8 +31,8 @@ Bag = Counter[tuple[Any, ...]]
 def test_every_query_stays_right_while_orders_are_added_and_deleted(
     spark: SparkSession, open_mill: Open, tmp_path: Path
 ) -> None:
-    tables = _halve(tpch.stored(spark, tpch.generate(tmp_path / "tables", SCALE)))
-    mill = open_mill(tpch.workflow(tables, QUERIES))
+    tables = _halve(tpch.read_tables(spark, tpch.generate(tmp_path / "tables", SCALE)))
+    mill = open_mill(tpch.build_workflow(tables, QUERIES))
     tpch.load(mill, tables)
     before = _refresh_all(mill, None)
     unchanged = set(QUERIES)
@@ -42,7 +42,7 @@ def test_every_query_stays_right_while_orders_are_added_and_deleted(
             mill.compact(channel)
         after = _refresh_all(mill, RefreshMode.INCREMENTAL)
         now = {table: mill.read(table) for table in tables}
-        expected = {name: _read_bag(tpch.from_scratch(now, number)) for name, number in QUERIES.items()}
+        expected = {name: _read_bag(tpch.compute_query(now, number)) for name, number in QUERIES.items()}
         assert [name for name in QUERIES if after[name] != expected[name]] == []
         unchanged -= {name for name in QUERIES if before[name] != after[name]}
         before = after

@@ -48,7 +48,7 @@ class RowCondition:
         """Parse a condition.
 
         >>> RowCondition.from_text("price >= 10")
-        RowCondition(column='price', compares='>=', value='10')
+        RowCondition(column='price', operator='>=', value='10')
         """
         match = _CONDITION.fullmatch(text.strip())
         if match is None:

@@ -61,7 +61,7 @@ MAX_SMALL_SIZE = 100_000
 def is_small(value: Any) -> bool:
     """Whether a value can be serialized at little cost. Visits at most `MAX_SMALL_SIZE` values.
 
-    >>> is_small({"a": [1, 2]}), is_small(range(10)), is_small("x" * MOST), is_small([[0] * MOST])
+    >>> is_small({"a": [1, 2]}), is_small(range(10)), is_small("x" * MAX_SMALL_SIZE), is_small([[0] * MAX_SMALL_SIZE])
     (True, True, False, False)
     """
     budget = MAX_SMALL_SIZE

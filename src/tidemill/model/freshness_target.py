@@ -29,14 +29,16 @@ class DeliveryForm(StrEnum):
 class FreshnessTarget:
     """The freshness target of a channel; by default there is none."""
 
-    lag: Mapping[str, float] = field(default_factory=dict)  # seconds, by route (see `is_routed_via`), or for EVERY
+    lag: Mapping[str, float] = field(
+        default_factory=dict
+    )  # seconds, by route (see `is_routed_via`), or for ALL_PATHWAYS
     consistency: float | None = None  # seconds; 0: all reflected versions were current at one time; None: any
     accepts: tuple[DeliveryForm, ...] = ()  # empty: any
 
     def find_lag(self, pathway: Pathway) -> float | None:
         """The greatest allowed staleness by a pathway; None: unlimited. Of several matching lags the smallest counts.
 
-        >>> target = FreshnessTarget({"pages": 60.0, "news": 0.0, EVERY: 3600.0})
+        >>> target = FreshnessTarget({"pages": 60.0, "news": 0.0, ALL_PATHWAYS: 3600.0})
         >>> [target.find_lag(p) for p in (("pages",), ("pages", "news"), ("clicks", "scores"))]
         [60.0, 0.0, 3600.0]
         """

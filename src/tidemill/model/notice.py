@@ -60,7 +60,7 @@ def build_notice(kind: str, subject: str, detail: Mapping[str, Any], at: float, 
 
 
 MAX_DELIVERY_ATTEMPTS = 8
-"""Delivery attempts before a notice is given up; about an hour in total."""
+"""Delivery attempts before a notice is given up; about 20 minutes in total."""
 
 
 def compute_pause(attempts: int) -> float:

@@ -196,7 +196,7 @@ class RetryPolicy:
     def compute_backoff(self, failed_attempts: int) -> float:
         """Seconds to wait after this number of failed attempts.
 
-        >>> [RetryPolicy(5, 2.0, longest=10.0).compute_backoff(n) for n in (1, 2, 3, 4)]
+        >>> [RetryPolicy(5, 2.0, max_backoff=10.0).compute_backoff(n) for n in (1, 2, 3, 4)]
         [2.0, 4.0, 8.0, 10.0]
         """
         return float(min(self.max_backoff, self.backoff * 2 ** (failed_attempts - 1)))

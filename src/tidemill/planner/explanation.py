@@ -51,7 +51,7 @@ class ProgramLine:
 
 @dataclass(frozen=True, slots=True)
 class WriterExplanation:
-    """How one task writes the table. `refresh` is None for a programmed task, `way` while it is unknown."""
+    """How one task writes the table. `refresh` is None for a programmed task, `mode` while it is unknown."""
 
     flow: str
     task: str

@@ -39,8 +39,9 @@ class GroupProposal:
     def __str__(self) -> str:
         """
         >>> alike = [GroupMember("a", 0.25, 0.05, 1.0), GroupMember("b", 0.25, 0.05, 1.0)]
-        >>> print(propose_group(alike, others=1.0))
-        one run for a, b would take 0.45 s instead of 0.50 s; others gain 0.05 and they lose 0.15: better apart
+        >>> str(propose_group(alike, waiting_priority=1.0)).split(": ")  # doctest: +NORMALIZE_WHITESPACE
+        ['one run for a, b would take 0.45 s instead of 0.50 s; others gain 0.05 and they lose 0.15',
+         'better in separate runs']
         """
         flows, separate = ", ".join(self.flows), self.separate_seconds
         durations = f"one run for {flows} would take {self.seconds:.2f} s instead of {separate:.2f} s"

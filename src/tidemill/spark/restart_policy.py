@@ -20,7 +20,7 @@ class RestartPolicy:
     >>> restarts = RestartPolicy(clock=lambda: 0.0)
     >>> restarts.record_loss("gone")
     >>> restarts.report_health()
-    EngineHealth(problem='gone', retry_in=0.0, gave_up=False)
+    EngineHealth(problem='gone', retry_in=0.0, has_given_up=False)
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -129,7 +129,7 @@ def test_the_remaining_blocks_are_due_in_the_same_commit() -> None:
             mill.now += PERIOD
             mill.insert("events", "1")
         runs = run_flow(mill, "numbered_limited", CatchUpLimit(2.0, PERIOD))
-        assert [r.stats.get("left", 0) for r in runs] == [2, 0]
+        assert [r.stats.get("pending_blocks", 0) for r in runs] == [2, 0]
         assert [r.state for r in runs] == [RunState.FINISHED] * 2
 
 

@@ -201,7 +201,7 @@ def test_the_freshness_of_jobs_is_measured_by_event_time(tmp_path: Path) -> None
     for watermark in (100.0, 150.0):  # half of the elapsed time
         claim = catalog.claim_run(request_flow_run(catalog, "quick").id, ClaimRequest(), owner="me", lease=1000)
         clock.now += 100.0
-        catalog.commit_run(claim, RunOutcome((), stats={"tasks": {"quick": {"edge": watermark}}}))
+        catalog.commit_run(claim, RunOutcome((), stats={"tasks": {"quick": {"watermark": watermark}}}))
     assert catalog.read_flow_statistics()["quick"].watermark_progress == WatermarkProgress(start + 100.0, 150.0, 0.5)
     dispatch = RunDispatcher(catalog, DispatchConfig(tracks=3, placement="single"), interval=0.0)
     started = {s.run.subject: s for s in dispatch.start_runs(request_runs(catalog, "quick", "last", "slow"), clock.now)}
@@ -211,7 +211,7 @@ def test_the_freshness_of_jobs_is_measured_by_event_time(tmp_path: Path) -> None
     dispatch.finish_run(started["quick"], clock.now)
     assert started["quick"].job.fresh == 200.0  # as estimated
     claim = catalog.claim_run(started["quick"].run.id, ClaimRequest(), owner="me", lease=1000)
-    catalog.commit_run(claim, RunOutcome((), stats={"tasks": {"quick": {"edge": 160.0}}}))
+    catalog.commit_run(claim, RunOutcome((), stats={"tasks": {"quick": {"watermark": 160.0}}}))
     dispatch.start_runs(request_runs(catalog, "important"), clock.now)
     assert started["quick"].job.fresh == 160.0  # as committed
     catalog.close()

@@ -31,7 +31,7 @@ def test_earlier_requests_change_no_view(driver: Driver, compacted: int | None) 
         driver.insert("a")
     if compacted is not None:
         driver.compact("a", compacted)
-    driver.fold("a", 4, 6)
+    driver.compact_minor("a", 4, 6)
     separate = {kind: build_view(ChannelViews(driver.catalog, {}), kind) for kind in ("all", "old", "new")}
     for order in permutations(separate):
         shared = ChannelViews(driver.catalog, {})

@@ -31,13 +31,13 @@ def find_table_names(query: str) -> TableNames:
     """The tables that a query reads, except those that it defines itself; raises `NotASelect` for commands.
 
     >>> find_table_names("WITH t AS (SELECT k FROM t) SELECT * FROM t JOIN U USING (k)")
-    TableNames(names=('t', 'U'), certain=True)
+    TableNames(names=('t', 'U'), is_certain=True)
     >>> find_table_names("SELECT window.start FROM t GROUP BY window(ts, '1 hour')")
-    TableNames(names=('t',), certain=False)
+    TableNames(names=('t',), is_certain=False)
     >>> find_table_names("SELECT 1 FROM IDENTIFIER('t') JOIN range(5)")
-    TableNames(names=('t',), certain=True)
+    TableNames(names=('t',), is_certain=True)
     >>> find_table_names("SELECT IDENTIFIER('id') FROM t, IDENTIFIER('u')")
-    TableNames(names=('t', 'u'), certain=True)
+    TableNames(names=('t', 'u'), is_certain=True)
     """
     tokens = _tokenize_query(query)
     if not tokens or tokens[0].text.upper() not in _FIRST:

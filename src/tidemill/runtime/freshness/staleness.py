@@ -1,7 +1,7 @@
 """Staleness of tables over time. Pure: the history and the time are arguments.
 
 A table reflects, by each pathway, some version of an input. Its *age* is the age of the newest version that it
-reflects. Its *staleness* is the quantity that freshness targets bound (ARCHITECTURE section 3): the time since the
+reflects. Its *staleness* is the quantity that freshness targets bound: the time since the
 first version arrived that it does not reflect yet; zero while it reflects all versions. Of several pathways the worst
 counts.
 

@@ -1,7 +1,7 @@
 """Execution of runs: claim, perform, commit; a failure cancels the run and may schedule a retry.
 
-ARCHITECTURE section 5 defines the protocol. A failure at any point between claim and commit leaves nothing visible:
-nothing is visible before the commit and everything is visible after it.
+A failure at any point between claim and commit leaves nothing visible: no result is visible before the commit, and all
+results are visible after it.
 """
 
 from __future__ import annotations

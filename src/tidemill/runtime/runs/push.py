@@ -48,7 +48,7 @@ def classify_messages(messages: Mapping[int, PushMessage], last: Mapping[str, in
 
     >>> sent = [PushMessage("c", "p", number, b"") for number in (4, 5, 5, 7)]
     >>> classified = classify_messages(dict(enumerate(sent)), {"p": 4})
-    >>> list(classified.fresh), classified.twice, classified.answers[0]
+    >>> list(classified.new), classified.duplicates, classified.answers[0]
     ([1], {2: 1}, DuplicateMessage(number=4))
     >>> print(classified.answers[3])
     message 7 arrived, but 6 was expected; resend all messages from there, in order
