@@ -1,4 +1,4 @@
-"""The planner against all plans there are."""
+"""The planner compared with all possible plans."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from math import inf
 
 import pytest
 from hypothesis import assume, given, settings
-from tests.planner.exhaustive import (
+from tests.planner.random_workflows import Case, History, cases, cases_with_starts, costs
+from tests.planner.reference import (
+    PlanSpace,
     TooLarge,
-    World,
-    cheapest,
-    cheapest_if_each_use_is_paid,
-    goes_forward,
-    holds,
+    exclude_dominated,
+    find_cheapest,
+    find_cheapest_without_sharing,
     is_legal,
-    without_outdone,
+    makes_progress,
+    meets_bounds,
 )
-from tests.planner.worlds import Case, History, cases, cases_with_starts, costs
 
 from tidemill.model.provenance import apply_delta
 from tidemill.planner.block_inventory import BlockInventory
@@ -34,60 +34,63 @@ RULES = {"all": ALL, "none": NONE} | {
 }
 
 
-def check_promises(history: History, plan: Plan) -> None:
-    """What is delivered keeps every bound, starts where the consumer is, and goes forward; steps read what is there."""
-    block, layout = plan.delivers, history.stock.index
+def check_plan(history: History, plan: Plan) -> None:
+    """The delivered block meets every bound, applies to the consumer's content and advances it; all inputs exist."""
+    block, index = plan.delivers, history.inventory.index
     assert block is not None
-    pathways = layout.pathways[OUT]
-    has, target = unpack_vector(history.stock.get_delivered(OUT), pathways), unpack_vector(block.target, pathways)
+    pathways = index.pathways[OUT]
+    delivered, target = (
+        unpack_vector(history.inventory.get_delivered(OUT), pathways),
+        unpack_vector(block.target, pathways),
+    )
     if block.source is not None:
         source = unpack_vector(block.source, pathways)
-        assert is_legal(has, source, target)
-        target = apply_delta(has, source, target)
-    assert holds(layout.channels[OUT], target, history.time)
-    assert goes_forward(has, target, history.time)
-    have = set(history.everything)
+        assert is_legal(delivered, source, target)
+        target = apply_delta(delivered, source, target)
+    assert meets_bounds(index.channels[OUT], target, history.time)
+    assert makes_progress(delivered, target, history.time)
+    available = set(history.all_blocks)
     for step in plan.steps:
         for read in step.reads:
-            assert read in have or read.source is not None, f"{read} is neither there nor a chain"
-        have.update(step.writes)
-    assert block in have or block.source is not None
+            assert read in available or read.source is not None, f"{read} neither exists nor is a chain"
+        available.update(step.writes)
+    assert block in available or block.source is not None
 
 
 def compare(case: Case, rules: SearchRules, *, exact: bool) -> None:
-    """Live through a history and compare each plan with all there are."""
-    layout = GraphIndex(case.graph)
-    history = History(case.graph, BlockInventory(layout, rules))
-    planner = DynamicProgrammingPlanner(layout, costs, rules)
+    """Replay a history and compare each plan with all possible plans."""
+    index = GraphIndex(case.graph)
+    history = History(case.graph, BlockInventory(index, rules))
+    planner = DynamicProgrammingPlanner(index, costs, rules)
     for arrival in (*case.arrivals, None):
-        if is_too_stale(history.stock, OUT, history.time):
-            look(history, planner, exact)
+        if is_too_stale(history.inventory, OUT, history.time):
+            check_answer(history, planner, exact)
         if arrival is not None:
             history.arrive(arrival)
 
 
-def look(history: History, planner: DynamicProgrammingPlanner, exact: bool) -> None:
-    answer = planner.find_plan(history.stock, OUT, history.time)
-    world = World(history.graph, history.everything, history.time)
-    has = unpack_vector(history.stock.get_delivered(OUT), history.stock.index.pathways[OUT])
-    goals = world.accepted(OUT, has)
+def check_answer(history: History, planner: DynamicProgrammingPlanner, exact: bool) -> None:
+    answer = planner.find_plan(history.inventory, OUT, history.time)
+    space = PlanSpace(history.graph, history.all_blocks, history.time)
+    delivered = unpack_vector(history.inventory.get_delivered(OUT), history.inventory.index.pathways[OUT])
+    goals = space.find_goals(OUT, delivered)
     assert (answer.plan is not None) == bool(goals)
     if answer.plan is None:
         return
-    check_promises(history, answer.plan)
+    check_plan(history, answer.plan)
     assert answer.plan.cost == sum(step.cost for step in answer.plan.steps)
-    assert answer.plan.cost >= cheapest(world, goals)
+    assert answer.plan.cost >= find_cheapest(space, goals)
     if exact:
-        narrow = World(history.graph, history.everything, history.time, history.points)
-        assert answer.plan.cost <= cheapest_if_each_use_is_paid(narrow, narrow.accepted(OUT, has)) < inf
+        narrow = PlanSpace(history.graph, history.all_blocks, history.time, history.points)
+        assert answer.plan.cost <= find_cheapest_without_sharing(narrow, narrow.find_goals(OUT, delivered)) < inf
     history.run(answer.plan)
 
 
 @pytest.mark.parametrize("name", RULES)
 @settings(max_examples=30)
 @given(case=cases(4))
-def test_there_is_a_plan_whenever_there_is_one_whatever_the_rules(name: str, case: Case) -> None:
-    """And without rules it costs no more than the best plan in which every use is paid for."""
+def test_an_existing_plan_is_found_under_all_rules(name: str, case: Case) -> None:
+    """Without rules it costs no more than the best plan in which every use is paid for separately."""
     try:
         compare(case, RULES[name], exact=name == "none")
     except TooLarge:
@@ -96,30 +99,32 @@ def test_there_is_a_plan_whenever_there_is_one_whatever_the_rules(name: str, cas
 
 @settings(max_examples=60)
 @given(case=cases_with_starts())
-def test_what_is_outdone_hides_nothing_else(case: Case) -> None:
-    """With the long-term provision, no plan is cheaper but for those that take something outdone for what it leads to.
+def test_dominated_blocks_hide_no_other_plan(case: Case) -> None:
+    """With the long-term rule, only plans that use a dominated block for its target can be cheaper.
 
-    Outputs carry APPLY, so deltas that the consumer cannot apply are of use; and stale bases are there to start from.
+    Outputs have APPLY, so deltas that the consumer cannot apply are useful, and stale bases exist to start from.
     """
-    layout = GraphIndex(case.graph)
-    history = History(case.graph, BlockInventory(layout, NONE))
-    planner = DynamicProgrammingPlanner(layout, partial(costs, market=case.market), replace(NONE, long_term=True))
+    index = GraphIndex(case.graph)
+    history = History(case.graph, BlockInventory(index, NONE))
+    planner = DynamicProgrammingPlanner(
+        index, partial(costs, price_seed=case.price_seed), replace(NONE, long_term=True)
+    )
     try:
         for arrival in (*case.arrivals, None):
-            if is_too_stale(history.stock, OUT, history.time):
-                look_without_outdone(history, planner, case.market)
+            if is_too_stale(history.inventory, OUT, history.time):
+                check_answer_without_dominated(history, planner, case.price_seed)
             if arrival is not None:
                 history.arrive(arrival)
     except TooLarge:
         assume(False)
 
 
-def look_without_outdone(history: History, planner: DynamicProgrammingPlanner, market: int) -> None:
-    answer = planner.find_plan(history.stock, OUT, history.time)
+def check_answer_without_dominated(history: History, planner: DynamicProgrammingPlanner, price_seed: int) -> None:
+    answer = planner.find_plan(history.inventory, OUT, history.time)
     if answer.plan is None:
         return
-    world = World(history.graph, history.everything, history.time, history.points, market)
-    has = unpack_vector(history.stock.get_delivered(OUT), history.stock.index.pathways[OUT])
-    goals, edges = without_outdone(world, OUT, has)
-    assert answer.plan.cost <= cheapest_if_each_use_is_paid(world, goals, edges)
+    space = PlanSpace(history.graph, history.all_blocks, history.time, history.points, price_seed)
+    delivered = unpack_vector(history.inventory.get_delivered(OUT), history.inventory.index.pathways[OUT])
+    goals, edges = exclude_dominated(space, OUT, delivered)
+    assert answer.plan.cost <= find_cheapest_without_sharing(space, goals, edges)
     history.run(answer.plan)

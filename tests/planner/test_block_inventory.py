@@ -1,8 +1,8 @@
-"""What exists stays small, and nothing is lost that somebody needs."""
+"""The block inventory stays small and loses no block that a reader needs."""
 
 from __future__ import annotations
 
-from tests.planner.worlds import APPLY, JOIN, LINEAR, WITH_STATE, B, D, M
+from tests.planner.random_workflows import APPLY, JOIN, LINEAR, WITH_STATE, B, D, M
 
 from tidemill.model.time import Timeline
 from tidemill.planner.block_inventory import MAX_CHAIN_PARTS, BlockInventory, chain_blocks
@@ -22,141 +22,144 @@ LINE = PlanningGraph(
 )
 
 
-def at(*versions: int) -> Vector:
+def build_vector(*versions: int) -> Vector:
     return tuple((v,) for v in versions)
 
 
 def delta(channel: str, since: int, upto: int, shape: BlockShape = D) -> BlockNode:
-    return BlockNode(channel, shape, at(since), at(upto), DataSize(1, 10))
+    return BlockNode(channel, shape, build_vector(since), build_vector(upto), DataSize(1, 10))
 
 
-def base(channel: str, when: int) -> BlockNode:
-    return BlockNode(channel, B, None, at(when), DataSize(100, 1000))
+def base(channel: str, version: int) -> BlockNode:
+    return BlockNode(channel, B, None, build_vector(version), DataSize(100, 1000))
 
 
-def held(stock: BlockInventory, channel: str) -> set[tuple[int | None, int]]:
-    return {(None if b.source is None else b.source[0][0], b.target[0][0]) for b in stock.list_blocks(channel)}
+def list_spans(inventory: BlockInventory, channel: str) -> set[tuple[int | None, int]]:
+    return {(None if b.source is None else b.source[0][0], b.target[0][0]) for b in inventory.list_blocks(channel)}
 
 
 def clock(*versions: int) -> PlanningClock:
     return PlanningClock(Timeline({"a": versions}, versions[-1] + 1), {"a": ("a",), "m": ("a",), "out": ("a",)})
 
 
-def test_deltas_that_arrive_one_after_the_other_are_one() -> None:
-    stock = BlockInventory(GraphIndex(LINE))
-    stock.add_block(base("a", 1))
-    for when in range(1, 1001):
-        stock.add_block(delta("a", when, when + 1))
-    assert held(stock, "a") == {(None, 1), (1, 1001)}
-    assert next(b for b in stock.list_blocks("a") if b.source).size == DataSize(1000, 10_000)
+def test_consecutive_deltas_are_chained() -> None:
+    inventory = BlockInventory(GraphIndex(LINE))
+    inventory.add_block(base("a", 1))
+    for version in range(1, 1001):
+        inventory.add_block(delta("a", version, version + 1))
+    assert list_spans(inventory, "a") == {(None, 1), (1, 1001)}
+    assert next(b for b in inventory.list_blocks("a") if b.source).size == DataSize(1000, 10_000)
 
 
-def test_chains_are_cut_where_somebody_stands_and_joined_once_he_is_gone() -> None:
-    stock = BlockInventory(GraphIndex(LINE))
-    stock.add_block(base("a", 1))
-    stock.add_block(delta("a", 1, 2))
-    stock.add_block(base("m", 2))
-    stock.add_block(delta("a", 2, 3))
-    assert held(stock, "a") == {(None, 1), (1, 2), (2, 3)}
-    stock.add_block(delta("m", 2, 3))
-    stock.trim_channels(["a"], clock(1, 2, 3))
-    assert held(stock, "a") == {(None, 1), (1, 3)}
+def test_chains_are_split_at_a_readers_position_until_it_advances() -> None:
+    inventory = BlockInventory(GraphIndex(LINE))
+    inventory.add_block(base("a", 1))
+    inventory.add_block(delta("a", 1, 2))
+    inventory.add_block(base("m", 2))
+    inventory.add_block(delta("a", 2, 3))
+    assert list_spans(inventory, "a") == {(None, 1), (1, 2), (2, 3)}
+    inventory.add_block(delta("m", 2, 3))
+    inventory.trim_channels(["a"], clock(1, 2, 3))
+    assert list_spans(inventory, "a") == {(None, 1), (1, 3)}
 
 
-def test_a_base_made_late_takes_nobody_back() -> None:
-    """Something has been made of 3; a base of what was at 2, to start from, does not change that."""
-    stock = BlockInventory(GraphIndex(LINE))
-    stock.add_block(delta("m", 2, 3))
-    stock.add_block(base("m", 2))
-    assert stock.find_resume_points("a") == {at(3), ((),)}
+def test_a_later_base_of_an_old_version_moves_no_reader_back() -> None:
+    """A block derived from version 3 exists; a base of version 2 to start from does not change that."""
+    inventory = BlockInventory(GraphIndex(LINE))
+    inventory.add_block(delta("m", 2, 3))
+    inventory.add_block(base("m", 2))
+    assert inventory.find_resume_points("a") == {build_vector(3), ((),)}
 
 
-def test_chains_are_cut_where_a_running_plan_reads() -> None:
-    stock = BlockInventory(GraphIndex(LINE))
+def test_chains_are_split_where_a_running_plan_reads() -> None:
+    inventory = BlockInventory(GraphIndex(LINE))
     first = delta("a", 1, 2)
-    stock.add_block(first)
-    stock.pin_blocks([first])
-    stock.add_block(delta("a", 2, 3))
-    assert held(stock, "a") == {(1, 2), (2, 3)}
-    stock.unpin_blocks([first])
-    stock.trim_channels(["a"], clock(1, 2, 3))
-    assert held(stock, "a") == {(1, 3)}
+    inventory.add_block(first)
+    inventory.pin_blocks([first])
+    inventory.add_block(delta("a", 2, 3))
+    assert list_spans(inventory, "a") == {(1, 2), (2, 3)}
+    inventory.unpin_blocks([first])
+    inventory.trim_channels(["a"], clock(1, 2, 3))
+    assert list_spans(inventory, "a") == {(1, 3)}
 
 
-def test_a_chain_remembers_its_latest_parts() -> None:
-    stock = BlockInventory(GraphIndex(LINE))
-    for when in range(1, MAX_CHAIN_PARTS + 11):
-        stock.add_block(delta("a", when, when + 1))
-    parts = list(stock.list_blocks("a", chained=False))
+def test_a_chain_keeps_its_latest_parts() -> None:
+    inventory = BlockInventory(GraphIndex(LINE))
+    for version in range(1, MAX_CHAIN_PARTS + 11):
+        inventory.add_block(delta("a", version, version + 1))
+    parts = list(inventory.list_blocks("a", chained=False))
     assert len(parts) == MAX_CHAIN_PARTS
-    assert (parts[0].source, parts[0].target, parts[0].size) == (at(1), at(12), DataSize(11, 110))
+    assert (parts[0].source, parts[0].target, parts[0].size) == (build_vector(1), build_vector(12), DataSize(11, 110))
     assert parts[-1] == delta("a", MAX_CHAIN_PARTS + 10, MAX_CHAIN_PARTS + 11)
 
 
-def test_without_the_rule_nothing_is_chained() -> None:
-    stock = BlockInventory(GraphIndex(LINE), SearchRules(chains=False))
-    for when in (1, 2):
-        stock.add_block(delta("a", when, when + 1))
-    assert held(stock, "a") == {(1, 2), (2, 3)}
+def test_without_the_rule_no_deltas_are_chained() -> None:
+    inventory = BlockInventory(GraphIndex(LINE), SearchRules(chains=False))
+    for version in (1, 2):
+        inventory.add_block(delta("a", version, version + 1))
+    assert list_spans(inventory, "a") == {(1, 2), (2, 3)}
 
 
-def test_what_all_outputs_have_passed_goes_but_for_the_last_base() -> None:
-    stock = BlockInventory(GraphIndex(LINE))
-    for when in (1, 2, 3, 4):
-        stock.add_block(base("a", when))
-    stock.add_block(base("m", 3))
-    stock.add_block(base("out", 3))
-    stock.trim_channels(["a"], clock(1, 2, 3, 4))
-    assert held(stock, "a") == {(None, 3), (None, 4)}
+def test_blocks_before_all_outputs_are_dropped_except_the_last_base() -> None:
+    inventory = BlockInventory(GraphIndex(LINE))
+    for version in (1, 2, 3, 4):
+        inventory.add_block(base("a", version))
+    inventory.add_block(base("m", 3))
+    inventory.add_block(base("out", 3))
+    inventory.trim_channels(["a"], clock(1, 2, 3, 4))
+    assert list_spans(inventory, "a") == {(None, 3), (None, 4)}
 
 
-def test_deltas_that_were_handed_over_go_from_an_output_of_which_nothing_is_made() -> None:
-    """Deltas that move one pathway alone and deltas that move both cannot be chained: they would lie there for ever."""
-    stock = BlockInventory(GraphIndex(LINE))
-    stock.add_block(base("out", 1))
-    stock.add_block(delta("out", 1, 2))
-    stock.deliver_block(base("out", 1))
-    assert held(stock, "out") == {(None, 1), (1, 2)}
-    stock.deliver_block(delta("out", 1, 2))
-    assert held(stock, "out") == {(None, 1)}
+def test_delivered_deltas_of_an_output_without_readers_are_dropped() -> None:
+    """Deltas of one pathway and deltas of both cannot be chained, so they would remain forever."""
+    inventory = BlockInventory(GraphIndex(LINE))
+    inventory.add_block(base("out", 1))
+    inventory.add_block(delta("out", 1, 2))
+    inventory.deliver_block(base("out", 1))
+    assert list_spans(inventory, "out") == {(None, 1), (1, 2)}
+    inventory.deliver_block(delta("out", 1, 2))
+    assert list_spans(inventory, "out") == {(None, 1)}
 
 
-def test_nothing_goes_while_an_output_has_nothing() -> None:
-    stock = BlockInventory(GraphIndex(LINE))
-    stock.add_block(delta("a", 1, 2))
-    stock.add_block(base("a", 2))
-    stock.trim_channels(["a"], clock(1, 2))
-    assert held(stock, "a") == {(1, 2), (None, 2)}
+def test_no_block_is_dropped_while_an_output_is_empty() -> None:
+    inventory = BlockInventory(GraphIndex(LINE))
+    inventory.add_block(delta("a", 1, 2))
+    inventory.add_block(base("a", 2))
+    inventory.trim_channels(["a"], clock(1, 2))
+    assert list_spans(inventory, "a") == {(1, 2), (None, 2)}
 
 
-def test_the_slowest_route_decides() -> None:
-    """One output is at 3, the other at 1: the base at 1 stays, that at 2 is nobody's, that at 3 is the newest."""
+def test_blocks_that_the_slowest_output_needs_are_retained() -> None:
+    """One output is at 3, the other at 1: the bases at 1 and 3 are needed, and the base at 2 is not."""
     graph = PlanningGraph(
         (ChannelNode("a"), ChannelNode("x", accepts=ACCEPTED), ChannelNode("y", accepts=ACCEPTED)),
         (TaskNode("t", ("a",), ("x",), LINEAR), TaskNode("u", ("a",), ("y",), LINEAR)),
     )
-    stock = BlockInventory(GraphIndex(graph))
-    for when in (1, 2, 3):
-        stock.add_block(base("a", when))
-    stock.add_block(base("x", 3))
-    stock.add_block(base("y", 1))
-    stock.trim_channels(["a"], clock(1, 2, 3))
-    assert held(stock, "a") == {(None, 1), (None, 3)}
+    inventory = BlockInventory(GraphIndex(graph))
+    for version in (1, 2, 3):
+        inventory.add_block(base("a", version))
+    inventory.add_block(base("x", 3))
+    inventory.add_block(base("y", 1))
+    inventory.trim_channels(["a"], clock(1, 2, 3))
+    assert list_spans(inventory, "a") == {(None, 1), (None, 3)}
 
 
-def test_pathways_of_a_join_stand_side_by_side() -> None:
+def test_pathways_of_a_join_are_separate() -> None:
     graph = PlanningGraph(
         (ChannelNode("a"), ChannelNode("b"), ChannelNode("m"), ChannelNode("out", accepts=ACCEPTED)),
         (TaskNode("t", ("b",), ("m",), LINEAR), TaskNode("u", ("a", "m"), ("out",), JOIN)),
     )
-    stock = BlockInventory(GraphIndex(graph))
-    stock.add_block(BlockNode("out", B, None, at(5, 7)))
-    assert stock.find_resume_points("a") == {at(5)}
-    assert stock.find_resume_points("b") == {((),), at(7)}  # the task that reads it, and the output behind
+    inventory = BlockInventory(GraphIndex(graph))
+    inventory.add_block(BlockNode("out", B, None, build_vector(5, 7)))
+    assert inventory.find_resume_points("a") == {build_vector(5)}
+    assert inventory.find_resume_points("b") == {
+        ((),),
+        build_vector(7),
+    }  # the positions of the task that reads it and of the output
     assert GraphIndex(graph).pathways["out"] == (("a",), ("b", "m"))
 
 
-def test_what_can_be_read_as_one() -> None:
+def test_deltas_are_chained_if_they_are_consecutive_and_compatible() -> None:
     assert chain_blocks(delta("a", 1, 2, M), delta("a", 2, 3, M)) == delta("a", 1, 3, M)
     assert chain_blocks(delta("a", 1, 2, M), delta("a", 2, 3, D)) == delta("a", 1, 3, D)
     assert chain_blocks(delta("a", 1, 2), delta("a", 2, 3, BlockShape.WEAK)) is None

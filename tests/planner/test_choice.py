@@ -1,4 +1,4 @@
-"""Which way a declared table is refreshed."""
+"""The choice of a declared table's refresh mode."""
 
 from __future__ import annotations
 
@@ -25,51 +25,51 @@ from tidemill.retention.compaction import LIMITS
 MILLION = 1_000_000
 
 
-def way(content: int, change: int, **learnt: CostModel) -> str:
-    return choose_mode([ChannelReading("clicks", content, change)], learnt).mode
+def choose(content: int, change: int, **models: CostModel) -> str:
+    return choose_mode([ChannelReading("clicks", content, change)], models).mode
 
 
-def ran(name: str, times: float, runs: int = 1, content: int = MILLION, change: int = 1_000) -> CostModel:
-    """A way that took so many times what was guessed."""
-    known, at = build_prior(name, 1), ScanVolume(change if name == "incremental" else 0, content)
+def fit_model(name: str, times: float, runs: int = 1, content: int = MILLION, change: int = 1_000) -> CostModel:
+    """A mode whose runs took a multiple of their estimate."""
+    model, volume = build_prior(name, 1), ScanVolume(change if name == "incremental" else 0, content)
     for _ in range(runs):
-        known = known.add_run(at, times * PRIORS[name].compute_cost(at), [DataSize(1, 1)])
-    return known
+        model = model.add_run(volume, times * PRIORS[name].compute_cost(volume), [DataSize(1, 1)])
+    return model
 
 
 @pytest.mark.parametrize(
     ("share", "expected"), [(0.001, "incremental"), (0.1, "incremental"), (0.5, "batch"), (1.0, "batch")]
 )
-def test_a_small_change_is_taken_in_and_a_large_one_recomputed(share: float, expected: str) -> None:
+def test_a_small_change_is_incremental_and_a_large_one_a_batch(share: float, expected: str) -> None:
     before = 20 * MILLION
     change = int(before * share)
-    assert way(before + change, change) == expected
+    assert choose(before + change, change) == expected
 
 
-def test_rows_that_cannot_be_collected_cost_more() -> None:
-    most = [
+def test_more_rows_than_can_be_collected_cost_more() -> None:
+    seconds = [
         choose_mode([ChannelReading("clicks", 9 * MAX_COLLECTED_ROWS, n)], {}).options[-1].seconds or 0.0
         for n in (MAX_COLLECTED_ROWS, MAX_COLLECTED_ROWS + 1)
     ]
     terms = PRIORS["incremental"]
-    assert most[1] - most[0] == pytest.approx((SPREAD_FACTOR - 1) * terms.change * MAX_COLLECTED_ROWS, rel=0.001)
+    assert seconds[1] - seconds[0] == pytest.approx((SPREAD_FACTOR - 1) * terms.change * MAX_COLLECTED_ROWS, rel=0.001)
 
 
-def test_what_compaction_costs_right_after_a_large_change_counts() -> None:
+def test_the_compaction_after_a_large_change_is_part_of_the_cost() -> None:
     assert pytest.approx(2 * MAJOR_COMPACTION_SHARE / (1 - MAJOR_COMPACTION_SHARE)) == LIMITS.share, (
-        "signed rows, of the base without what changed"
+        "signed rows, relative to the unchanged rows of the base"
     )
     change = int(MAJOR_COMPACTION_SHARE * MILLION)
     read = [ChannelReading("c", MILLION, n, bytes=50 * MILLION) for n in (change, change + 1)]
     less, more = (choose_mode([reading], {}).options[-1].seconds or 0.0 for reading in read)
-    one = PRIORS["incremental"].change
-    assert more - less == pytest.approx(COMPACTION_BYTE_SECONDS * 50 * MILLION + one, rel=0.01)
+    row_cost = PRIORS["incremental"].change
+    assert more - less == pytest.approx(COMPACTION_BYTE_SECONDS * 50 * MILLION + row_cost, rel=0.01)
 
 
-def test_what_compaction_costs_is_a_matter_of_the_result_not_of_what_it_was_made_of() -> None:
+def test_the_compaction_cost_depends_on_the_result_and_not_on_the_inputs() -> None:
     at = ScanVolume(0, MILLION, 50 * MILLION)
-    batch = build_prior("batch", 1).add_run(at, 1.0, [DataSize(1_000, 50_000)])  # a thousandth
-    extra = [estimate_compaction(known, replace(at, change=MILLION), at.bytes) for known in (None, batch)]
+    batch = build_prior("batch", 1).add_run(at, 1.0, [DataSize(1_000, 50_000)])  # a thousandth of the rows
+    extra = [estimate_compaction(model, replace(at, change=MILLION), at.bytes) for model in (None, batch)]
     assert extra == [
         pytest.approx(COMPACTION_BYTE_SECONDS * 50 * MILLION),
         pytest.approx(COMPACTION_BYTE_SECONDS * 50_000, rel=0.01),
@@ -77,48 +77,48 @@ def test_what_compaction_costs_is_a_matter_of_the_result_not_of_what_it_was_made
     assert estimate_compaction(batch, at, at.bytes) == 0.0
 
 
-def test_one_cold_run_speaks_for_the_machine_not_for_its_way() -> None:
-    cold = ran("batch", 10, change=MILLION)
-    assert way(20 * MILLION, 10 * MILLION, batch=cold) == way(20 * MILLION, 10 * MILLION) == "batch"
+def test_one_cold_run_does_not_change_the_mode() -> None:
+    cold = fit_model("batch", 10, change=MILLION)
+    assert choose(20 * MILLION, 10 * MILLION, batch=cold) == choose(20 * MILLION, 10 * MILLION) == "batch"
 
 
-def test_several_runs_of_a_way_speak_for_it() -> None:
-    slow, quick = ran("incremental", 9, runs=5), ran("batch", 0.2, runs=5)
-    assert way(MILLION, 1_000) == "incremental"
-    assert way(MILLION, 1_000, incremental=slow, batch=quick) == "batch"
+def test_several_runs_of_a_mode_change_the_choice() -> None:
+    slow, quick = fit_model("incremental", 9, runs=5), fit_model("batch", 0.2, runs=5)
+    assert choose(MILLION, 1_000) == "incremental"
+    assert choose(MILLION, 1_000, incremental=slow, batch=quick) == "batch"
 
 
-def because(*readings: ChannelReading, only_batch: str | None = None) -> RefreshChoice:
+def explain_choice(*readings: ChannelReading, only_batch: str | None = None) -> RefreshChoice:
     return choose_mode(readings, {}, only_batch=only_batch)
 
 
-def test_what_stands_in_the_way_is_named() -> None:
-    never = because(ChannelReading("clicks", 5, 5, consumed=False))
+def test_the_reason_against_incremental_refresh_is_named() -> None:
+    never = explain_choice(ChannelReading("clicks", 5, 5, consumed=False))
     assert (never.mode, "never consumed" in never.reason) == ("batch", True)
-    replaced = because(ChannelReading("clicks", 5, 5, replaced=True, append_only=True))
+    replaced = explain_choice(ChannelReading("clicks", 5, 5, replaced=True, append_only=True))
     assert (replaced.mode, replaced.reason) == ("batch", "the content of clicks was replaced")
-    assert because(only_batch="rand() differs each time").reason == "rand() differs each time"
+    assert explain_choice(only_batch="rand() differs each time").reason == "rand() differs each time"
 
 
-def test_the_users_word_decides() -> None:
+def test_a_declared_mode_decides() -> None:
     reading = ChannelReading("clicks", MILLION, MILLION)
     assert choose_mode([reading], {}, declared="incremental_strict").mode == "incremental"
     assert choose_mode([ChannelReading("clicks", MILLION, 1)], {}, declared="batch").mode == "batch"
 
 
-def test_state_that_would_not_be_used_is_not_made() -> None:
+def test_unused_state_is_not_written() -> None:
     large = [ChannelReading("clicks", 20 * MILLION, 10 * MILLION)]
     assert choose_mode(large, {}, state=StateStatus.NONE).mode == "batch"
     assert choose_mode(large, {}, state=StateStatus.KEPT).mode == "recompute"
     assert choose_mode(large, {}, state=StateStatus.DROPPED).mode == "recompute"
 
 
-def test_state_is_made_again_when_changes_are_small_again() -> None:
+def test_dropped_state_is_rebuilt_when_changes_become_small() -> None:
     small = choose_mode([ChannelReading("clicks", 10 * MILLION, 5_000)], {}, state=StateStatus.DROPPED)
     assert small.mode == "batch"
     assert small.reason == "its state was dropped by the last recomputation"
 
 
-def test_state_of_a_small_table_stays() -> None:
-    """What it costs to keep is less than what it would cost to make again."""
+def test_the_state_of_a_small_table_is_retained() -> None:
+    """Maintaining it costs less than rebuilding it."""
     assert choose_mode([ChannelReading("clicks", 100, 60)], {}, state=StateStatus.KEPT).mode != "recompute"

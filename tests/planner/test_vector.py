@@ -1,4 +1,4 @@
-"""The planner's provenance and the model's are the same thing."""
+"""The planner's vectors are equivalent to the model's provenance."""
 
 from __future__ import annotations
 
@@ -23,48 +23,56 @@ timelines = st.builds(
 )
 
 
-def of(vector: Vector) -> model.Provenance:
+def to_provenance(vector: Vector) -> model.Provenance:
     return unpack_vector(vector, PATHWAYS)
 
 
 @given(vectors)
-def test_packing_loses_nothing(vector: Vector) -> None:
-    assert pack_provenance(of(vector), PATHWAYS) == vector
+def test_packing_is_lossless(vector: Vector) -> None:
+    assert pack_provenance(to_provenance(vector), PATHWAYS) == vector
 
 
 @given(vectors, timelines)
 def test_starts_ends_and_consistency_agree(vector: Vector, time: Timeline) -> None:
     ends = PlanningClock(time, {"c": INPUTS}).find_ends("c", vector)
-    expected = [of(vector).find_pathway_end(p, time) for p in PATHWAYS]
+    expected = [to_provenance(vector).find_pathway_end(p, time) for p in PATHWAYS]
     assert [None if e == fast.NEVER else e for e in ends] == expected
-    assert fast.find_end(ends) == of(vector).find_end(time)
-    assert (fast.find_start(vector) if any(vector) else None) == of(vector).find_start()
-    assert (compute_inconsistency(vector, ends) < 0) == of(vector).is_consistent(time)
+    assert fast.find_end(ends) == to_provenance(vector).find_end(time)
+    assert (fast.find_start(vector) if any(vector) else None) == to_provenance(vector).find_start()
+    assert (compute_inconsistency(vector, ends) < 0) == to_provenance(vector).is_consistent(time)
 
 
 @given(vectors, vectors, timelines)
 def test_the_order_agrees(one: Vector, other: Vector, time: Timeline) -> None:
     clock = PlanningClock(time, {"c": INPUTS})
-    assert fast.is_before(clock.find_ends("c", one), clock.find_ends("c", other)) == of(one).is_before(of(other), time)
+    assert fast.is_before(clock.find_ends("c", one), clock.find_ends("c", other)) == to_provenance(one).is_before(
+        to_provenance(other), time
+    )
 
 
-moving = st.tuples(vectors, vectors, st.lists(st.booleans(), min_size=3, max_size=3), vectors)
+deltas = st.tuples(vectors, vectors, st.lists(st.booleans(), min_size=3, max_size=3), vectors)
 
 
-@given(moving)
+@given(deltas)
 def test_applying_a_delta_agrees(drawn: tuple[Vector, Vector, list[bool], Vector]) -> None:
-    """Half of the pathways start where the base is, so that legal deltas are drawn as well."""
+    """Half of the pathways start at the base, so that legal deltas are drawn as well."""
     base, target, meets, elsewhere = drawn
     source = tuple(b if m else e for b, m, e in zip(base, meets, elsewhere, strict=True))
-    assert of(fast.apply_delta(base, source, target)) == model.apply_delta(of(base), of(source), of(target))
+    assert to_provenance(fast.apply_delta(base, source, target)) == model.apply_delta(
+        to_provenance(base), to_provenance(source), to_provenance(target)
+    )
     if all(base):
-        assert fast.is_legal_delta(base, source, target) == model.is_applicable(of(base), of(source), of(target))
-    assert not fast.is_legal_delta(base, source, target) or model.is_applicable(of(base), of(source), of(target))
+        assert fast.is_legal_delta(base, source, target) == model.is_applicable(
+            to_provenance(base), to_provenance(source), to_provenance(target)
+        )
+    assert not fast.is_legal_delta(base, source, target) or model.is_applicable(
+        to_provenance(base), to_provenance(source), to_provenance(target)
+    )
 
 
 @pytest.mark.parametrize(
-    ("has", "source", "expected"),
+    ("delivered", "source", "expected"),
     [(((),), ((5,),), False), (((),), ((),), True), (((5,),), ((5,),), True), (((4,),), ((5,),), False)],
 )
-def test_who_has_nothing_starts_from_nothing(has: Vector, source: Vector, expected: bool) -> None:
-    assert fast.is_legal_delta(has, source, ((6,),)) == expected
+def test_an_empty_consumer_starts_from_an_empty_source(delivered: Vector, source: Vector, expected: bool) -> None:
+    assert fast.is_legal_delta(delivered, source, ((6,),)) == expected

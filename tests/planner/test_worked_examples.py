@@ -1,4 +1,4 @@
-"""The examples of the paper, worked by the planner: crawls and click scores of three days, and two crawls."""
+"""The examples of the paper: crawls and click scores of three days, and two crawls."""
 
 from __future__ import annotations
 
@@ -54,22 +54,22 @@ JOIN = PlanningGraph(
 )
 
 
-def cheap_where_little_is_read(task: str, variant: str, reads: Sequence[BlockNode]) -> CostEstimate:
+def cost_by_bytes(task: str, variant: str, reads: Sequence[BlockNode]) -> CostEstimate:
     return CostEstimate(sum(b.size.bytes for b in reads), (DataSize(1, 1),))
 
 
-def planned(stock: BlockInventory, output: str, time: Timeline, rules: SearchRules = ALL) -> Plan:
-    answer = DynamicProgrammingPlanner(stock.index, cheap_where_little_is_read, rules).find_plan(stock, output, time)
+def find_plan(inventory: BlockInventory, output: str, time: Timeline, rules: SearchRules = ALL) -> Plan:
+    answer = DynamicProgrammingPlanner(inventory.index, cost_by_bytes, rules).find_plan(inventory, output, time)
     assert answer.plan is not None
     return answer.plan
 
 
-def carried_out(stock: BlockInventory, plan: Plan) -> BlockNode:
+def apply_plan(inventory: BlockInventory, plan: Plan) -> BlockNode:
     for step in plan.steps:
         for block in step.writes:
-            stock.add_block(block)
+            inventory.add_block(block)
     assert plan.delivers is not None
-    stock.deliver_block(plan.delivers)
+    inventory.deliver_block(plan.delivers)
     return plan.delivers
 
 
@@ -82,38 +82,42 @@ def carried_out(stock: BlockInventory, plan: Plan) -> BlockNode:
         (((WED_2PM,), (MON_1AM, TUE_1AM, WED_1AM)), WED_2PM, TUE_1AM, False),
     ],
 )
-def test_table_4(vector: Vector, starts: int, ends: int, consistent: bool) -> None:
+def test_starts_ends_and_consistency_of_table_4(vector: Vector, starts: int, ends: int, consistent: bool) -> None:
     clock = PlanningClock(Timeline({"crawl": CRAWLS, "score": SCORES}, NOW), {"joined": ("crawl", "score")})
-    found = clock.find_ends("joined", vector)
-    assert (find_start(vector), find_end(found), compute_inconsistency(vector, found) < 0) == (starts, ends, consistent)
+    pathway_ends = clock.find_ends("joined", vector)
+    assert (find_start(vector), find_end(pathway_ends), compute_inconsistency(vector, pathway_ends) < 0) == (
+        starts,
+        ends,
+        consistent,
+    )
 
 
-def test_the_deltas_of_2_3_and_what_the_consumer_has_in_2_4() -> None:
-    """Pages are joined as they come, each time with the scores that are there."""
-    stock = BlockInventory(GraphIndex(JOIN))
-    seen: dict[str, list[int]] = {"crawl": [SUN_3PM], "score": [MON_1AM]}
-    stock.add_block(BlockNode("crawl", B, None, ((SUN_3PM,),), DataSize(1000, 1000)))
-    stock.add_block(BlockNode("score", B, None, ((MON_1AM,),), DataSize(10, 10)))
-    carried_out(stock, planned(stock, "index", Timeline(seen, MON_1AM + 1)))
-    made, has = [], []
-    for when in sorted([*CRAWLS[1:], *SCORES[1:]]):
-        channel = "crawl" if when in CRAWLS else "score"
+def test_the_deltas_of_section_2_3_and_the_consumer_of_section_2_4() -> None:
+    """Pages are joined as they arrive, with the current scores."""
+    inventory = BlockInventory(GraphIndex(JOIN))
+    versions: dict[str, list[int]] = {"crawl": [SUN_3PM], "score": [MON_1AM]}
+    inventory.add_block(BlockNode("crawl", B, None, ((SUN_3PM,),), DataSize(1000, 1000)))
+    inventory.add_block(BlockNode("score", B, None, ((MON_1AM,),), DataSize(10, 10)))
+    apply_plan(inventory, find_plan(inventory, "index", Timeline(versions, MON_1AM + 1)))
+    deltas, delivered = [], []
+    for time in sorted([*CRAWLS[1:], *SCORES[1:]]):
+        channel = "crawl" if time in CRAWLS else "score"
         if channel == "crawl":
-            stock.add_block(BlockNode("crawl", M, ((seen["crawl"][-1],),), ((when,),), DataSize(5, 5)))
+            inventory.add_block(BlockNode("crawl", M, ((versions["crawl"][-1],),), ((time,),), DataSize(5, 5)))
         else:
-            stock.add_block(BlockNode("score", B, None, ((when,),), DataSize(10, 10)))
-        seen[channel].append(when)
+            inventory.add_block(BlockNode("score", B, None, ((time,),), DataSize(10, 10)))
+        versions[channel].append(time)
         if channel == "crawl":
-            block = carried_out(stock, planned(stock, "index", Timeline(seen, when + 1)))
-            made.append((block.source, block.target))
-            has.append(stock.get_delivered("index"))
-    assert made == [
+            block = apply_plan(inventory, find_plan(inventory, "index", Timeline(versions, time + 1)))
+            deltas.append((block.source, block.target))
+            delivered.append(inventory.get_delivered("index"))
+    assert deltas == [
         (((SUN_3PM,), (MON_1AM,)), ((MON_8AM,), (MON_1AM,))),
         (((MON_8AM,), (TUE_1AM,)), ((TUE_11AM,), (TUE_1AM,))),
         (((TUE_11AM,), (TUE_1AM,)), ((TUE_5PM,), (TUE_1AM,))),
         (((TUE_5PM,), (WED_1AM,)), ((WED_2PM,), (WED_1AM,))),
     ]
-    assert has == [
+    assert delivered == [
         ((MON_8AM,), (MON_1AM,)),
         ((TUE_11AM,), (MON_1AM, TUE_1AM)),
         ((TUE_5PM,), (MON_1AM, TUE_1AM)),
@@ -121,33 +125,33 @@ def test_the_deltas_of_2_3_and_what_the_consumer_has_in_2_4() -> None:
     ]
 
 
-def test_the_union_of_3_3() -> None:
-    """The second crawl's ten o'clock is taken in, the first's is left for later."""
-    takes = {
+def test_the_union_of_section_3_3() -> None:
+    """The delta of the second crawl at ten o'clock is read, that of the first is deferred."""
+    requirements = {
         "both": (PortRequirement(D), PortRequirement(D)),
         "left": (PortRequirement(D), NOTHING),
         "right": (NOTHING, PortRequirement(D)),
     }
     variants = (
         VariantNode("batch", (PortRequirement(B), PortRequirement(B)), (B,)),
-        *(VariantNode(n, t, (D,)) for n, t in takes.items()),
+        *(VariantNode(n, t, (D,)) for n, t in requirements.items()),
     )
     bounds = ChannelBounds({("first",): 24, ("second",): 0})
     channels = (ChannelNode("first"), ChannelNode("second"), ChannelNode("all", bounds, accepts=frozenset([B, D])))
-    stock = BlockInventory(
+    inventory = BlockInventory(
         GraphIndex(PlanningGraph(channels, (TaskNode("union", ("first", "second"), ("all",), variants),)))
     )
     for name in ("first", "second"):
-        stock.add_block(BlockNode(name, B, None, ((9,),), DataSize(100, 100)))
-        stock.add_block(BlockNode(name, D, ((9,),), ((10,),), DataSize(5, 5)))
-    stock.deliver_block(BlockNode("all", B, None, ((9,), (9,))))
-    block = carried_out(stock, planned(stock, "all", Timeline({"first": [9, 10], "second": [9, 10]}, 11)))
+        inventory.add_block(BlockNode(name, B, None, ((9,),), DataSize(100, 100)))
+        inventory.add_block(BlockNode(name, D, ((9,),), ((10,),), DataSize(5, 5)))
+    inventory.deliver_block(BlockNode("all", B, None, ((9,), (9,))))
+    block = apply_plan(inventory, find_plan(inventory, "all", Timeline({"first": [9, 10], "second": [9, 10]}, 11)))
     assert (block.source, block.target) == (((), (9,)), ((), (10,)))
-    assert stock.get_delivered("all") == ((9,), (10,))
+    assert inventory.get_delivered("all") == ((9,), (10,))
 
 
 DAY = 24
-TRAILING = PlanningGraph(
+QUEUE = PlanningGraph(
     (
         ChannelNode("fetched"),
         ChannelNode("links"),
@@ -166,35 +170,33 @@ TRAILING = PlanningGraph(
 )
 
 
-@pytest.mark.parametrize(("long_term", "brought_to"), [(True, 8 * DAY), (False, DAY)])
-def test_after_the_week_of_6_3_indegrees_are_brought_up_to_date_not_just_under_the_bound(
-    long_term: bool, brought_to: int
-) -> None:
-    """Counting the links of the first day, valid until the sixth, is cheaper, and has to be done again soon."""
-    stock = BlockInventory(GraphIndex(TRAILING), SearchRules(long_term=long_term))
+@pytest.mark.parametrize(("long_term", "version"), [(True, 8 * DAY), (False, DAY)])
+def test_after_the_week_of_section_6_3_indegrees_are_fully_refreshed(long_term: bool, version: int) -> None:
+    """Counting the links of the first day, valid until the sixth, is cheaper, but must be repeated soon."""
+    inventory = BlockInventory(GraphIndex(QUEUE), SearchRules(long_term=long_term))
     versions = {"fetched": [1, 9 * DAY], "links": [1, DAY, 6 * DAY, 8 * DAY]}
     for name, times in versions.items():
-        for when in times:
-            stock.add_block(BlockNode(name, B, None, ((when,),), DataSize(when, when)))
-    stock.add_block(BlockNode("indegrees", B, None, ((1,),), DataSize(1, 1)))
-    stock.deliver_block(BlockNode("queue", B, None, ((1,), (1,))))
+        for time in times:
+            inventory.add_block(BlockNode(name, B, None, ((time,),), DataSize(time, time)))
+    inventory.add_block(BlockNode("indegrees", B, None, ((1,),), DataSize(1, 1)))
+    inventory.deliver_block(BlockNode("queue", B, None, ((1,), (1,))))
     time = Timeline(versions, 9 * DAY + 1)
-    plan = planned(stock, "queue", time, SearchRules(long_term=long_term))
+    plan = find_plan(inventory, "queue", time, SearchRules(long_term=long_term))
     assert plan.delivers is not None
-    assert plan.delivers.target == ((9 * DAY,), (brought_to,))
+    assert plan.delivers.target == ((9 * DAY,), (version,))
 
 
-def test_a_repair_that_brings_no_new_input_is_progress() -> None:
-    """Order goes by ends: the newest versions are all there already, but the oldest go. By starts there is no plan."""
+def test_replacing_old_versions_without_new_input_is_progress() -> None:
+    """Progress is measured by ends: the oldest versions are replaced. By starts, there would be no plan."""
     bounds = ChannelBounds({("crawl",): 0, ("score",): 48}, inconsistency=WEEK)
     graph = PlanningGraph((*JOIN.channels[:2], ChannelNode("index", bounds, accepts=frozenset([B, D]))), JOIN.tasks)
-    stock = BlockInventory(GraphIndex(graph))
-    stock.add_block(BlockNode("crawl", B, None, ((WED_2PM,),), DataSize(1000, 1000)))
-    stock.add_block(BlockNode("score", B, None, ((WED_1AM,),), DataSize(10, 10)))
-    stock.deliver_block(BlockNode("index", B, None, ((WED_2PM,), (MON_1AM, TUE_1AM, WED_1AM))))
+    inventory = BlockInventory(GraphIndex(graph))
+    inventory.add_block(BlockNode("crawl", B, None, ((WED_2PM,),), DataSize(1000, 1000)))
+    inventory.add_block(BlockNode("score", B, None, ((WED_1AM,),), DataSize(10, 10)))
+    inventory.deliver_block(BlockNode("index", B, None, ((WED_2PM,), (MON_1AM, TUE_1AM, WED_1AM))))
     time = Timeline({"crawl": CRAWLS, "score": SCORES}, TUE_1AM + 48 + 1)
-    plan = planned(stock, "index", time)
+    plan = find_plan(inventory, "index", time)
     assert [(s.task, s.variant) for s in plan.steps] == [("join", "batch")]
     assert plan.delivers is not None
-    assert find_start(plan.delivers.target) == find_start(stock.get_delivered("index"))
+    assert find_start(plan.delivers.target) == find_start(inventory.get_delivered("index"))
     assert plan.delivers.target == ((WED_2PM,), (WED_1AM,))

@@ -1,4 +1,4 @@
-"""What a submission makes necessary, against a plain reference; and what comes of doing it."""
+"""The actions that a submission requires, compared with a plain reference, and their results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MISSING = (None, D.DELETED, D.DELETING)
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Graph, Stored]:
-    """A random graph with datasets in random states; names say nothing about the order."""
+    """A random graph with datasets in random states; names do not follow the order."""
     size = draw(st.integers(1, 9))
     names = draw(st.permutations([f"d{i}" for i in range(size)]))
     graph = []
@@ -34,31 +34,31 @@ def state(stored: Mapping[str, Dataset], name: str) -> D | None:
     return stored[name].state if name in stored else None
 
 
-def goals(graph: Graph) -> set[str]:
-    """What must be there in the end."""
+def find_goals(graph: Graph) -> set[str]:
+    """The datasets that must exist in the end."""
     return {a.identity for a in graph if a.keep or a.pinned or not any(a.identity in b.parents for b in graph)}
 
 
-def must_run(graph: Graph, stored: Stored) -> set[str]:
-    """The reference: a missing dataset is made if it is an end, or if something that is made needs it."""
-    ends = goals(graph)
+def find_required_actions(graph: Graph, stored: Stored) -> set[str]:
+    """The reference: a missing dataset is computed if it is a goal or an input of a computed dataset."""
+    ends = find_goals(graph)
     missing = {a.identity for a in graph if state(stored, a.identity) in MISSING}
-    made: set[str] = set()
+    computed: set[str] = set()
     while True:
-        needed = ends | {p for a in graph if a.identity in made for p in a.parents}
-        if needed & missing == made:
-            return made
-        made = needed & missing
+        needed = ends | {p for a in graph if a.identity in computed for p in a.parents}
+        if needed & missing == computed:
+            return computed
+        computed = needed & missing
 
 
 @given(case=cases())
-def test_exactly_what_must_run_runs(case: tuple[Graph, Stored]) -> None:
+def test_exactly_the_required_actions_run(case: tuple[Graph, Stored]) -> None:
     graph, stored = case
-    assert {r.identity for r in prepare_submission(graph, stored).run} == must_run(graph, stored)
+    assert {r.identity for r in prepare_submission(graph, stored).run} == find_required_actions(graph, stored)
 
 
 @given(case=cases())
-def test_the_order_of_actions_and_what_else_is_stored_do_not_matter(case: tuple[Graph, Stored]) -> None:
+def test_the_order_of_actions_and_other_datasets_do_not_matter(case: tuple[Graph, Stored]) -> None:
     graph, stored = case
     one, other = (
         prepare_submission(graph, stored),
@@ -74,7 +74,7 @@ def test_the_order_of_actions_and_what_else_is_stored_do_not_matter(case: tuple[
 
 
 @given(case=cases())
-def test_every_input_of_what_runs_is_awaited_or_claimed_and_what_is_claimed_can_be(case: tuple[Graph, Stored]) -> None:
+def test_every_input_of_a_run_is_awaited_or_claimed(case: tuple[Graph, Stored]) -> None:
     graph, stored = case
     plan = prepare_submission(graph, stored)
     parents = {a.identity: set(a.parents) for a in graph}
@@ -88,8 +88,8 @@ def test_every_input_of_what_runs_is_awaited_or_claimed_and_what_is_claimed_can_
     assert {state(stored, i) for i in plan.wait} <= PRODUCING_STATES
 
 
-def live_through(graph: Graph, stored: Stored, plan: Preparation) -> Stored:
-    """Do what a preparation says, as servers would: others finish, files go, and whatever is ready runs."""
+def execute(graph: Graph, stored: Stored, plan: Preparation) -> Stored:
+    """Execute a preparation as servers do: other runs finish, files are deleted, and ready actions run."""
     now = dict(stored)
     for name, (_, after) in plan.transitions.items():
         now[name] = now[name].transition_to(after) if name in now else Dataset(after)
@@ -98,42 +98,42 @@ def live_through(graph: Graph, stored: Stored, plan: Preparation) -> Stored:
             now[claimed] = now[claimed].add_claim()
     for name, dataset in now.items():
         if dataset.state in PRODUCING_STATES and name not in {r.identity for r in plan.run}:
-            now[name] = dataset.transition_to(DATASET_DONE[dataset.state])
+            now[name] = dataset.transition_to(COMPLETED_STATES[dataset.state])
         elif dataset.state is D.DELETING:
             now[name] = dataset.transition_to(D.DELETED).transition_to(D.TO_STORE)
-    left = list(plan.run)
-    while left:
-        ready = [r for r in left if all(now[a].state in READABLE_STATES for a in r.awaits)]
-        assert ready, "nothing can ever run"
+    remaining = list(plan.run)
+    while remaining:
+        ready = [r for r in remaining if all(now[a].state in READABLE_STATES for a in r.awaits)]
+        assert ready, "no action can run"
         for running in ready:
-            now[running.identity] = now[running.identity].transition_to(DATASET_DONE[now[running.identity].state])
-            left.remove(running)
+            now[running.identity] = now[running.identity].transition_to(COMPLETED_STATES[now[running.identity].state])
+            remaining.remove(running)
     return now
 
 
-DATASET_DONE = {D.TO_STORE: D.STORED, D.TO_LEAF: D.LEAF, D.TO_DELETE: D.STORED_TO_DELETE}
+COMPLETED_STATES = {D.TO_STORE: D.STORED, D.TO_LEAF: D.LEAF, D.TO_DELETE: D.STORED_TO_DELETE}
 
 
 @given(case=cases())
-def test_in_the_end_all_that_was_wanted_is_there_and_a_second_submission_runs_nothing(
+def test_all_goals_are_stored_in_the_end_and_a_second_submission_runs_nothing(
     case: tuple[Graph, Stored],
 ) -> None:
     graph, stored = case
-    after = live_through(graph, stored, prepare_submission(graph, stored))
-    assert all(after[e].state in READABLE_STATES for e in goals(graph))
+    after = execute(graph, stored, prepare_submission(graph, stored))
+    assert all(after[e].state in READABLE_STATES for e in find_goals(graph))
     again = prepare_submission(graph, after)
     assert not again.run
     assert not again.wait
 
 
-def test_an_edge_between_two_that_run_is_not_lost_when_the_child_is_met_first() -> None:
-    """a → b → d and a → d, with b stored: when d is met, nobody knows yet that a will run."""
+def test_an_edge_between_two_runs_is_kept_if_the_child_comes_first() -> None:
+    """a → b → d and a → d, with b stored: when d is visited, it is not known yet that a will run."""
     graph = [RequestedAction("a"), RequestedAction("b", ("a",)), RequestedAction("d", ("b", "a"))]
     last = next(r for r in prepare_submission(graph, {"b": Dataset(D.STORED)}).run if r.identity == "d")
     assert (last.awaits, last.claims) == ({"a"}, {"b"})
 
 
-def test_two_actions_that_make_the_same_run_once() -> None:
+def test_two_actions_with_the_same_output_run_once() -> None:
     graph = [
         RequestedAction("a"),
         RequestedAction("b", ("a",)),
@@ -145,7 +145,7 @@ def test_two_actions_that_make_the_same_run_once() -> None:
     assert plan.transitions["b"] == (None, D.TO_LEAF)
 
 
-def test_what_is_pinned_is_made_again_and_is_no_leaf() -> None:
+def test_a_pinned_dataset_is_recomputed_and_is_no_leaf() -> None:
     plan = prepare_submission(
         [RequestedAction("a", pinned=True), RequestedAction("b", ("a",))],
         {"a": Dataset(D.DELETED), "b": Dataset(D.LEAF)},
@@ -153,7 +153,7 @@ def test_what_is_pinned_is_made_again_and_is_no_leaf() -> None:
     assert plan.transitions == {"a": (D.DELETED, D.TO_STORE)}
 
 
-def test_a_dataset_that_another_workflow_only_passes_through_becomes_a_leaf_here() -> None:
+def test_an_intermediate_dataset_of_another_workflow_may_become_a_leaf() -> None:
     assert prepare_submission([RequestedAction("a")], {"a": Dataset(D.STORED)}).transitions == {"a": (D.STORED, D.LEAF)}
     assert prepare_submission([RequestedAction("a")], {"a": Dataset(D.TO_DELETE)}).transitions == {
         "a": (D.TO_DELETE, D.TO_LEAF)

@@ -1,4 +1,4 @@
-"""Figures of the past: periods of every length, each of them apart, refreshes beside actions."""
+"""The usage history: periods of every length, splits, refreshes and actions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def begin(by: TimeResolution) -> str:
     return f"{datetime.fromtimestamp(by.find_begin(NOON), UTC):%d %H:%M:%S}"
 
 
-def test_periods_begin_where_people_expect() -> None:
+def test_periods_begin_at_calendar_boundaries() -> None:
     assert {str(by): begin(by) for by in TimeResolution} == {
         "minute": "13 12:34:00",
         "hour": "13 12:00:00",
@@ -44,14 +44,14 @@ def test_periods_begin_where_people_expect() -> None:
 @given(by=st.sampled_from(TimeResolution), at=st.floats(0, 4e9))
 def test_periods_follow_each_other_without_gap_or_overlap(by: TimeResolution, at: float) -> None:
     first = by.find_begin(at)
-    then = by.find_next(first)
-    assert first <= at < then
+    following = by.find_next(first)
+    assert first <= at < following
     assert by.find_begin(first) == first
-    assert by.find_begin(then) == then
-    assert by.find_begin(then - 0.01) == first
+    assert by.find_begin(following) == following
+    assert by.find_begin(following - 0.01) == first
 
 
-def test_refreshes_count_beside_actions_each_task_of_a_run_for_itself() -> None:
+def test_refreshes_are_counted_per_task_next_to_actions() -> None:
     other = replace(REFRESH, task="rows", seconds=0.25, bytes=5)
     failed = replace(REFRESH, run=9, state=RunState.FAILED)
     hit = replace(ACTION, submission=2, user="bob", verdict="reused", run=None, state=None, saved_seconds=2.0)
@@ -61,13 +61,13 @@ def test_refreshes_count_beside_actions_each_task_of_a_run_for_itself() -> None:
     assert (day.seconds, day.saved_seconds, day.bytes) == (2.75, 2.0, 115)
 
 
-def test_each_user_workflow_or_task_has_a_line_of_its_own() -> None:
-    def parts(per: UsageSplit) -> list[str | None]:
+def test_figures_are_split_by_user_workflow_or_task() -> None:
+    def list_groups(per: UsageSplit) -> list[str | None]:
         return [f.group for f in compute_figures([REFRESH, ACTION], [], TimeResolution.HOUR, per)]
 
-    assert parts(UsageSplit.USER) == ["", "ada"]
-    assert parts(UsageSplit.WORKFLOW) == ["shop", "words"]
-    assert parts(UsageSplit.TASK) == ["shop/totals", "words/raw"]
+    assert list_groups(UsageSplit.USER) == ["", "ada"]
+    assert list_groups(UsageSplit.WORKFLOW) == ["shop", "words"]
+    assert list_groups(UsageSplit.TASK) == ["shop/totals", "words/raw"]
 
 
 @settings(max_examples=40)
@@ -84,7 +84,7 @@ def test_each_user_workflow_or_task_has_a_line_of_its_own() -> None:
             run=st.integers(1, 10_000),
             state=st.sampled_from([RunState.FINISHED, RunState.FAILED]),
             seconds=st.integers(0, 9).map(float),
-            saved=st.integers(0, 9).map(float),
+            saved_seconds=st.integers(0, 9).map(float),
             bytes=st.integers(0, 9),
         ),
         max_size=6,
@@ -94,26 +94,26 @@ def test_each_user_workflow_or_task_has_a_line_of_its_own() -> None:
     per=st.sampled_from([None, UsageSplit.USER, UsageSplit.WORKFLOW]),
 )
 @example(past=[replace(REFRESH, at=5 * 86_400 - 1e-7)], by=TimeResolution.DAY, per=None)
-def test_what_was_forgotten_still_counts(past: list[UsageRecord], by: TimeResolution, per: UsageSplit | None) -> None:
-    """All remembered, or all forgotten: the same figures. One submission is of one moment and one user."""
-    known: dict[int | None, UsageRecord] = {}
-    past = [p if p.submission is None else _alike(p, known.setdefault(p.submission, p)) for p in past]
+def test_expired_records_still_count(past: list[UsageRecord], by: TimeResolution, per: UsageSplit | None) -> None:
+    """Stored and expired records give the same figures. One submission has one time and one user."""
+    first_records: dict[int | None, UsageRecord] = {}
+    past = [p if p.submission is None else _copy_submission(p, first_records.setdefault(p.submission, p)) for p in past]
     assert compute_figures([], tally_usage(past), by, per) == compute_figures(past, [], by, per)
 
 
-def _alike(one: UsageRecord, first: UsageRecord) -> UsageRecord:
+def _copy_submission(one: UsageRecord, first: UsageRecord) -> UsageRecord:
     return replace(one, at=first.at, user=first.user, workflow=first.workflow)
 
 
-def test_gaps_are_filled_and_the_newest_are_taken() -> None:
-    found = compute_figures([ACTION, replace(ACTION, at=NOON + 3 * 3600)], [], TimeResolution.HOUR)
-    filled = fill_gaps(found, TimeResolution.HOUR, 3)
+def test_gaps_are_filled_and_the_newest_periods_returned() -> None:
+    figures = compute_figures([ACTION, replace(ACTION, at=NOON + 3 * 3600)], [], TimeResolution.HOUR)
+    filled = fill_gaps(figures, TimeResolution.HOUR, 3)
     assert [f.actions for f in filled] == [0, 0, 1]
     assert fill_gaps([], TimeResolution.DAY, 3) == []
     assert fill_gaps([UsageFigures(0.0)], TimeResolution.DAY, 3) == [UsageFigures(0.0)]
 
 
-def test_moments_are_times_or_so_long_ago() -> None:
+def test_a_time_may_be_a_duration_before_now() -> None:
     assert parse_moment("1 hour", 10_000.0) == 6_400.0
     with pytest.raises(BadInput, match="neither a duration such as '7 days' nor a time"):
         parse_moment("long", 0.0)

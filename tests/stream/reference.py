@@ -1,6 +1,6 @@
-"""What windows mean, as plainly as possible: one group, all that ever came, looked through again and again.
+"""The semantics of windows in plain form: one group and all its events, evaluated from scratch.
 
-Nothing here is kept up to date. At each moment (an arrival, or the clock) every rule looks at the whole history.
+There is no incremental state. At each time (an arrival or a clock tick) every rule evaluates the whole history.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class Event:
     wave: int = 0
     closes: bool = False
     opens: bool = False
-    # what became of it
+    # the outcome of the event
     late: bool = False
     expired: bool = False
     used: bool = False
     deleted: bool = False
-    over: bool = False  # neither late nor expired nor deleted, and yet in no queue: a punctuation
+    over: bool = False  # a punctuation, which is in no queue
 
     @property
     def waits(self) -> bool:
@@ -35,7 +35,7 @@ class Event:
 class History:
     window: Window
     came: list[Event] = field(default_factory=list)
-    formed: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)  # when, and which events
+    formed: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)  # time and events of each window
 
     @property
     def size(self) -> int:
@@ -61,10 +61,10 @@ class History:
 
 
 Rule = Callable[[History, "Event | None", int], None]
-"""Called with every event when it has arrived, and with None when time has passed, before each event and at the end."""
+"""Called with every event on its arrival, and with None for the clock before each event and at the end."""
 
 
-def _aligned(low: int, high: int, step: int) -> Iterator[int]:
+def _list_multiples(low: int, high: int, step: int) -> Iterator[int]:
     """The multiples of a step within [low, high]."""
     first = -(-low // step) * step
     return iter(range(first, high + 1, step))
@@ -72,7 +72,7 @@ def _aligned(low: int, high: int, step: int) -> Iterator[int]:
 
 class TimeByTime:
     def __init__(self) -> None:
-        self.mark = -(10**9)
+        self.watermark = -(10**9)
 
     def __call__(self, h: History, new: Event | None, clock: int) -> None:
         if new is not None:
@@ -82,29 +82,29 @@ class TimeByTime:
             self.end(h, clock - round((h.window.timeout - 1) * h.step), None)
 
     def first_open(self, h: History) -> int:
-        around = _aligned(self.mark - h.size - h.step, self.mark + h.step, h.step)
-        return min(start for start in around if start + h.size > self.mark)
+        starts = _list_multiples(self.watermark - h.size - h.step, self.watermark + h.step, h.step)
+        return min(start for start in starts if start + h.size > self.watermark)
 
-    def end(self, h: History, mark: int, at: int | None) -> None:
-        """Windows that end at or before the mark are over; those that ended before are over already."""
-        before, self.mark = self.mark, max(self.mark, mark)
-        patience = round(((h.window.timeout or 1) - 1) * h.step)
+    def end(self, h: History, watermark: int, at: int | None) -> None:
+        """Form the windows that end at or before the watermark and after the previous one."""
+        before, self.watermark = self.watermark, max(self.watermark, watermark)
+        delay = round(((h.window.timeout or 1) - 1) * h.step)
         waiting = [e.time for e in h.came if e.waits]
-        for start in _aligned(min(waiting) - h.size, max(waiting), h.step) if waiting else ():
+        for start in _list_multiples(min(waiting) - h.size, max(waiting), h.step) if waiting else ():
             end = start + h.size
-            if before < end <= mark:
+            if before < end <= watermark:
                 members = [e for e in h.came if e.waits and start <= e.time < end]
                 members.sort(key=lambda e: (e.time, e.event))
-                h.form(members, end + patience if at is None else at)
+                h.form(members, end + delay if at is None else at)
         h.expire([e for e in h.came if e.time < self.first_open(h)])
 
 
-def _complete(h: History) -> list[list[Event]]:
+def _list_complete_waves(h: History) -> list[list[Event]]:
     """Complete waves in order of completion."""
     return [[e for e in h.came if e.wave == last.wave] for last in h.came if last.closes]
 
 
-def _tokens(h: History) -> list[list[Event]]:
+def _list_tokens(h: History) -> list[list[Event]]:
     return [[e] for e in h.came]
 
 
@@ -119,7 +119,7 @@ class TimeByCount:
             return
         for item in self.items(h):
             for event in item if new in item else []:
-                event.late = _when(item) < self.floor
+                event.late = _find_time(item) < self.floor
         while len(self.queue(h)) >= h.size:
             self.next(h, self.start(h), clock)
 
@@ -129,29 +129,29 @@ class TimeByCount:
         limit = h.step + round((h.window.timeout - 1) * h.step)
         while self.queue(h) and self.start(h) + limit <= clock:
             self.next(h, self.start(h), self.start(h) + limit)
-        over = [s for s in _aligned(clock - limit - 2 * h.step, clock, h.step) if s + limit <= clock]
+        over = [s for s in _list_multiples(clock - limit - 2 * h.step, clock, h.step) if s + limit <= clock]
         self.floor = max(self.floor, max(over) + h.step)
-        h.expire([e for item in self.queue(h) for e in item if _when(item) < self.floor])
+        h.expire([e for item in self.queue(h) for e in item if _find_time(item) < self.floor])
 
     def queue(self, h: History) -> list[list[Event]]:
-        """The items that wait, by time; those of one time in the order in which they were made."""
-        return sorted((item for item in self.items(h) if all(e.waits for e in item)), key=_when)
+        """The waiting items by time; those of equal time in the order of creation."""
+        return sorted((item for item in self.items(h) if all(e.waits for e in item)), key=_find_time)
 
     def start(self, h: History) -> int:
-        return _when(self.queue(h)[0]) // h.step * h.step
+        return _find_time(self.queue(h)[0]) // h.step * h.step
 
     def next(self, h: History, start: int, at: int) -> None:
         h.form([e for item in self.queue(h)[: h.size] for e in item], at)
         self.floor = max(self.floor, start + h.step)
-        h.expire([e for item in self.queue(h) for e in item if _when(item) < self.floor])
+        h.expire([e for item in self.queue(h) for e in item if _find_time(item) < self.floor])
 
 
-def _when(item: list[Event]) -> int:
+def _find_time(item: list[Event]) -> int:
     return max(e.time for e in item)
 
 
 class CountByCount:
-    """A window begins with every so many-th item; deleting what was used makes the step at least the size."""
+    """A window begins after every `step` items; deleting used items makes the step at least the size."""
 
     def __init__(self, items: Callable[[History], list[list[Event]]]) -> None:
         self.items = items
@@ -186,22 +186,22 @@ class TokensOverTime:
 class TokensOverWaves:
     def __init__(self) -> None:
         self.counted = 0
-        self.waves: list[int] = []  # all that ever began, in order
+        self.waves: list[int] = []  # all waves that began, in order
 
     def __call__(self, h: History, new: Event | None, clock: int) -> None:
         if new is None:
             return
-        here, left = self.waves[-h.size :], self.waves[: -h.size]
-        new.late = new.wave not in here and any(new.wave <= w for w in left)
+        current, earlier = self.waves[-h.size :], self.waves[: -h.size]
+        new.late = new.wave not in current and any(new.wave <= w for w in earlier)
         if new.late:
             return
-        if new.wave not in here:
+        if new.wave not in current:
             self.waves.append(new.wave)
-        here = self.waves[-h.size :]
-        h.expire([e for e in h.came if e.wave not in here])
+        current = self.waves[-h.size :]
+        h.expire([e for e in h.came if e.wave not in current])
         self.counted += 1
         if self.counted % h.step == 0:
-            h.form(sorted((e for e in h.came if e.waits), key=lambda e: (here.index(e.wave), e.event)), clock)
+            h.form(sorted((e for e in h.came if e.waits), key=lambda e: (current.index(e.wave), e.event)), clock)
 
 
 class ByWaves:
@@ -209,13 +209,13 @@ class ByWaves:
         self.start = 0
 
     def __call__(self, h: History, new: Event | None, clock: int) -> None:
-        while new is not None and len(waves := _complete(h)[self.start :]) >= h.step:
+        while new is not None and len(waves := _list_complete_waves(h)[self.start :]) >= h.step:
             members = self.members(h, waves)
             if members is None:
                 return
             h.form(members, clock)
             self.start += h.step
-            h.expire([e for wave in _complete(h)[: self.start] for e in wave])
+            h.expire([e for wave in _list_complete_waves(h)[: self.start] for e in wave])
 
     def members(self, h: History, waves: list[list[Event]]) -> list[Event] | None:
         tokens = [e for wave in waves for e in wave if e.waits]
@@ -227,52 +227,52 @@ class ByWaves:
 
 
 def between(h: History, new: Event | None, clock: int) -> None:
-    """The events since the last that closed; where windows are opened, those since the first that opened it."""
+    """The events since the last closing event, or since the first opening event after it."""
     marks = h.window.size
     assert isinstance(marks, Between)
     if new is None:
         return
     closed = max((n for n, e in enumerate(h.came[:-1]) if e.closes and _was_open(h, n)), default=-1)
-    stretch = h.came[closed + 1 :]
+    events = h.came[closed + 1 :]
     if marks.opens is not None:
-        opening = next((n for n, e in enumerate(stretch) if e.opens), len(stretch))
-        h.expire(stretch[:opening])
-        stretch = stretch[opening:]
-    if stretch and new.closes:
+        opening = next((n for n, e in enumerate(events) if e.opens), len(events))
+        h.expire(events[:opening])
+        events = events[opening:]
+    if events and new.closes:
         new.over = marks.punctuation
-        h.form([e for e in stretch if not e.over], clock)
-        h.expire(stretch)
+        h.form([e for e in events if not e.over], clock)
+        h.expire(events)
 
 
-def _was_open(h: History, place: int) -> bool:
+def _was_open(h: History, position: int) -> bool:
     marks = h.window.size
     assert isinstance(marks, Between)
     if marks.opens is None:
         return True
-    for back in range(place, -1, -1):
-        if h.came[back].opens:
+    for number in range(position, -1, -1):
+        if h.came[number].opens:
             return True
-        if back < place and h.came[back].closes:
+        if number < position and h.came[number].closes:
             return False
     return False
 
 
 RULES: dict[tuple[Unit, Unit] | None, Callable[[], Rule]] = {
     (Unit.TIME, Unit.TIME): TimeByTime,
-    (Unit.TIME, Unit.TOKENS): lambda: TimeByCount(_tokens),
-    (Unit.TIME, Unit.WAVES): lambda: TimeByCount(_complete),
-    (Unit.TOKENS, Unit.TOKENS): lambda: CountByCount(_tokens),
+    (Unit.TIME, Unit.TOKENS): lambda: TimeByCount(_list_tokens),
+    (Unit.TIME, Unit.WAVES): lambda: TimeByCount(_list_complete_waves),
+    (Unit.TOKENS, Unit.TOKENS): lambda: CountByCount(_list_tokens),
     (Unit.TOKENS, Unit.TIME): TokensOverTime,
     (Unit.TOKENS, Unit.WAVES): TokensOverWaves,
     (Unit.WAVES, Unit.TOKENS): ByWaves,
     (Unit.WAVES, Unit.TIME): ByWaves,
-    (Unit.WAVES, Unit.WAVES): lambda: CountByCount(_complete),
+    (Unit.WAVES, Unit.WAVES): lambda: CountByCount(_list_complete_waves),
     None: lambda: between,
 }
 
 
 def history(window: Window, events: list[Event], until: int) -> History:
-    """What became of these events of one group by a moment after all of them."""
+    """The history of one group's events, evaluated until a time after all of them."""
     h, rule = History(window), RULES[window.unit_pair]()
     for event in events:
         rule(h, None, event.arrived)

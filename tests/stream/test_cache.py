@@ -1,4 +1,4 @@
-"""Cached state spares reading, and never changes an answer."""
+"""Cached state saves reading and never changes a result."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tidemill.stream.table import StateTable
 LAYOUT = RowLayout(("account",), {"balance": "i8", "times": "i2"})
 
 
-def paying(state: Rows, batch: Columns) -> KeyedResult:
+def add_payments(state: Rows, batch: Columns) -> KeyedResult:
     state["balance"] += batch["amount"]
     state["times"] += 1
     return KeyedResult(state, {"balances": {"account": batch["account"], "balance": state["balance"].copy()}})
 
 
-class Bank:
-    """Batches against cached state, as a server would run them: each leaves a delta, which is committed or not."""
+class CachedAccounts:
+    """Batches on cached state, as a server runs them: each writes a delta, which is committed or not."""
 
     def __init__(self, directory: Path) -> None:
         self.cache = StateCache(directory)
@@ -37,17 +37,17 @@ class Bank:
         self.attempts = 0
         self.rebuilds = 0
         self.version = "nothing"
-        self._chance = np.random.default_rng(1)
-        self._plain = StateTable.create_table(LAYOUT)
+        self._random = np.random.default_rng(1)
+        self._uncached = StateTable.create_table(LAYOUT)
 
     def batch(self, *, commits: bool = True) -> None:
-        """What comes out must be what state that was never cached gives."""
-        accounts = self._chance.integers(0, 3000, 400)
-        events = {"account": accounts, "amount": self._chance.integers(-50, 50, 400)}
+        """Run a batch; its output must equal that of state that was never cached."""
+        numbers = self._random.integers(0, 3000, 400)
+        events = {"account": numbers, "amount": self._random.integers(-50, 50, 400)}
         self.attempts += 1
         part = StatePartition("p0", LAYOUT, self.version, f"attempt {self.attempts}")
-        outcome = run_cached(self.cache, part, self._rebuild, events, paying)
-        expected = run_batch(self._plain if commits else self._copy(), events, paying)
+        outcome = run_cached(self.cache, part, self._rebuild, events, add_payments)
+        expected = run_batch(self._uncached if commits else self._copy(), events, add_payments)
         assert np.array_equal(outcome.outputs["balances"]["balance"], expected.outputs["balances"]["balance"])
         if commits:
             self.blocks.append(to_arrow_table(outcome.changed, LAYOUT))
@@ -58,65 +58,65 @@ class Bank:
         return rebuild_table(LAYOUT, self.blocks)
 
     def _copy(self) -> StateTable:
-        return rebuild_table(LAYOUT, [to_arrow_table(self._plain.read_all(), LAYOUT)])
+        return rebuild_table(LAYOUT, [to_arrow_table(self._uncached.read_all(), LAYOUT)])
 
 
 @pytest.fixture
-def bank(tmp_path: Path) -> Iterator[Bank]:
-    bank = Bank(tmp_path)
-    bank.batch()
-    yield bank
+def accounts(tmp_path: Path) -> Iterator[CachedAccounts]:
+    accounts = CachedAccounts(tmp_path)
+    accounts.batch()
+    yield accounts
     for _ in range(3):
-        bank.batch()
+        accounts.batch()
 
 
-def test_state_is_rebuilt_once_and_cached_from_then_on(bank: Bank) -> None:
+def test_state_is_rebuilt_once_and_then_cached(accounts: CachedAccounts) -> None:
     for _ in range(5):
-        bank.batch()
-    assert bank.rebuilds == 1
+        accounts.batch()
+    assert accounts.rebuilds == 1
 
 
-def test_what_an_attempt_left_that_was_not_committed_is_not_used(bank: Bank) -> None:
-    bank.batch(commits=False)
-    bank.batch()
-    assert bank.rebuilds == 2
+def test_the_state_of_an_uncommitted_attempt_is_not_used(accounts: CachedAccounts) -> None:
+    accounts.batch(commits=False)
+    accounts.batch()
+    assert accounts.rebuilds == 2
 
 
-def test_a_batch_that_died_leaves_nothing_to_use(bank: Bank) -> None:
-    with bank.cache.acquire_state("p0", LAYOUT, bank.version, bank._rebuild) as held:
-        held.table.words[:] = 0
-    bank.batch()
-    assert bank.rebuilds == 2
+def test_the_state_of_an_interrupted_batch_is_not_used(accounts: CachedAccounts) -> None:
+    with accounts.cache.acquire_state("p0", LAYOUT, accounts.version, accounts._rebuild) as state:
+        state.table.words[:] = 0
+    accounts.batch()
+    assert accounts.rebuilds == 2
 
 
-def test_a_file_that_somebody_else_holds_is_left_alone(bank: Bank) -> None:
-    before = bank.file.read_bytes()
-    with bank.file.with_name("p0.lock").open("w") as other:
+def test_a_file_locked_by_another_process_is_not_used(accounts: CachedAccounts) -> None:
+    before = accounts.file.read_bytes()
+    with accounts.file.with_name("p0.lock").open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        bank.batch()
-    assert bank.rebuilds == 2
-    assert bank.file.read_bytes() == before
+        accounts.batch()
+    assert accounts.rebuilds == 2
+    assert accounts.file.read_bytes() == before
 
 
-@pytest.mark.parametrize("left", [0, 10, PAGE, PAGE + 999])
-def test_a_file_that_was_cut_off_is_not_used(bank: Bank, left: int) -> None:
-    bank.file.write_bytes(bank.file.read_bytes()[:left])
-    bank.batch()
-    assert bank.rebuilds == 2
+@pytest.mark.parametrize("size", [0, 10, PAGE, PAGE + 999])
+def test_a_truncated_file_is_not_used(accounts: CachedAccounts, size: int) -> None:
+    accounts.file.write_bytes(accounts.file.read_bytes()[:size])
+    accounts.batch()
+    assert accounts.rebuilds == 2
 
 
-def test_another_layout_is_not_used(bank: Bank) -> None:
+def test_state_of_another_layout_is_not_used(accounts: CachedAccounts) -> None:
     other = RowLayout(("account",), {"balance": "f8", "times": "i2"})
-    with bank.cache.acquire_state("p0", other, bank.version, lambda: StateTable.create_table(other)) as held:
-        assert held.table.count == 0
+    with accounts.cache.acquire_state("p0", other, accounts.version, lambda: StateTable.create_table(other)) as state:
+        assert state.table.count == 0
 
 
 @given(st.data())
-def test_damage_anywhere_changes_no_answer(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """A stretch of the file is overwritten: with zeros, with ones, or with another stretch of it."""
-    bank = Bank(tmp_path_factory.mktemp("bank"))
-    bank.batch()
-    content = bytearray(bank.file.read_bytes())
+def test_damage_anywhere_changes_no_result(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """A part of the file is overwritten with zeros, with ones, or with another part of it."""
+    accounts = CachedAccounts(tmp_path_factory.mktemp("accounts"))
+    accounts.batch()
+    content = bytearray(accounts.file.read_bytes())
     begin = data.draw(st.integers(0, len(content) - 8))
     length = min(data.draw(st.integers(8, len(content) // 2)), len(content) - begin)
     elsewhere = data.draw(st.integers(0, len(content) - length))
@@ -125,26 +125,26 @@ def test_damage_anywhere_changes_no_answer(tmp_path_factory: pytest.TempPathFact
         "ones": b"\xff" * length,
         "another part": bytes(content[elsewhere : elsewhere + length]),
     }[data.draw(st.sampled_from(["zeros", "ones", "another part"]))]
-    bank.file.write_bytes(content)
+    accounts.file.write_bytes(content)
     for _ in range(3):
-        bank.batch()
-    assert bank.rebuilds <= 2
+        accounts.batch()
+    assert accounts.rebuilds <= 2
 
 
-def test_rows_in_the_slots_of_others_are_noticed(bank: Bank) -> None:
-    """Each row is sound by itself, and would pass for that of another key: the account would start anew."""
-    content = bank.file.read_bytes()
+def test_rows_in_wrong_slots_are_detected(accounts: CachedAccounts) -> None:
+    """Each row is valid by itself, but is stored in the slot of another key: the account would start from zero."""
+    content = accounts.file.read_bytes()
     row = LAYOUT.dtype.itemsize
-    used = PAGE + row * len(np.unique(bank.blocks[0]["account"].to_numpy()))
+    used = PAGE + row * len(np.unique(accounts.blocks[0]["account"].to_numpy()))
     rows = content[PAGE:used]
-    bank.file.write_bytes(content[:PAGE] + rows[row:] + rows[:row] + content[used:])
-    bank.batch()
-    assert bank.rebuilds == 2
+    accounts.file.write_bytes(content[:PAGE] + rows[row:] + rows[:row] + content[used:])
+    accounts.batch()
+    assert accounts.rebuilds == 2
 
 
-def test_every_damaged_row_and_cell_is_noticed(bank: Bank) -> None:
-    """Zeroing all after the head must be noticed by the next batch: an empty cell is not a cell of zeros."""
-    content = bank.file.read_bytes()
-    bank.file.write_bytes(content[:PAGE] + bytes(len(content) - PAGE))
-    bank.batch()
-    assert bank.rebuilds == 2
+def test_every_damaged_row_and_cell_is_detected(accounts: CachedAccounts) -> None:
+    """The next batch must detect that everything after the header is zero: an empty cell is not a cell of zeros."""
+    content = accounts.file.read_bytes()
+    accounts.file.write_bytes(content[:PAGE] + bytes(len(content) - PAGE))
+    accounts.batch()
+    assert accounts.rebuilds == 2

@@ -1,4 +1,4 @@
-"""Keyed state does what a dict of rows does, one event after the other."""
+"""Keyed state equals a dict of rows that processes one event after the other."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ events = st.lists(
 )
 
 
-def adding(state: Rows, batch: Columns) -> KeyedResult:
-    """Sums up and counts; of even amounts it changes nothing, though it tells the sum."""
+def add_amounts(state: Rows, batch: Columns) -> KeyedResult:
+    """Sums and counts; even amounts change no state, but their sum is reported."""
     odd = batch["amount"] % 2 != 0
     state["sum"] += batch["amount"]
     state["seen"] += 1
@@ -27,44 +27,46 @@ def adding(state: Rows, batch: Columns) -> KeyedResult:
     return KeyedResult(state, {"sums": {"vehicle": batch["vehicle"], "sum": state["sum"].copy()}}, changed=odd)
 
 
-def columns(batch: list[tuple[int, int, int]]) -> Columns:
+def to_columns(batch: list[tuple[int, int, int]]) -> Columns:
     road, vehicle, amount = (np.array([e[n] for e in batch], np.int64) for n in range(3))
     return {"road": road, "vehicle": vehicle, "amount": amount}
 
 
-def by_hand(state: dict[tuple[int, int], tuple[int, int]], batch: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
-    told = []
+def process_one_by_one(
+    state: dict[tuple[int, int], tuple[int, int]], batch: list[tuple[int, int, int]]
+) -> list[tuple[int, int]]:
+    sums = []
     for road, vehicle, amount in batch:
         total, seen = state.setdefault((road, vehicle), (0, 0))
-        told.append((vehicle, total + amount))
+        sums.append((vehicle, total + amount))
         if amount % 2:
             state[road, vehicle] = (total + amount, seen + 1)
-    return told
+    return sums
 
 
-def contents(rows: Rows) -> dict[tuple[int, int], tuple[int, int]]:
+def to_dict(rows: Rows) -> dict[tuple[int, int], tuple[int, int]]:
     return {(int(r["road"]), int(r["vehicle"])): (int(r["sum"]), int(r["seen"])) for r in rows}
 
 
 @given(st.lists(events, max_size=4))
-def test_a_batch_does_what_its_events_do_one_by_one(batches: list[list[tuple[int, int, int]]]) -> None:
+def test_a_batch_equals_its_events_one_by_one(batches: list[list[tuple[int, int, int]]]) -> None:
     table, expected, blocks = StateTable.create_table(LAYOUT), {}, []
     for batch in batches:
-        outcome = run_batch(table, columns(batch), adding)
-        told = outcome.outputs.get("sums", {"vehicle": np.array([]), "sum": np.array([])})
-        assert sorted(zip(told["vehicle"], told["sum"], strict=True)) == sorted(by_hand(expected, batch))
-        assert contents(outcome.changed).items() <= expected.items()
+        outcome = run_batch(table, to_columns(batch), add_amounts)
+        sums = outcome.outputs.get("sums", {"vehicle": np.array([]), "sum": np.array([])})
+        assert sorted(zip(sums["vehicle"], sums["sum"], strict=True)) == sorted(process_one_by_one(expected, batch))
+        assert to_dict(outcome.changed).items() <= expected.items()
         blocks.append(to_arrow_table(outcome.changed, LAYOUT))
-    assert contents(table.read_all()) == expected
+    assert to_dict(table.read_all()) == expected
     changed = {key: row for key, row in expected.items() if row[1]}
-    assert contents(rebuild_table(LAYOUT, blocks).read_all()) == changed
+    assert to_dict(rebuild_table(LAYOUT, blocks).read_all()) == changed
 
 
-def test_tables_grow_and_keep_their_rows() -> None:
-    table, chance = StateTable.create_table(LAYOUT), np.random.default_rng(5)
-    vehicles = chance.integers(0, 2**62, 20 * MIN_CAPACITY)
+def test_a_growing_table_keeps_its_rows() -> None:
+    table, random = StateTable.create_table(LAYOUT), np.random.default_rng(5)
+    vehicles = random.integers(0, 2**62, 20 * MIN_CAPACITY)
     for part in np.array_split(vehicles, 7):
-        run_batch(table, {"road": part % 3, "vehicle": part, "amount": part}, adding)
+        run_batch(table, {"road": part % 3, "vehicle": part, "amount": part}, add_amounts)
     odd = vehicles[vehicles % 2 == 1]
     rows = table.read(table.find_slots((odd % 3, odd)))
     assert np.array_equal(rows["sum"], odd)

@@ -15,34 +15,34 @@ from tidemill.stream.panes import PaneAggregator
 from tidemill.stream.state_blocks import to_arrow_table
 from tidemill.stream.windows.operator import WindowQueues
 
-Found = dict[tuple[int, int, int], tuple[int, int]]
+WindowSums = dict[tuple[int, int, int], tuple[int, int]]
 
 
-def summed(window: Window, stream: list[Drawn], now: int) -> tuple[Found, set[int]]:
+def sum_windows(window: Window, stream: list[Drawn], now: int) -> tuple[WindowSums, set[int]]:
     events = events_of(stream)
     result, _ = WindowQueues(window).run([(group, entry(e)) for group, e in events], now)
-    found = {(group, w.start, w.end): (len(w.events), sum(e * e for e in w.events)) for group, w in result.windows}
-    return found, {e.event for _, e in result.late}
+    sums = {(group, w.start, w.end): (len(w.events), sum(e * e for e in w.events)) for group, w in result.windows}
+    return sums, {e.event for _, e in result.late}
 
 
-def newest(parts: list[Rows], panes: PaneAggregator, table: str) -> Rows:
-    """The rows that deltas make: the last of each key."""
+def merge_deltas(parts: list[Rows], panes: PaneAggregator, table: str) -> Rows:
+    """The rows after all deltas: the last row of each key."""
     layout = getattr(panes, table).layout
     rows = {tuple(r[k] for k in layout.key): r for part in parts for r in part}
     return np.array(list(rows.values()), layout.dtype) if rows else layout.build_blank_rows(0)
 
 
-def paned(window: Window, stream: list[Drawn], cuts: list[int], now: int) -> tuple[Found, set[int]]:
-    """In batches, each on a state restored from the deltas of those before."""
+def sum_panes(window: Window, stream: list[Drawn], cuts: list[int], now: int) -> tuple[WindowSums, set[int]]:
+    """The sums over panes in batches, each on state restored from the earlier deltas."""
     events = events_of(stream)
-    found: Found = {}
+    sums: WindowSums = {}
     late: set[int] = set()
-    groups: list[Rows] = []
-    kept: list[Rows] = []
+    group_deltas: list[Rows] = []
+    pane_deltas: list[Rows] = []
     clock = -(2**40)
     for begin, end in pairwise([0, *sorted(cuts), len(events)]):
         panes = PaneAggregator(window, ["group"], ["square"])
-        panes.restore(newest(groups, panes, "groups"), newest(kept, panes, "panes"), clock)
+        panes.restore(merge_deltas(group_deltas, panes, "groups"), merge_deltas(pane_deltas, panes, "panes"), clock)
         batch = events[begin:end]
         number = np.array([e.event for _, e in batch], np.int64)
         columns = {"group": np.array([g for g, _ in batch], np.int64), "square": number * number}
@@ -51,12 +51,12 @@ def paned(window: Window, stream: list[Drawn], cuts: list[int], now: int) -> tup
         formed = panes.run(columns, time, arrived, clock)
         rows = zip(*(formed.windows[n].tolist() for n in ("group", "start", "end", "events", "square")), strict=True)
         for group, start, stop, count, square in rows:
-            assert (group, start, stop) not in found
-            found[group, start, stop] = (count, square)
+            assert (group, start, stop) not in sums
+            sums[group, start, stop] = (count, square)
         late |= set(number[formed.late].tolist())
-        groups.append(formed.groups)
-        kept.append(formed.panes)
-    return found, late
+        group_deltas.append(formed.groups)
+        pane_deltas.append(formed.panes)
+    return sums, late
 
 
 @given(
@@ -68,18 +68,18 @@ def paned(window: Window, stream: list[Drawn], cuts: list[int], now: int) -> tup
     st.sampled_from([None, 1, 1.5, 4]),
     st.integers(1, 2),
 )
-def test_sums_are_those_of_the_windows(
+def test_sums_over_panes_equal_those_over_windows(
     stream: list[Drawn], cuts: list[int], silence: int, step: int, size: int, timeout: float | None, at_least: int
 ) -> None:
     window = Window(Extent(Unit.TIME, size), Extent(Unit.TIME, step), (), timeout, at_least=at_least)
     events = events_of(stream)
     now = (events[-1][1].arrived if events else 0) + silence
     cuts = [c % (len(events) + 1) for c in cuts]
-    assert paned(window, stream, cuts, now) == summed(window, stream, now)
+    assert sum_panes(window, stream, cuts, now) == sum_windows(window, stream, now)
 
 
-def test_an_event_that_is_behind_is_added_to_the_windows_that_are_not_over() -> None:
-    """103 ends [100, 103); what comes then with 102 is part of the windows after it alone, though of the same pane."""
+def test_a_late_event_is_added_to_the_open_windows() -> None:
+    """103 ends [100, 103); a later event at 102 belongs only to the windows after it, although to the same pane."""
     panes = PaneAggregator(Window(Extent(Unit.TIME, 3), Extent(Unit.TIME, 1)), ["group"], [])
     time, arrived = np.array([100, 103, 102, 110]), np.array([100, 103, 103, 110])
     formed = panes.run({"group": np.zeros(4, np.int64)}, time, arrived, 110)
@@ -87,7 +87,7 @@ def test_an_event_that_is_behind_is_added_to_the_windows_that_are_not_over() -> 
     assert formed.windows["events"].tolist() == [1, 1, 1, 2, 2, 1]
 
 
-def test_panes_that_are_over_are_let_go() -> None:
+def test_finished_panes_are_removed() -> None:
     panes = PaneAggregator(Window.from_text("2s", "1s", timeout=1), ["group"], ["amount"])
     for second in range(50):
         time = np.full(300, second * 1_000_000)

@@ -12,19 +12,19 @@ from tidemill.stream.windows.operator import WindowQueues
 from tidemill.stream.windows.totals import WindowTotals
 
 
-class Counting(dict[int, tuple[int, int]]):
-    """Values, and how often they were asked for."""
+class CountingValues(dict[int, tuple[int, int]]):
+    """Values that count their reads."""
 
-    asked = 0
+    reads = 0
 
     def __getitem__(self, event: int) -> tuple[int, int]:
-        self.asked += 1
+        self.reads += 1
         return super().__getitem__(event)
 
 
 @pytest.mark.parametrize("units", UNITS, ids=lambda u: f"{u[0]}-{u[1]}")
 @given(streams, st.integers(1, 5), st.integers(1, 5), st.booleans())
-def test_what_entered_is_added_and_what_left_is_taken_out(
+def test_entering_events_are_added_and_leaving_events_subtracted(
     units: tuple[Unit, Unit], stream: list[Drawn], step: int, size: int, delete_used: bool
 ) -> None:
     window = Window(Extent(units[1], size), Extent(units[0], step), delete_used=delete_used)
@@ -36,9 +36,9 @@ def test_what_entered_is_added_and_what_left_is_taken_out(
         assert totals.update_sums(group, formed, values) == expected
 
 
-def test_each_event_is_added_once_however_long_it_stays() -> None:
+def test_each_event_is_added_only_once() -> None:
     stream = [Drawn(0, 1, 0, 0, False, False)] * 200
-    values = Counting({n: (1, n) for n in range(200)})
+    values = CountingValues({n: (1, n) for n in range(200)})
     totals = WindowTotals()
     windows = (
         WindowQueues(Window.from_text("50 tokens", "1 token"))
@@ -46,4 +46,4 @@ def test_each_event_is_added_once_however_long_it_stays() -> None:
         .windows
     )
     assert [totals.update_sums(group, w, values)[0] for group, w in windows] == [50] * 151
-    assert values.asked == 200
+    assert values.reads == 200

@@ -1,4 +1,4 @@
-"""The window operator forms the windows that the reference says, whatever the batches."""
+"""The window operator forms the windows of the reference, for any batches."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ UNITS = [(step, size) for step in Unit for size in Unit]
 
 @dataclass(frozen=True)
 class Drawn:
-    """An event of a drawn stream."""
+    """An event of a random stream."""
 
     group: int
-    after: int  # the one before: mostly nothing, sometimes a silence
+    after: int  # time since the previous event, sometimes a long gap
     late_by: int
     wave: int
     closes: bool
@@ -39,7 +39,7 @@ streams = st.lists(
 
 
 def events_of(stream: list[Drawn]) -> list[tuple[int, Event]]:
-    """Waves are numbered anew once complete, so that every wave is completed once, by its last event."""
+    """Complete waves get a new number, so that every wave is completed once, by its last event."""
     arrivals = accumulate((d.after for d in stream), initial=100)
     rounds: dict[tuple[int, int], int] = defaultdict(int)
     events = []
@@ -52,8 +52,8 @@ def events_of(stream: list[Drawn]) -> list[tuple[int, Event]]:
     return events
 
 
-class Kept:
-    """State as the deltas make it, and nothing but that."""
+class StoredState:
+    """State that consists only of applied deltas."""
 
     def __init__(self) -> None:
         self.numbers: dict[Group, tuple[int, ...]] = {}
@@ -77,17 +77,17 @@ def entry(event: Event) -> QueueEntry:
     return QueueEntry(event.event, event.time, event.arrived, event.wave, event.closes, event.opens)
 
 
-def outcome(window: Window, events: list[tuple[int, Event]], cuts: list[int], now: int) -> dict[int, object]:
-    """What the operator makes of a stream in batches, its state put away and restored after each."""
-    kept = Kept()
+def run_batches(window: Window, events: list[tuple[int, Event]], cuts: list[int], now: int) -> dict[int, object]:
+    """The operator's result for a stream in batches, with its state stored and restored after each."""
+    stored = StoredState()
     formed: dict[int, list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
     expired, late = defaultdict(set), defaultdict(set)
     bounds = [0, *sorted(cuts), len(events)]
     for begin, end in pairwise(bounds):
         batch = [(group, entry(e)) for group, e in events[begin:end]]
         clock = now if end == len(events) else events[end - 1][1].arrived if end else 0
-        result, delta = kept.windows(window).run(batch, clock)
-        kept.apply(delta)
+        result, delta = stored.windows(window).run(batch, clock)
+        stored.apply(delta)
         for group, w in result.windows:
             assert w.number == len(formed[group])
             formed[group].append((w.formed_at, w.events))
@@ -97,28 +97,28 @@ def outcome(window: Window, events: list[tuple[int, Event]], cuts: list[int], no
         for group, e in result.late:
             late[group].add(e.event)
     waiting: dict[int, set[int]] = defaultdict(set)
-    for group, packed in kept.entries.values():
+    for group, packed in stored.entries.values():
         if not packed[7]:
             waiting[group].add(packed[0])
     groups = {group for group, _ in events}
     return {g: (formed[g], expired[g], late[g], waiting[g]) for g in groups}
 
 
-def expected(window: Window, events: list[tuple[int, Event]], now: int) -> dict[int, object]:
-    found = {}
+def run_reference(window: Window, events: list[tuple[int, Event]], now: int) -> dict[int, object]:
+    outcomes = {}
     for group in {g for g, _ in events}:
         h = history(window, [e for g, e in events if g == group], now)
         expired = {(e.event, e.used) for e in h.came if e.expired}
         late = {e.event for e in h.came if e.late}
-        found[group] = (h.formed, expired, late, {e.event for e in h.came if e.waits})
-    return found
+        outcomes[group] = (h.formed, expired, late, {e.event for e in h.came if e.waits})
+    return outcomes
 
 
 def check(window: Window, stream: list[Drawn], cuts: list[int], silence: int) -> None:
     events = events_of(stream)
     now = (events[-1][1].arrived if events else 0) + silence
     cuts = [c % (len(events) + 1) for c in cuts]
-    assert outcome(window, events, cuts, now) == expected(window, events_of(stream), now)
+    assert run_batches(window, events, cuts, now) == run_reference(window, events_of(stream), now)
 
 
 @pytest.mark.parametrize("units", UNITS, ids=lambda u: f"{u[0]}-{u[1]}")
@@ -132,7 +132,7 @@ def check(window: Window, stream: list[Drawn], cuts: list[int], silence: int) ->
     st.booleans(),
     st.integers(1, 2),
 )
-def test_the_nine_combinations(
+def test_all_combinations_of_units(
     units: tuple[Unit, Unit],
     stream: list[Drawn],
     cuts: list[int],
@@ -155,7 +155,7 @@ def test_the_nine_combinations(
 @given(
     streams, st.lists(st.integers(0, 50), max_size=6), st.booleans(), st.booleans(), st.booleans(), st.integers(1, 3)
 )
-def test_by_condition_and_punctuation(
+def test_windows_by_condition_and_punctuation(
     stream: list[Drawn], cuts: list[int], opened: bool, punctuation: bool, delete_used: bool, at_least: int
 ) -> None:
     marks = Between("closes", "opens" if opened else None, punctuation)

@@ -1,4 +1,4 @@
-"""What every algorithm promises, and that each does what it says."""
+"""Guarantees of every eviction algorithm, and the order of each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.retention.eviction.worlds import worlds
+from tests.retention.eviction.random_stores import random_stores
 
 from tidemill.errors import EvictionFailed
 from tidemill.retention.eviction import ALGORITHMS
@@ -21,81 +21,85 @@ from tidemill.retention.eviction.two_sided import (
     estimate_reuse_rates,
 )
 
-World = tuple[SubmissionHistory, DatasetStore]
+StoredHistory = tuple[SubmissionHistory, DatasetStore]
 
 
-def algorithms() -> dict[str, EvictionAlgorithm]:
+def build_algorithms() -> dict[str, EvictionAlgorithm]:
     return {name: make() for name, make in ALGORITHMS.items()} | {"clairvoyant": ClairvoyantEviction({"d0": [9]})}
 
 
-@pytest.mark.parametrize("name", algorithms())
+@pytest.mark.parametrize("name", build_algorithms())
 @settings(max_examples=40)
-@given(world=worlds(), percent=st.integers(0, 100))
-def test_enough_goes_and_nothing_that_may_not_or_nothing_at_all(name: str, world: World, percent: int) -> None:
-    history, store = world
-    most = int(store.bytes[store.evictable].sum())
-    amount = most * percent // 100
-    chosen = algorithms()[name].choose_datasets(history, store, amount)
-    assert len(chosen) == len(set(chosen))
-    assert set(chosen) <= set(store.evictable.tolist())
-    assert store.bytes[chosen].sum() >= amount
-    assert bool(chosen) == (amount > 0)
+@given(case=random_stores(), percent=st.integers(0, 100))
+def test_enough_evictable_datasets_are_chosen_or_none(name: str, case: StoredHistory, percent: int) -> None:
+    history, store = case
+    evictable_bytes = int(store.bytes[store.evictable].sum())
+    amount = evictable_bytes * percent // 100
+    numbers = build_algorithms()[name].choose_datasets(history, store, amount)
+    assert len(numbers) == len(set(numbers))
+    assert set(numbers) <= set(store.evictable.tolist())
+    assert store.bytes[numbers].sum() >= amount
+    assert bool(numbers) == (amount > 0)
     with pytest.raises(EvictionFailed, match="raise the budget"):
-        algorithms()[name].choose_datasets(history, store, most + 1)
+        build_algorithms()[name].choose_datasets(history, store, evictable_bytes + 1)
 
 
 # -- the order -------------------------------------------------------------------------------------------------
 
 
-def world(*made: ProducedDataset, stored: str, submissions: int = 1) -> World:
-    """All submitted at once; those whose names are in `stored` are there, and may go."""
+def build_case(*datasets: ProducedDataset, stored: str, submissions: int = 1) -> StoredHistory:
+    """All datasets in one submission; those named in `stored` are stored and evictable."""
     history = SubmissionHistory()
     for _ in range(submissions):
-        history.record_submission("s", made)
-    there = np.array([i in stored.split() for i in history.identities])
-    return history, DatasetStore(there, np.flatnonzero(there), to_figures(history.seconds), to_figures(history.bytes))
+        history.record_submission("s", datasets)
+    is_stored = np.array([i in stored.split() for i in history.identities])
+    return history, DatasetStore(
+        is_stored, np.flatnonzero(is_stored), to_figures(history.seconds), to_figures(history.bytes)
+    )
 
 
-def chosen(name: str, found: World, amount: float) -> list[str]:
-    history, store = found
-    return [history.identities[n] for n in algorithms()[name].choose_datasets(history, store, amount)]
+def choose(name: str, case: StoredHistory, amount: float) -> list[str]:
+    history, store = case
+    return [history.identities[n] for n in build_algorithms()[name].choose_datasets(history, store, amount)]
 
 
-def test_the_one_used_longest_ago_goes_first_and_of_the_others_the_one_used_least() -> None:
-    found = world(*(ProducedDataset(i, (), "k", 1.0, 1) for i in "abc"), stored="a b c")
-    history, _ = found
+def test_lru_evicts_the_least_recently_and_lfu_the_least_frequently_used() -> None:
+    case = build_case(*(ProducedDataset(i, (), "k", 1.0, 1) for i in "abc"), stored="a b c")
+    history, _ = case
     for name in "cab":
         history.now += 1
         history.record_use(history.numbers[name])
     history.record_use(history.numbers["c"])
     history.used_at[history.numbers["c"]] = 2
-    assert chosen("lru", found, 1) == ["c"]
-    assert chosen("lfu", found, 2) == ["a", "b"]
+    assert choose("lru", case, 1) == ["c"]
+    assert choose("lfu", case, 2) == ["a", "b"]
 
 
-def test_frequency_cost_and_size_count_and_what_is_old_sinks() -> None:
+def test_gdsf_considers_frequency_cost_size_and_age() -> None:
     costly, bulky = ProducedDataset("costly", (), "k", 9.0, 1), ProducedDataset("bulky", (), "k", 9.0, 9)
-    assert chosen("gdsf", _used(world(costly, bulky, stored="costly bulky")), 1) == ["bulky"]
-    history, store = _used(world(costly, bulky, ProducedDataset("new", (), "k", 1.0, 1), stored="costly bulky new"))
+    assert choose("gdsf", _use_all(build_case(costly, bulky, stored="costly bulky")), 1) == ["bulky"]
+    history, store = _use_all(
+        build_case(costly, bulky, ProducedDataset("new", (), "k", 1.0, 1), stored="costly bulky new")
+    )
     algorithm = ALGORITHMS["gdsf"]()
     store = replace(store, evictable=np.array([0]))
-    assert algorithm.choose_datasets(history, store, 1) == [0]  # the level is that of something costly now
+    assert algorithm.choose_datasets(history, store, 1) == [0]  # the inflation level is now that of a costly dataset
     history.now += 1
     history.record_use(2)
     assert algorithm.choose_datasets(history, replace(store, evictable=np.array([1, 2])), 1) == [1]
 
 
-def _used(found: World) -> World:
-    for number in range(len(found[0])):
-        found[0].record_use(number)
-    return found
+def _use_all(case: StoredHistory) -> StoredHistory:
+    for number in range(len(case[0])):
+        case[0].record_use(number)
+    return case
 
 
-def test_chance_is_the_same_each_time_it_starts() -> None:
-    found = world(
+def test_the_random_algorithm_is_reproducible() -> None:
+    case = build_case(
         *(ProducedDataset(f"d{n}", (), "k", 1.0, 1) for n in range(50)), stored=" ".join(f"d{n}" for n in range(50))
     )
-    assert chosen("random", found, 5) == chosen("random", found, 5) != [f"d{n}" for n in range(5)]
+    assert choose("random", case, 5) == choose("random", case, 5) != [f"d{n}" for n in range(5)]
 
 
 DIAMOND = (
@@ -106,66 +110,68 @@ DIAMOND = (
 )
 
 
-def test_what_is_missing_above_counts_once_however_many_ways_lead_there() -> None:
-    """To bring back the end takes 103 seconds, not 203; another that takes 150 is worth more."""
-    history, store = world(*DIAMOND, ProducedDataset("other", (), "k", 150.0, 1), stored="end other")
+def test_a_missing_ancestor_counts_once_for_all_paths() -> None:
+    """Recomputing `end` takes 103 seconds, not 203; another dataset that takes 150 is worth more."""
+    history, store = build_case(*DIAMOND, ProducedDataset("other", (), "k", 150.0, 1), stored="end other")
     assert TwoSidedEviction().choose_datasets(history, store, 1) == [history.numbers["end"]]
 
 
-def test_what_is_missing_below_counts_for_what_it_is_made_from() -> None:
-    """Two sources alike, but of one the child is gone: whoever wants that child wants this source."""
-    made = (
+def test_a_missing_child_increases_the_value_of_its_parent() -> None:
+    """Two equal sources, but the child of one is missing: a demand for the child is a demand for that source."""
+    datasets = (
         ProducedDataset("a", (), "k", 10.0, 1),
         ProducedDataset("b", (), "k", 10.0, 1),
         ProducedDataset("c", ("a",), "k", 10.0, 1),
     )
-    found = world(*made, stored="a b")
-    assert chosen("two-sided", found, 1) == ["b"]
+    case = build_case(*datasets, stored="a b")
+    assert choose("two-sided", case, 1) == ["b"]
 
 
-# -- against a plain reference ----------------------------------------------------------------------------------
+# -- compared with a plain reference------------------------------------------------------------------------------
 
 
-def reached(start: int, links: list[tuple[int, ...]] | list[list[int]], gone: set[int]) -> set[int]:
-    found: set[int] = set()
+def find_reachable(start: int, links: list[tuple[int, ...]] | list[list[int]], missing: set[int]) -> set[int]:
+    nodes: set[int] = set()
     while True:
-        more = {n for at in found | {start} for n in links[at] if n in gone} - {start}
-        if more == found:
-            return found
-        found = more
+        neighbours = {n for node in nodes | {start} for n in links[node] if n in missing} - {start}
+        if neighbours == nodes:
+            return nodes
+        nodes = neighbours
 
 
-def plainly(history: SubmissionHistory, store: DatasetStore, rates: np.ndarray, amount: float) -> list[int]:
-    """Every score anew before every choice; then, of a little more than is needed, the best is given back."""
-    left, gone = set(store.evictable.tolist()), set(np.flatnonzero(~store.stored).tolist())
-    picked: list[tuple[float, int]] = []
-    while left and sum(store.bytes[n] for _, n in picked) < 1.15 * amount:
-        score, number = min((worth(history, store, rates, n, gone), n) for n in left)
-        picked.append((score, number))
-        left.remove(number)
-        gone.add(number)
-    spare = sum(store.bytes[n] for _, n in picked) - amount
-    kept = []
-    for _, number in sorted(picked, reverse=True):
+def choose_plainly(history: SubmissionHistory, store: DatasetStore, rates: np.ndarray, amount: float) -> list[int]:
+    """Compute every score before every choice; choose a little too much, and return the best of the excess."""
+    remaining, missing = set(store.evictable.tolist()), set(np.flatnonzero(~store.stored).tolist())
+    candidates: list[tuple[float, int]] = []
+    while remaining and sum(store.bytes[n] for _, n in candidates) < 1.15 * amount:
+        score, number = min((compute_score(history, store, rates, n, missing), n) for n in remaining)
+        candidates.append((score, number))
+        remaining.remove(number)
+        missing.add(number)
+    spare = sum(store.bytes[n] for _, n in candidates) - amount
+    numbers = []
+    for _, number in sorted(candidates, reverse=True):
         if store.bytes[number] <= spare:
             spare -= store.bytes[number]
         else:
-            kept.append(number)
-    return kept
+            numbers.append(number)
+    return numbers
 
 
-def worth(history: SubmissionHistory, store: DatasetStore, rates: np.ndarray, number: int, gone: set[int]) -> float:
-    above, below = reached(number, history.parents, gone), reached(number, history.children, gone)
-    back = store.seconds[number] + sum(store.seconds[n] for n in above)
-    wanted = rates[number] + sum(rates[n] for n in below)
-    return float(back * wanted / store.bytes[number])
+def compute_score(
+    history: SubmissionHistory, store: DatasetStore, rates: np.ndarray, number: int, missing: set[int]
+) -> float:
+    above, below = find_reachable(number, history.parents, missing), find_reachable(number, history.children, missing)
+    recompute_seconds = store.seconds[number] + sum(store.seconds[n] for n in above)
+    rate = rates[number] + sum(rates[n] for n in below)
+    return float(recompute_seconds * rate / store.bytes[number])
 
 
-@given(found=worlds(), share=st.floats(0.01, 1))
-def test_computing_few_scores_anew_chooses_as_well_as_computing_all(found: World, share: float) -> None:
-    history, store = found
+@given(case=random_stores(), share=st.floats(0.01, 1))
+def test_updating_few_scores_chooses_like_computing_all(case: StoredHistory, share: float) -> None:
+    history, store = case
     amount = share * float(store.bytes[store.evictable].sum())
     rates = estimate_reuse_rates(history)
-    by_chance = np.random.default_rng(1).random(len(rates))  # no two scores alike, so that the order is one
-    rates = rates * (1 + 1e-3 * by_chance)
-    assert set(choose_cheapest(history, store, amount, rates)) == set(plainly(history, store, rates, amount))
+    noise = np.random.default_rng(1).random(len(rates))  # makes scores distinct, so that the order is unique
+    rates = rates * (1 + 1e-3 * noise)
+    assert set(choose_cheapest(history, store, amount, rates)) == set(choose_plainly(history, store, rates, amount))

@@ -1,4 +1,4 @@
-"""Several budgets at once: whatever the algorithm, each is kept that can be, and nothing goes that must stay."""
+"""Several budgets at once: every algorithm meets each feasible budget and evicts no required dataset."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.retention.eviction.worlds import worlds
+from tests.retention.eviction.random_stores import random_stores
 
 from tidemill.retention.eviction import ALGORITHMS
 from tidemill.retention.eviction.budgets import SpaceRequest, choose_evictions
@@ -18,58 +18,58 @@ from tidemill.retention.eviction.store import DatasetStore, Flags, to_figures
 
 @dataclass(frozen=True)
 class Case:
-    """Datasets of two workflows, and what each and the store have to free."""
+    """Datasets of two workflows, and the bytes that each workflow and the store must free."""
 
     history: SubmissionHistory
     store: DatasetStore
-    of: dict[str, Flags]
+    membership: dict[str, Flags]
     amounts: dict[str, int]
 
     @property
-    def wants(self) -> list[SpaceRequest]:
-        return [SpaceRequest(amount, self.of[whose], whose) for whose, amount in self.amounts.items()]
+    def requests(self) -> list[SpaceRequest]:
+        return [SpaceRequest(amount, self.membership[name], name) for name, amount in self.amounts.items()]
 
-    def movable(self, whose: str) -> float:
-        return float(self.store.bytes[self.store.evictable[self.of[whose][self.store.evictable]]].sum())
+    def sum_evictable(self, name: str) -> float:
+        return float(self.store.bytes[self.store.evictable[self.membership[name][self.store.evictable]]].sum())
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    history, store = draw(worlds())
+    history, store = draw(random_stores())
     size = len(history)
     first = np.array(draw(st.lists(st.booleans(), min_size=size, max_size=size)))
-    of = {"a": first, "b": ~first, "all": np.ones(size, dtype=np.bool_)}
-    return Case(history, store, of, {whose: draw(st.integers(0, 60)) for whose in of})
+    membership = {"a": first, "b": ~first, "all": np.ones(size, dtype=np.bool_)}
+    return Case(history, store, membership, {name: draw(st.integers(0, 60)) for name in membership})
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 @settings(max_examples=60)
 @given(case=cases())
-def test_every_budget_is_kept_that_can_be_and_the_others_are_named(name: str, case: Case) -> None:
-    made = choose_evictions(ALGORITHMS[name](), case.history, case.store, case.wants)
-    assert len(made.evicted) == len(set(made.evicted))
-    assert set(made.evicted) <= set(case.store.evictable.tolist())
-    for whose, amount in case.amounts.items():
-        freed = sum(case.store.bytes[n] for n in made.evicted if case.of[whose][n])
-        possible = case.movable(whose) >= amount
-        assert freed >= min(amount, case.movable(whose))
-        assert possible != any(p.startswith(f"{whose}: ") and "evictable" in p for p in made.problems)
+def test_every_feasible_budget_is_met_and_the_others_are_named(name: str, case: Case) -> None:
+    choice = choose_evictions(ALGORITHMS[name](), case.history, case.store, case.requests)
+    assert len(choice.evicted) == len(set(choice.evicted))
+    assert set(choice.evicted) <= set(case.store.evictable.tolist())
+    for owner, amount in case.amounts.items():
+        freed = sum(case.store.bytes[n] for n in choice.evicted if case.membership[owner][n])
+        is_feasible = case.sum_evictable(owner) >= amount
+        assert freed >= min(amount, case.sum_evictable(owner))
+        assert is_feasible != any(p.startswith(f"{owner}: ") and "evictable" in p for p in choice.problems)
 
 
 @given(case=cases())
-def test_a_budget_that_cannot_be_kept_takes_all_that_may_go_and_says_what_is_missing(case: Case) -> None:
-    hopeless = [SpaceRequest(case.movable("a") + 1, case.of["a"], "a")]
-    made = choose_evictions(ALGORITHMS["lru"](), case.history, case.store, hopeless)
-    assert sum(case.store.bytes[n] for n in made.evicted) == case.movable("a")
-    assert len(made.problems) == 1
-    assert "1 bytes are missing" in made.problems[0]
+def test_an_infeasible_budget_evicts_all_it_can_and_reports_the_rest(case: Case) -> None:
+    infeasible = [SpaceRequest(case.sum_evictable("a") + 1, case.membership["a"], "a")]
+    choice = choose_evictions(ALGORITHMS["lru"](), case.history, case.store, infeasible)
+    assert sum(case.store.bytes[n] for n in choice.evicted) == case.sum_evictable("a")
+    assert len(choice.problems) == 1
+    assert "1 bytes are missing" in choice.problems[0]
 
 
-def test_what_goes_for_a_workflow_counts_for_the_store() -> None:
-    """Ten bytes of the workflow go; the store wants no more than that, so nothing else does."""
+def test_evictions_for_a_workflow_count_for_the_store() -> None:
+    """Ten bytes of the workflow are evicted; the store needs no more, so nothing else is evicted."""
     history = SubmissionHistory()
     history.record_submission("s", [ProducedDataset(name, (), "k", 1.0, 10) for name in ("other", "mine")])
-    there = np.ones(2, dtype=np.bool_)
-    store = DatasetStore(there, np.array([0, 1]), to_figures(history.seconds), to_figures(history.bytes))
-    wants = [SpaceRequest(10, np.array([False, True]), "a"), SpaceRequest(10, there, "all")]
-    assert choose_evictions(ALGORITHMS["lru"](), history, store, wants).evicted == [1]
+    all_datasets = np.ones(2, dtype=np.bool_)
+    store = DatasetStore(all_datasets, np.array([0, 1]), to_figures(history.seconds), to_figures(history.bytes))
+    requests = [SpaceRequest(10, np.array([False, True]), "a"), SpaceRequest(10, all_datasets, "all")]
+    assert choose_evictions(ALGORITHMS["lru"](), history, store, requests).evicted == [1]

@@ -1,4 +1,4 @@
-"""Datasets wait for those who asked for them before."""
+"""Submission series: datasets wait for the series that used them before."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tidemill.retention.eviction.series import SubmissionSeries
 DATASETS = 12
 
 
-def lived(seed: int, submissions: int = 60) -> tuple[SubmissionSeries, dict[int, set[str]], list[str]]:
-    """Random series submit random datasets; what was part of what, and who submitted when."""
+def build_series(seed: int, submissions: int = 60) -> tuple[SubmissionSeries, dict[int, set[str]], list[str]]:
+    """Random series submit random datasets; returns the series of each dataset and the order of submissions."""
     random, series = Random(seed), SubmissionSeries()
-    homes: dict[int, set[str]] = {n: set() for n in range(DATASETS)}
+    members: dict[int, set[str]] = {n: set() for n in range(DATASETS)}
     order = []
     for _ in range(submissions):
         name = random.choice("abbcccc")
@@ -23,44 +23,44 @@ def lived(seed: int, submissions: int = 60) -> tuple[SubmissionSeries, dict[int,
         number = series.record_submission(name)
         for dataset in random.sample(range(DATASETS), 2):
             series.add_member(dataset, number)
-            homes[dataset].add(name)
-    return series, homes, order
+            members[dataset].add(name)
+    return series, members, order
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_passed_is_what_its_homes_submitted(seed: int) -> None:
-    series, homes, order = lived(seed)
-    wanted = [sum(order.count(name) for name in homes[n]) for n in range(DATASETS)]
-    assert series.count_all_submissions(DATASETS).tolist() == wanted
-    assert [series.count_submissions(n) for n in range(DATASETS) if homes[n]] == [w for w in wanted if w]
+def test_a_dataset_counts_the_submissions_of_its_series(seed: int) -> None:
+    series, members, order = build_series(seed)
+    expected = [sum(order.count(name) for name in members[n]) for n in range(DATASETS)]
+    assert series.count_all_submissions(DATASETS).tolist() == expected
+    assert [series.count_submissions(n) for n in range(DATASETS) if members[n]] == [w for w in expected if w]
 
 
-def test_joining_twice_adds_once() -> None:
+def test_a_member_is_added_once() -> None:
     series = SubmissionSeries()
-    home = series.record_submission("a")
+    number = series.record_submission("a")
     series.record_submission("a")
-    assert series.add_member(0, home) == 2.0
-    assert series.add_member(0, home) == 0.0
+    assert series.add_member(0, number) == 2.0
+    assert series.add_member(0, number) == 0.0
 
 
-def test_who_submits_often_will_again() -> None:
+def test_a_frequent_series_has_a_high_rate() -> None:
     series = SubmissionSeries()
     for n in range(200):
-        home = series.record_submission("often" if n % 5 else f"seldom {n % 4}")
-        series.add_member(home, home)
+        number = series.record_submission("often" if n % 5 else f"seldom {n % 4}")
+        series.add_member(number, number)
     rates = series.estimate_rates(5)
     assert rates.sum() == pytest.approx(1.0, rel=0.7)
     assert rates[1] > 3 * np.delete(rates, 1).max()
 
 
-def test_a_dataset_of_two_homes_is_wanted_by_both() -> None:
+def test_a_dataset_of_two_series_has_the_sum_of_their_rates() -> None:
     series = SubmissionSeries()
-    homes = [series.record_submission(name) for name in "ab"]
+    members = [series.record_submission(name) for name in "ab"]
     for n in range(40):
         series.record_submission("ab"[n % 2])
-    series.add_member(0, homes[0])
-    series.add_member(1, homes[1])
-    for home in homes:
-        series.add_member(2, home)
+    series.add_member(0, members[0])
+    series.add_member(1, members[1])
+    for number in members:
+        series.add_member(2, number)
     rates = series.estimate_rates(3)
     assert rates[2] == pytest.approx(rates[0] + rates[1])

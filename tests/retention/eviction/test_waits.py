@@ -1,4 +1,4 @@
-"""What is learnt from waits."""
+"""Reuse rates estimated from waits."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tidemill.retention.eviction.waits import (
 )
 
 
-def rate(waits: WaitStatistics, waited: float, kind: int = 0, popularity: int = 0) -> float:
+def estimate_rate(waits: WaitStatistics, waited: float, kind: int = 0, popularity: int = 0) -> float:
     one = np.array([waited])
-    found = waits.estimate_rates(np.array([kind]), np.array([popularity]), np.zeros(1), one, np.array([False]))
-    return float(found[0])
+    rates = waits.estimate_rates(np.array([kind]), np.array([popularity]), np.zeros(1), one, np.array([False]))
+    return float(rates[0])
 
 
-def seen(*lengths: int, kinds: int = 1, kind: int = 0, lost: tuple[int, ...] = ()) -> WaitStatistics:
+def record_waits(*lengths: int, kinds: int = 1, kind: int = 0, lost: tuple[int, ...] = ()) -> WaitStatistics:
     waits = WaitStatistics()
     for _ in range(kinds):
         waits.add_kind()
@@ -38,79 +38,79 @@ def seen(*lengths: int, kinds: int = 1, kind: int = 0, lost: tuple[int, ...] = (
     return waits
 
 
-def test_the_rate_comes_near_what_happened() -> None:
-    assert rate(seen(*[10] * 500), 0) == pytest.approx(1 / 10, rel=0.2)
-    assert rate(seen(*[2] * 500), 0) == pytest.approx(1 / 2, rel=0.2)
+def test_the_rate_approximates_the_recorded_waits() -> None:
+    assert estimate_rate(record_waits(*[10] * 500), 0) == pytest.approx(1 / 10, rel=0.2)
+    assert estimate_rate(record_waits(*[2] * 500), 0) == pytest.approx(1 / 2, rel=0.2)
 
 
-def test_who_has_waited_longer_than_all_others_will_hardly_be_demanded() -> None:
-    waits = seen(*[4] * 200, lost=(500,) * 50)
-    assert rate(waits, 100) < 0.1 * rate(waits, 0)
+def test_a_wait_longer_than_all_others_has_a_low_rate() -> None:
+    waits = record_waits(*[4] * 200, lost=(500,) * 50)
+    assert estimate_rate(waits, 100) < 0.1 * estimate_rate(waits, 0)
 
 
-def test_a_lull_before_a_demand_that_always_comes_does_not_count_as_the_end() -> None:
-    """Every twenty submissions, like a weekly report: in the middle it is worth more than at the beginning."""
-    waits = seen(*[20] * 500)
-    assert rate(waits, 17) > rate(waits, 8) > rate(waits, 0) > 1 / 40
+def test_a_regular_pause_before_a_demand_does_not_lower_the_rate() -> None:
+    """Every twenty submissions, like a weekly report: its value is higher in the middle than at the beginning."""
+    waits = record_waits(*[20] * 500)
+    assert estimate_rate(waits, 17) > estimate_rate(waits, 8) > estimate_rate(waits, 0) > 1 / 40
 
 
-def test_waits_that_last_count_as_time() -> None:
-    waits = seen(*[5] * 10)
-    lasting, kind, before = np.full(1000, 50.0), np.zeros(1000, dtype=np.int32), np.zeros(1000)
-    with_all = waits.estimate_rates(kind, kind, before, lasting, np.ones(1000, dtype=np.bool_))
-    without = waits.estimate_rates(kind, kind, before, lasting, np.zeros(1000, dtype=np.bool_))
+def test_unfinished_waits_count_as_waiting_time() -> None:
+    waits = record_waits(*[5] * 10)
+    unfinished, kind, before = np.full(1000, 50.0), np.zeros(1000, dtype=np.int32), np.zeros(1000)
+    with_all = waits.estimate_rates(kind, kind, before, unfinished, np.ones(1000, dtype=np.bool_))
+    without = waits.estimate_rates(kind, kind, before, unfinished, np.zeros(1000, dtype=np.bool_))
     assert with_all[0] < without[0]
 
 
 @given(st.integers(1, 300), st.integers(1, 300))
-def test_a_wait_in_two_moods_takes_as_long_as_one_in_one(first: int, second: int) -> None:
-    whole, parted = seen(), seen()
+def test_a_wait_across_two_classes_equals_one_in_a_single_class(first: int, second: int) -> None:
+    whole, split = record_waits(), record_waits()
     whole.record_wait(0, 0, 0, first + second, demanded=True)
-    parted.record_wait(0, 0, 0, first, demanded=False)
-    parted.record_wait(0, 0, first, first + second, demanded=True)
-    assert rate(parted, 0) == pytest.approx(rate(whole, 0))
-    assert rate(parted, first) == pytest.approx(rate(whole, first))
+    split.record_wait(0, 0, 0, first, demanded=False)
+    split.record_wait(0, 0, first, first + second, demanded=True)
+    assert estimate_rate(split, 0) == pytest.approx(estimate_rate(whole, 0))
+    assert estimate_rate(split, first) == pytest.approx(estimate_rate(whole, first))
 
 
-def test_what_changes_its_mood_is_judged_by_how_long_it_has_waited_in_all() -> None:
-    waits = seen()
+def test_after_a_class_change_the_total_wait_counts() -> None:
+    waits = record_waits()
     for _ in range(200):
         waits.record_wait(0, 0, 0, 30, demanded=False)
         waits.record_wait(0, 1, 30, 40, demanded=True)  # never sooner than after 30
-    assert rate(waits, 35, popularity=1) > 2 * rate(waits, 0, popularity=1)
+    assert estimate_rate(waits, 35, popularity=1) > 2 * estimate_rate(waits, 0, popularity=1)
 
 
-def test_a_kind_of_which_little_is_known_is_judged_by_the_others() -> None:
-    waits = seen(*[3] * 300, kinds=2)
-    assert rate(waits, 0, kind=1) == pytest.approx(rate(waits, 0, kind=0), rel=0.5)
+def test_a_kind_with_few_waits_is_estimated_by_the_others() -> None:
+    waits = record_waits(*[3] * 300, kinds=2)
+    assert estimate_rate(waits, 0, kind=1) == pytest.approx(estimate_rate(waits, 0, kind=0), rel=0.5)
 
 
-def test_popularity_and_standing_make_moods_of_their_own() -> None:
+def test_popularity_and_recency_form_separate_classes() -> None:
     assert {find_popularity_class(n, s) for n in (0.0, 1.0, 2.0, 4.0, 8.0, 16.0) for s in RecencyClass} == {
         *range(POPULARITY_CLASSES)
     }
 
 
-def test_densities_are_those_of_holding_on_for_the_best_time() -> None:
+def test_densities_are_those_of_the_best_retention_time() -> None:
     hazards = np.random.default_rng(1).uniform(0.0001, 0.9, (30, LENGTHS))
-    found = _compute_densities(hazards)
+    densities = _compute_densities(hazards)
     for cell in range(30):
         for start in range(LENGTHS):
-            assert found[cell, start] == pytest.approx(_best(hazards[cell], start))
+            assert densities[cell, start] == pytest.approx(_find_best_density(hazards[cell], start))
 
 
-def _best(hazards: np.ndarray, start: int) -> float:
-    demanded, held, left, best = 0.0, 0.0, 1.0, 0.0
-    for at in range(start, LENGTHS):
-        stays = (1 - hazards[at]) ** WIDTHS[at]
-        demanded += left * (1 - stays)
-        held += left * (1 - stays) / hazards[at]
-        left *= stays
-        best = max(best, demanded / held)
+def _find_best_density(hazards: np.ndarray, start: int) -> float:
+    demanded, waited, remaining, best = 0.0, 0.0, 1.0, 0.0
+    for length in range(start, LENGTHS):
+        survival = (1 - hazards[length]) ** WIDTHS[length]
+        demanded += remaining * (1 - survival)
+        waited += remaining * (1 - survival) / hazards[length]
+        remaining *= survival
+        best = max(best, demanded / waited)
     return best
 
 
-def test_lengths_grow_by_halves_and_leave_no_gap() -> None:
+def test_length_classes_grow_geometrically_without_gaps() -> None:
     assert sorted(set(EDGES)) == list(EDGES)
     assert EDGES[0] == 1
     assert all(b <= 2 * a for a, b in pairwise(EDGES))

@@ -1,4 +1,4 @@
-"""Small random worlds: a history with a store, some of it missing."""
+"""Small random histories with a store that holds a part of their datasets."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from tidemill.retention.eviction.store import DatasetStore, to_figures
 
 
 @st.composite
-def worlds(draw: st.DrawFn, most: int = 10) -> tuple[SubmissionHistory, DatasetStore]:
-    """Several submissions over one graph; a random part of its datasets is stored, and a part of that may go."""
-    size = draw(st.integers(1, most))
-    made: list[ProducedDataset] = []
+def random_stores(draw: st.DrawFn, max_size: int = 10) -> tuple[SubmissionHistory, DatasetStore]:
+    """Several submissions over one graph; a random part of its datasets is stored, and a part of that is evictable."""
+    size = draw(st.integers(1, max_size))
+    datasets: list[ProducedDataset] = []
     for n in range(size):
         parents = draw(st.lists(st.sampled_from(range(n)), unique=True, max_size=3)) if n else []
-        names = tuple(made[p].identity for p in parents)
+        names = tuple(datasets[p].identity for p in parents)
         seconds, weight = draw(st.integers(1, 9)), draw(st.integers(1, 9))
-        made.append(ProducedDataset(f"d{n}", names, f"kind {n % 3}", float(seconds), weight))
+        datasets.append(ProducedDataset(f"d{n}", names, f"kind {n % 3}", float(seconds), weight))
     history = SubmissionHistory()
     for _ in range(draw(st.integers(1, 4))):
         upto = draw(st.integers(1, size))
-        history.record_submission(draw(st.sampled_from("ab")), made[:upto])
+        history.record_submission(draw(st.sampled_from("ab")), datasets[:upto])
     for number in draw(st.lists(st.sampled_from(range(len(history))))):
         history.record_use(number)
     stored = np.array(draw(st.lists(st.booleans(), min_size=len(history), max_size=len(history))))
     free = np.array(draw(st.lists(st.booleans(), min_size=len(history), max_size=len(history))))
-    movable = np.flatnonzero(stored & free)
-    return history, DatasetStore(stored, movable, to_figures(history.seconds), to_figures(history.bytes))
+    evictable = np.flatnonzero(stored & free)
+    return history, DatasetStore(stored, evictable, to_figures(history.seconds), to_figures(history.bytes))

@@ -1,4 +1,4 @@
-"""Small workflows, drawn at random, and their histories."""
+"""Small random workflows and their histories."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ UNION = (
 )
 
 
-def price(task: str, variant: str, weight: float, market: int = 0) -> float:
-    """Some price, the same whenever it is asked on a market; whole numbers, so that sums can be compared."""
-    chance = crc32(f"{task} {variant}".encode(), market)
+def price(task: str, variant: str, weight: float, price_seed: int = 0) -> float:
+    """A pseudo-random price that depends on its arguments only; whole numbers, so that sums can be compared."""
+    chance = crc32(f"{task} {variant}".encode(), price_seed)
     return 1.0 + chance % 17 + weight * (1 + chance // 17 % 5)
 
 
@@ -64,8 +64,8 @@ def weight(block: BlockNode) -> int:
     return sum(max(t) - max(s, default=0) for s, t in zip(source, block.target, strict=True) if t)
 
 
-def costs(task: str, variant: str, reads: Sequence[BlockNode], market: int = 0) -> CostEstimate:
-    cost = price(task, variant, sum(map(weight, reads)), market)
+def costs(task: str, variant: str, reads: Sequence[BlockNode], price_seed: int = 0) -> CostEstimate:
+    cost = price(task, variant, sum(map(weight, reads)), price_seed)
     return CostEstimate(cost, (DataSize(1, 1),) * (2 if task == "split" else 1))
 
 
@@ -73,14 +73,14 @@ def costs(task: str, variant: str, reads: Sequence[BlockNode], market: int = 0) 
 class Arrival:
     channel: str
     after: int
-    whole: bool  # as a base
+    whole: bool  # it arrives as a base
 
 
 @dataclass(frozen=True)
 class Case:
     graph: PlanningGraph
     arrivals: tuple[Arrival, ...]
-    market: int = 0  # what steps cost
+    price_seed: int = 0  # of the costs of steps
 
 
 @st.composite
@@ -111,11 +111,11 @@ def graphs(draw: st.DrawFn) -> PlanningGraph:
     channels = tuple(
         ChannelNode(n, accepts=accepts if n == "out" else frozenset(), conversions=draw(conversions)) for n in names
     )
-    bare = PlanningGraph(channels, tasks)
-    return _bounded(draw, bare)
+    unbounded = PlanningGraph(channels, tasks)
+    return _add_bounds(draw, unbounded)
 
 
-def _bounded(draw: st.DrawFn, graph: PlanningGraph) -> PlanningGraph:
+def _add_bounds(draw: st.DrawFn, graph: PlanningGraph) -> PlanningGraph:
     pathways = GraphIndex(graph).pathways
     times = st.sampled_from([0, 0, 3, 10])
     channels = []
@@ -131,17 +131,17 @@ def _bounded(draw: st.DrawFn, graph: PlanningGraph) -> PlanningGraph:
 
 
 @st.composite
-def cases(draw: st.DrawFn, most: int = 5) -> Case:
+def cases(draw: st.DrawFn, max_arrivals: int = 5) -> Case:
     graph = draw(graphs())
     inputs = [c.name for c in graph.channels if c.name in ("a", "b")]
     arrivals = st.builds(Arrival, st.sampled_from(inputs), st.integers(1, 6), st.booleans())
-    return Case(graph, tuple(draw(st.lists(arrivals, min_size=1, max_size=most))))
+    return Case(graph, tuple(draw(st.lists(arrivals, min_size=1, max_size=max_arrivals))))
 
 
 @st.composite
 def cases_with_starts(draw: st.DrawFn) -> Case:
-    """Deltas that arrive on workflows in which old bases are needed, to make deltas strong and to join."""
-    every = (APPLY, APPLY_WEAK, STRENGTHEN)
+    """Arriving deltas in workflows that need old bases, to strengthen deltas and to join."""
+    conversions = (APPLY, APPLY_WEAK, STRENGTHEN)
     tasks: tuple[TaskNode, ...]
     match draw(st.sampled_from(["one", "chain", "join"])):
         case "one":
@@ -152,26 +152,30 @@ def cases_with_starts(draw: st.DrawFn) -> Case:
             tasks = (TaskNode("t", ("b",), ("m",), COUNTING), TaskNode("u", ("a", "m"), ("out",), JOIN[:2]))
     names = list(dict.fromkeys(c for t in tasks for c in (*t.reads, *t.writes)))
     accepted = frozenset([B, D])
-    channels = tuple(ChannelNode(n, accepts=accepted if n == "out" else frozenset(), conversions=every) for n in names)
-    graph = _bounded(draw, PlanningGraph(channels, tasks))
+    channels = tuple(
+        ChannelNode(n, accepts=accepted if n == "out" else frozenset(), conversions=conversions) for n in names
+    )
+    graph = _add_bounds(draw, PlanningGraph(channels, tasks))
     inputs = [c.name for c in graph.channels if c.name in ("a", "b")]
     arrivals = st.builds(Arrival, st.sampled_from(inputs), st.integers(1, 6), st.just(False))
     return Case(graph, tuple(draw(st.lists(arrivals, min_size=2, max_size=4))), draw(st.integers(0, 99)))
 
 
 class History:
-    """A stock to which things happen, beside everything that ever was."""
+    """A block inventory with its arrivals and runs, and all blocks so far."""
 
-    def __init__(self, graph: PlanningGraph, stock: BlockInventory) -> None:
-        self.graph, self.stock = graph, stock
-        self.inputs = [c.name for c in graph.channels if c.name not in stock.index.writer]
+    def __init__(self, graph: PlanningGraph, inventory: BlockInventory) -> None:
+        self.graph, self.inventory = graph, inventory
+        self.inputs = [c.name for c in graph.channels if c.name not in inventory.index.writer]
         self.versions = {name: [i + 1] for i, name in enumerate(self.inputs)}
         self.now = 5
-        self.everything: list[BlockNode] = []
+        self.all_blocks: list[BlockNode] = []
         for name in self.inputs:
             first = ((self.versions[name][0],),)
             self._add(BlockNode(name, B, None, first, DataSize(1, 1)))
-            self._add(BlockNode(name, D, ((),), first, DataSize(1, 1)))  # who takes only deltas starts from nothing
+            self._add(
+                BlockNode(name, D, ((),), first, DataSize(1, 1))
+            )  # a reader of deltas only starts without content
 
     @property
     def time(self) -> Timeline:
@@ -179,12 +183,12 @@ class History:
 
     @property
     def points(self) -> set[tuple[str, Provenance]]:
-        """Where stale bases are of use."""
-        layout = self.stock.index
+        """The points at which stale bases are useful."""
+        index = self.inventory.index
         return {
-            (c, unpack_vector(p, layout.pathways[c]))
-            for c in layout.support_channels
-            for p in self.stock.find_resume_points(c)
+            (c, unpack_vector(p, index.pathways[c]))
+            for c in index.support_channels
+            for p in self.inventory.find_resume_points(c)
         }
 
     def arrive(self, arrival: Arrival) -> None:
@@ -200,9 +204,11 @@ class History:
             for block in step.writes:
                 self._add(block)
         if plan.delivers is not None:
-            self.stock.deliver_block(plan.delivers)
-        self.stock.trim_channels(self.stock.index.channels, PlanningClock(self.time, self.stock.index.inputs))
+            self.inventory.deliver_block(plan.delivers)
+        self.inventory.trim_channels(
+            self.inventory.index.channels, PlanningClock(self.time, self.inventory.index.inputs)
+        )
 
     def _add(self, block: BlockNode) -> None:
-        self.everything.append(block)
-        self.stock.add_block(block)
+        self.all_blocks.append(block)
+        self.inventory.add_block(block)
