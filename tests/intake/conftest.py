@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.intake.inserting import Desk
+from tests.intake.file_loader import FileLoader
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def loader(tmp_path: Path) -> FileLoader:
+    return FileLoader(tmp_path)

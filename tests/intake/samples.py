@@ -1,4 +1,4 @@
-"""Random tables, and how they are written in each format."""
+"""Random tables, and their text in each format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = ("a", "b c", "ü", "d.e", "x,y")
 
 @dataclass(frozen=True)
 class Kind:
-    """A type with its values, and how one of them is written in JSON (in CSV: what stands in the quotes)."""
+    """A type with its values and their JSON text (in CSV: the quoted text)."""
 
     type: str
     values: SearchStrategy[Any]
@@ -42,50 +42,52 @@ class Sample:
         return Schema.from_ddl(", ".join(f"`{n}` {k.type}" for n, k in zip(NAMES, self.kinds, strict=False)))
 
     @property
-    def expected(self) -> list[dict[str, Any]]:
-        return [dict(zip(self.schema.names, map(comparable, row), strict=True)) for row in self.rows]
+    def expected_rows(self) -> list[dict[str, Any]]:
+        return [dict(zip(self.schema.names, map(to_comparable, row), strict=True)) for row in self.rows]
 
     def csv_cells(self) -> list[list[str]]:
-        return [[csv_cell(k, v) for k, v in zip(self.kinds, row, strict=True)] for row in self.rows]
+        return [[to_csv_cell(k, v) for k, v in zip(self.kinds, row, strict=True)] for row in self.rows]
 
     def json_cells(self) -> list[list[str]]:
-        return [[json_cell(k, v) for k, v in zip(self.kinds, row, strict=True)] for row in self.rows]
+        return [[to_json_cell(k, v) for k, v in zip(self.kinds, row, strict=True)] for row in self.rows]
 
 
-def ints(type: str, bits: int) -> Kind:
+def build_ints(type: str, bits: int) -> Kind:
     return Kind(type, st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1), str)
 
 
-def floats(type: str, width: int) -> Kind:
+def build_floats(type: str, width: int) -> Kind:
     return Kind(type, st.floats(width=width), lambda v: repr(v) if isfinite(v) else json.dumps(v))
 
 
-def decimals(precision: int, scale: int) -> Kind:
-    most = 10**precision - 1
-    values = st.integers(-most, most).map(lambda n: Decimal(n).scaleb(-scale) if precision < 28 else exact(n, scale))
+def build_decimals(precision: int, scale: int) -> Kind:
+    largest = 10**precision - 1
+    values = st.integers(-largest, largest).map(
+        lambda n: Decimal(n).scaleb(-scale) if precision < 28 else build_decimal(n, scale)
+    )
     return Kind(f"decimal({precision},{scale})", values, lambda v: format(v, "f"))
 
 
-def exact(unscaled: int, scale: int) -> Decimal:
-    """Without the rounding of the default context."""
+def build_decimal(unscaled: int, scale: int) -> Decimal:
+    """A decimal without the rounding of the default context."""
     return Decimal((int(unscaled < 0), tuple(int(d) for d in str(abs(unscaled))), -scale))
 
 
 TEXT = Kind("string", st.text(st.characters(exclude_categories=["Cs"]), max_size=8), json.dumps)
 DATE = Kind("date", st.dates(), lambda v: f'"{v.isoformat()}"')
-INT = ints("int", 32)
+INT = build_ints("int", 32)
 
 FLAT = (
     Kind("boolean", st.booleans(), json.dumps),
-    ints("tinyint", 8),
-    ints("smallint", 16),
+    build_ints("tinyint", 8),
+    build_ints("smallint", 16),
     INT,
-    ints("bigint", 64),
-    floats("float", 32),
-    floats("double", 64),
-    decimals(5, 2),
-    decimals(38, 18),
-    decimals(38, 0),
+    build_ints("bigint", 64),
+    build_floats("float", 32),
+    build_floats("double", 64),
+    build_decimals(5, 2),
+    build_decimals(38, 18),
+    build_decimals(38, 0),
     TEXT,
     Kind("binary", st.binary(max_size=8), lambda v: f'"{b64encode(v).decode()}"'),
     DATE,
@@ -94,45 +96,45 @@ FLAT = (
 )
 
 
-def array_of(inner: Kind) -> Kind:
+def build_array(inner: Kind) -> Kind:
     values = st.lists(st.none() | inner.values, max_size=3)
-    return Kind(f"array<{inner.type}>", values, lambda v: f"[{', '.join(json_cell(inner, x) for x in v)}]")
+    return Kind(f"array<{inner.type}>", values, lambda v: f"[{', '.join(to_json_cell(inner, x) for x in v)}]")
 
 
-def map_of(key: Kind, inner: Kind) -> Kind:
+def build_map(key: Kind, inner: Kind) -> Kind:
     values = st.lists(st.tuples(key.values, st.none() | inner.values), max_size=3, unique_by=lambda pair: pair[0])
     return Kind(
         f"map<{key.type},{inner.type}>",
         values,
-        lambda v: json_object([(text(key, k), json_cell(inner, x)) for k, x in v]),
+        lambda v: to_json_object([(to_text(key, k), to_json_cell(inner, x)) for k, x in v]),
     )
 
 
-def struct_of(inner: Sequence[Kind]) -> Kind:
+def build_struct(inner: Sequence[Kind]) -> Kind:
     names = [f"f{i}" for i in range(len(inner))]
     values = st.fixed_dictionaries({n: st.none() | k.values for n, k in zip(names, inner, strict=True)})
     ddl = ", ".join(f"{n}: {k.type}" for n, k in zip(names, inner, strict=True))
     return Kind(
         f"struct<{ddl}>",
         values,
-        lambda v: json_object([(n, json_cell(k, v[n])) for n, k in zip(names, inner, strict=True)]),
+        lambda v: to_json_object([(n, to_json_cell(k, v[n])) for n, k in zip(names, inner, strict=True)]),
     )
 
 
-def json_object(pairs: Sequence[tuple[str, str]]) -> str:
+def to_json_object(pairs: Sequence[tuple[str, str]]) -> str:
     return "{" + ", ".join(f"{json.dumps(name)}: {value}" for name, value in pairs) + "}"
 
 
-def nested(inner: SearchStrategy[Kind]) -> SearchStrategy[Kind]:
+def nest_kinds(inner: SearchStrategy[Kind]) -> SearchStrategy[Kind]:
     return (
-        inner.map(array_of)
-        | st.builds(map_of, st.sampled_from([TEXT, DATE, INT]), inner)
-        | st.lists(inner, min_size=1, max_size=3).map(struct_of)
+        inner.map(build_array)
+        | st.builds(build_map, st.sampled_from([TEXT, DATE, INT]), inner)
+        | st.lists(inner, min_size=1, max_size=3).map(build_struct)
     )
 
 
 flat_kinds = st.sampled_from(FLAT)
-all_kinds = st.recursive(flat_kinds, nested, max_leaves=3)
+all_kinds = st.recursive(flat_kinds, nest_kinds, max_leaves=3)
 
 
 @st.composite
@@ -142,16 +144,16 @@ def samples(draw: st.DrawFn, kinds: SearchStrategy[Kind], min_rows: int = 0) -> 
     return Sample(chosen, tuple(draw(st.lists(row, min_size=min_rows, max_size=8))))
 
 
-def text(kind: Kind, value: Any) -> str:
-    written = kind.json(value)
-    return str(json.loads(written)) if written.startswith('"') else written
+def to_text(kind: Kind, value: Any) -> str:
+    encoded = kind.json(value)
+    return str(json.loads(encoded)) if encoded.startswith('"') else encoded
 
 
-def csv_cell(kind: Kind, value: Any) -> str:
-    return "" if value is None else '"' + text(kind, value).replace('"', '""') + '"'
+def to_csv_cell(kind: Kind, value: Any) -> str:
+    return "" if value is None else '"' + to_text(kind, value).replace('"', '""') + '"'
 
 
-def json_cell(kind: Kind, value: Any) -> str:
+def to_json_cell(kind: Kind, value: Any) -> str:
     return "null" if value is None else kind.json(value)
 
 
@@ -161,7 +163,7 @@ def write_csv(path: Path, names: Sequence[str], cells: Sequence[Sequence[str]]) 
 
 
 def write_json(path: Path, names: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    path.write_text("".join(json_object(list(zip(names, row, strict=True))) + "\n" for row in cells))
+    path.write_text("".join(to_json_object(list(zip(names, row, strict=True))) + "\n" for row in cells))
 
 
 def write_parquet(path: Path, schema: Schema, rows: Sequence[Sequence[Any]]) -> None:
@@ -170,14 +172,14 @@ def write_parquet(path: Path, schema: Schema, rows: Sequence[Sequence[Any]]) -> 
     pq.write_table(pa.table(arrays, names=list(schema.names)), path)
 
 
-def comparable(value: Any) -> Any:
-    """Equal if the values are the same to Spark, for which NaN equals itself."""
+def to_comparable(value: Any) -> Any:
+    """A value that compares like in Spark, where NaN equals itself."""
     if isinstance(value, float):
         return "NaN" if isnan(value) else value
     if isinstance(value, list | tuple):
-        return type(value)(comparable(v) for v in value)
-    return {k: comparable(v) for k, v in value.items()} if isinstance(value, dict) else value
+        return type(value)(to_comparable(v) for v in value)
+    return {k: to_comparable(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def not_null(schema: Schema, name: str) -> Schema:
+def make_not_null(schema: Schema, name: str) -> Schema:
     return Schema(tuple(Field(f.name, f.type, f.nullable and f.name != name) for f in schema))

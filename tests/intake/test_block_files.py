@@ -35,14 +35,14 @@ def test_a_full_file_is_followed_by_the_next(tmp_path: Path) -> None:
         assert [pq.read_table(path)["n"].to_pylist() for path in parts.paths] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
-def test_no_rows_make_no_file(tmp_path: Path) -> None:
+def test_no_rows_write_no_file(tmp_path: Path) -> None:
     parts = BlockFileWriter(tmp_path, SCHEMA)
     parts.add_batch(batch())
     parts.flush_rows()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_discarding_removes_what_was_written_and_nothing_else(tmp_path: Path) -> None:
+def test_deleting_removes_only_the_written_files(tmp_path: Path) -> None:
     (tmp_path / "other").touch()
     parts = BlockFileWriter(tmp_path, SCHEMA, rows=1)
     parts.add_batch(batch(1))

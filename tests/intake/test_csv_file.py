@@ -8,54 +8,54 @@ from decimal import Decimal
 from math import isnan
 
 import pytest
-from tests.intake.inserting import Desk
+from tests.intake.file_loader import FileLoader
 
 from tidemill.intake import csv_rows
 
 
-def cell(desk: Desk, type: str, text: str) -> object:
-    return desk.rows("one.csv", f"a,b\n{text},x\n", f"a {type}, b string")[0]["a"]
+def load_cell(loader: FileLoader, type: str, text: str) -> object:
+    return loader.rows("one.csv", f"a,b\n{text},x\n", f"a {type}, b string")[0]["a"]
 
 
-def test_columns_are_matched_by_name_and_stored_in_the_schemas_order(desk: Desk) -> None:
-    assert desk.rows("a.csv", "b,a\nx,1\ny,2\n", "a int, b string") == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
-    assert list(desk.stored()[0]) == ["a", "b"]
+def test_columns_are_matched_by_name_and_stored_in_the_schemas_order(loader: FileLoader) -> None:
+    assert loader.rows("a.csv", "b,a\nx,1\ny,2\n", "a int, b string") == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+    assert list(loader.read_stored()[0]) == ["a", "b"]
 
 
-def test_an_empty_field_is_null_and_a_quoted_one_an_empty_text(desk: Desk) -> None:
-    assert desk.rows("a.csv", 'a,b\n,""\n"",\n', "a string, b string") == [{"a": None, "b": ""}, {"a": "", "b": None}]
+def test_an_empty_field_is_null_and_a_quoted_one_an_empty_text(loader: FileLoader) -> None:
+    assert loader.rows("a.csv", 'a,b\n,""\n"",\n', "a string, b string") == [{"a": None, "b": ""}, {"a": "", "b": None}]
 
 
-def test_quotes_hold_commas_newlines_and_quotes(desk: Desk) -> None:
-    assert desk.rows("a.csv", 'a,b\r\n"x, ""y""\r\nz",1\r\n', "a string, b int") == [{"a": 'x, "y"\r\nz', "b": 1}]
+def test_quoted_fields_may_contain_commas_newlines_and_quotes(loader: FileLoader) -> None:
+    assert loader.rows("a.csv", 'a,b\r\n"x, ""y""\r\nz",1\r\n', "a string, b int") == [{"a": 'x, "y"\r\nz', "b": 1}]
 
 
-def test_blank_lines_mean_nothing_in_a_file_with_several_columns(desk: Desk) -> None:
-    assert [row["a"] for row in desk.rows("a.csv", "a,b\n\n1,2\n\n3,4\n\n", "a int, b int")] == [1, 3]
+def test_blank_lines_are_ignored_in_a_file_with_several_columns(loader: FileLoader) -> None:
+    assert [row["a"] for row in loader.rows("a.csv", "a,b\n\n1,2\n\n3,4\n\n", "a int, b int")] == [1, 3]
 
 
-def test_blank_lines_are_nulls_in_a_file_with_one_column(desk: Desk) -> None:
-    assert [row["a"] for row in desk.rows("a.csv", "a\n1\n\n2\n", "a int")] == [1, None, 2]
+def test_blank_lines_are_nulls_in_a_file_with_one_column(loader: FileLoader) -> None:
+    assert [row["a"] for row in loader.rows("a.csv", "a\n1\n\n2\n", "a int")] == [1, None, 2]
 
 
 @pytest.mark.parametrize("content", ["a,b\n", "a,b", "a,b\r\n", "\ufeffa,b\n", "a,b\n\n"])
-def test_a_header_alone_is_an_empty_insert(desk: Desk, content: str) -> None:
-    assert desk.rows("a.csv", content, "a int, b int") == []
-    assert list(desk.out.iterdir()) == []
+def test_a_header_alone_is_an_empty_insert(loader: FileLoader, content: str) -> None:
+    assert loader.rows("a.csv", content, "a int, b int") == []
+    assert list(loader.out.iterdir()) == []
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_name(desk: Desk) -> None:
-    assert desk.rows("a.csv", '\ufeff"a",b\n1,2', "a int, b int") == [{"a": 1, "b": 2}]
+def test_a_byte_order_mark_is_not_part_of_the_first_name(loader: FileLoader) -> None:
+    assert loader.rows("a.csv", '\ufeff"a",b\n1,2', "a int, b int") == [{"a": 1, "b": 2}]
 
 
-def test_compressed_files_are_read(desk: Desk) -> None:
-    assert desk.rows("a.csv.gz", gzip.compress(b"a\n1\n2\n"), "a int") == [{"a": 1}, {"a": 2}]
+def test_compressed_files_are_read(loader: FileLoader) -> None:
+    assert loader.rows("a.csv.gz", gzip.compress(b"a\n1\n2\n"), "a int") == [{"a": 1}, {"a": 2}]
 
 
-def test_broken_compression(desk: Desk) -> None:
-    whole = gzip.compress(b"a\n" + b"".join(b"%d\n" % (n * n) for n in range(100_000)))
-    assert "compression is damaged" in desk.complaint("a.csv.gz", whole[:-50], "a bigint")
-    assert "cannot read" in desk.complaint("b.csv.gz", b"a\n1\n", "a int")
+def test_damaged_compression_is_reported(loader: FileLoader) -> None:
+    compressed = gzip.compress(b"a\n" + b"".join(b"%d\n" % (n * n) for n in range(100_000)))
+    assert "compression is damaged" in loader.expect_error("a.csv.gz", compressed[:-50], "a bigint")
+    assert "cannot read" in loader.expect_error("b.csv.gz", b"a\n1\n", "a int")
 
 
 @pytest.mark.parametrize(
@@ -93,14 +93,14 @@ def test_broken_compression(desk: Desk) -> None:
         ("timestamp_ntz", "2024-01-31T12:30:00", datetime(2024, 1, 31, 12, 30)),
     ],
 )
-def test_values_of_each_type(desk: Desk, type: str, text: str, value: object) -> None:
-    assert cell(desk, type, text) == value
+def test_values_of_each_type_are_loaded(loader: FileLoader, type: str, text: str, value: object) -> None:
+    assert load_cell(loader, type, text) == value
 
 
-def test_not_a_number_is_a_double(desk: Desk) -> None:
-    found = cell(desk, "double", "NaN")
-    assert isinstance(found, float)
-    assert isnan(found)
+def test_nan_is_a_double(loader: FileLoader) -> None:
+    value = load_cell(loader, "double", "NaN")
+    assert isinstance(value, float)
+    assert isnan(value)
 
 
 @pytest.mark.parametrize(
@@ -137,95 +137,95 @@ def test_not_a_number_is_a_double(desk: Desk) -> None:
         ("timestamp_ntz", "2024-01-31T12:30:00Z"),
     ],
 )
-def test_unfit_values_are_named_with_row_column_and_type(desk: Desk, type: str, text: str) -> None:
-    message = desk.complaint("a.csv", f'b,a\nx,\nx,\nx,"{text}"\nx,"{text}"\n', f"a {type}, b string")
+def test_invalid_values_are_reported_with_row_column_and_type(loader: FileLoader, type: str, text: str) -> None:
+    message = loader.expect_error("a.csv", f'b,a\nx,\nx,\nx,"{text}"\nx,"{text}"\n', f"a {type}, b string")
     assert "row 3, column 'a': expected " in message
     assert f"'{text}'" not in message
     assert type.upper().split("(")[0] in message
     assert message.endswith("Nothing was inserted")
 
 
-def test_the_message_says_what_the_type_can_hold(desk: Desk) -> None:
-    message = desk.complaint("a.csv", "a\n300\n", "a tinyint")
+def test_the_message_describes_the_type(loader: FileLoader) -> None:
+    message = loader.expect_error("a.csv", "a\n300\n", "a tinyint")
     assert "expected TINYINT (a whole number from -128 to 127), but the value is invalid" in message
 
 
-def test_long_values_are_shortened(desk: Desk) -> None:
-    assert len(desk.complaint("a.csv", "a\n" + "x" * 1000, "a int")) < 400
+def test_long_values_are_shortened(loader: FileLoader) -> None:
+    assert len(loader.expect_error("a.csv", "a\n" + "x" * 1000, "a int")) < 400
 
 
-def test_invalid_utf8(desk: Desk) -> None:
-    message = desk.complaint("a.csv", b"a,b\nx,1\n\xff\xfe,2\n", "a string, b int")
+def test_invalid_utf8_is_reported(loader: FileLoader) -> None:
+    message = loader.expect_error("a.csv", b"a,b\nx,1\n\xff\xfe,2\n", "a string, b int")
     assert "row 2, column 'a': expected STRING (UTF-8 text), but the value is invalid" in message
 
 
-def test_invalid_utf8_in_the_header(desk: Desk) -> None:
-    assert "its header cannot be read" in desk.complaint("a.csv", b"a,\xff\n1,2\n", "a int, b int")
+def test_invalid_utf8_in_the_header_is_reported(loader: FileLoader) -> None:
+    assert "its header cannot be read" in loader.expect_error("a.csv", b"a,\xff\n1,2\n", "a int, b int")
 
 
 @pytest.mark.parametrize("content", ["", "\n1\n", "\ufeff"])
-def test_no_header(desk: Desk, content: str) -> None:
-    assert "it has no header; expected the names of the columns" in desk.complaint("a.csv", content, "a int")
+def test_a_missing_header_is_reported(loader: FileLoader, content: str) -> None:
+    assert "it has no header; expected the names of the columns" in loader.expect_error("a.csv", content, "a int")
 
 
-def test_missing_columns_are_listed_with_what_the_file_has(desk: Desk) -> None:
-    message = desk.complaint("a.csv", "a,x\n1,2\n", "a int, b int, c int")
+def test_missing_columns_are_listed_with_the_existing_ones(loader: FileLoader) -> None:
+    message = loader.expect_error("a.csv", "a,x\n1,2\n", "a int, b int, c int")
     assert "columns b, c are missing; it has a, x" in message
 
 
-def test_extra_columns(desk: Desk) -> None:
-    assert "column x is unknown; expected a" in desk.complaint("a.csv", "a,x\n1,2\n", "a int")
+def test_extra_columns_are_reported(loader: FileLoader) -> None:
+    assert "column x is unknown; expected a" in loader.expect_error("a.csv", "a,x\n1,2\n", "a int")
 
 
-def test_a_column_twice(desk: Desk) -> None:
-    assert "column 'a' occurs twice" in desk.complaint("a.csv", "a,a\n1,2\n", "a int")
+def test_a_duplicate_column_is_reported(loader: FileLoader) -> None:
+    assert "column 'a' occurs twice" in loader.expect_error("a.csv", "a,a\n1,2\n", "a int")
 
 
 @pytest.mark.parametrize(("line", "count"), [(b"3", 1), (b"3,4,5", 3), (b"\xff", 1)])
-def test_rows_of_another_width(desk: Desk, line: bytes, count: int) -> None:
-    message = desk.complaint("a.csv", b'a,b\n1,"2\n"\n\n' + line + b"\n", "a int, b string")
+def test_rows_of_another_width_are_reported(loader: FileLoader, line: bytes, count: int) -> None:
+    message = loader.expect_error("a.csv", b'a,b\n1,"2\n"\n\n' + line + b"\n", "a int, b string")
     assert f"row 2 (line 5) has {count} values, the header has 2." in message
 
 
 @pytest.mark.parametrize("line", ['3,"4', '"3,4', '"3,4\n5,6'])
-def test_a_quote_that_is_never_closed(desk: Desk, line: str) -> None:
-    message = desk.complaint("a.csv", f"a,b\n1,2\n{line}\n", "a string, b string")
+def test_an_unclosed_quote_is_reported(loader: FileLoader, line: str) -> None:
+    message = loader.expect_error("a.csv", f"a,b\n1,2\n{line}\n", "a string, b string")
     assert "row 2 (line 3) has a quote that is unclosed or misplaced" in message
 
 
-def test_a_quote_that_is_never_closed_in_a_large_file(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unclosed_quote_in_a_large_file_is_reported(loader: FileLoader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 64)
-    message = desk.complaint("a.csv", 'a,b\n1,2\n"3,4\n' + "5,6\n" * 100, "a string, b string")
+    message = loader.expect_error("a.csv", 'a,b\n1,2\n"3,4\n' + "5,6\n" * 100, "a string, b string")
     assert "row 2 (line 3) has a quote that is unclosed" in message
 
 
-def test_a_row_that_is_too_long(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_is_too_long_is_reported(loader: FileLoader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 64)
-    message = desk.complaint("a.csv", f"a,b\n1,2\n{'x' * 1000},3\n", "a string, b string")
+    message = loader.expect_error("a.csv", f"a,b\n1,2\n{'x' * 1000},3\n", "a string, b string")
     assert "it cannot be read as CSV" in message
 
 
-def test_long_values_do_not_hide_the_misshapen_row(desk: Desk) -> None:
-    message = desk.complaint("a.csv", f"a,b\n{'x' * 200_000},2\n3\n", "a string, b int")
+def test_long_values_do_not_hide_the_misshapen_row(loader: FileLoader) -> None:
+    message = loader.expect_error("a.csv", f"a,b\n{'x' * 200_000},2\n3\n", "a string, b int")
     assert "row 2 (line 3) has 1 values" in message
 
 
-def test_an_error_early_in_a_large_file(desk: Desk) -> None:
+def test_an_early_error_in_a_large_file_is_reported(loader: FileLoader) -> None:
     content = "a,b\nx,y\n" + "1,2\n" * 5_000_000
-    assert "row 1, column 'a'" in desk.complaint("a.csv", content, "a int, b string")
+    assert "row 1, column 'a'" in loader.expect_error("a.csv", content, "a int, b string")
 
 
-def test_rows_are_counted_across_blocks(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_counted_across_blocks(loader: FileLoader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 64)
     lines = [f'{n},"x\n{n}"' for n in range(1, 101)]
-    assert len(desk.rows("a.csv", "a,b\n" + "\n".join(lines), "a int, b string")) == 100
+    assert len(loader.rows("a.csv", "a,b\n" + "\n".join(lines), "a int, b string")) == 100
     lines[77] = 'oops,"x\n"'
-    (desk.out / "part-00000.parquet").unlink()
-    assert "row 78, column 'a'" in desk.complaint("a.csv", "a,b\n" + "\n".join(lines), "a int, b string")
+    (loader.out / "part-00000.parquet").unlink()
+    assert "row 78, column 'a'" in loader.expect_error("a.csv", "a,b\n" + "\n".join(lines), "a int, b string")
 
 
 @pytest.mark.parametrize("type", ["array<int>", "map<string,int>", "struct<x: int>"])
-def test_nested_types_are_refused(desk: Desk, type: str) -> None:
-    message = desk.complaint("a.csv", "a\n1\n", f"a {type}")
+def test_nested_types_are_rejected(loader: FileLoader, type: str) -> None:
+    message = loader.expect_error("a.csv", "a\n1\n", f"a {type}")
     assert "CSV cannot hold column 'a'" in message
     assert "use JSON lines or Parquet" in message

@@ -7,26 +7,26 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
-from tests.intake.inserting import Desk
+from tests.intake.file_loader import FileLoader
 
 from tidemill.intake import json_lines
 
 PRECISE = "12345678901234567890.123456789012345678"
 
 
-def test_objects_become_rows(desk: Desk) -> None:
+def test_objects_become_rows(loader: FileLoader) -> None:
     content = '{"b": "x", "a": 1}\n\n  \n{"a": null, "b": ""}'
-    assert desk.rows("a.jsonl", content, "a int, b string") == [{"a": 1, "b": "x"}, {"a": None, "b": ""}]
+    assert loader.rows("a.jsonl", content, "a int, b string") == [{"a": 1, "b": "x"}, {"a": None, "b": ""}]
 
 
-def test_a_name_that_is_absent_is_null(desk: Desk) -> None:
-    assert desk.rows("a.ndjson", '{"a": 1}\n{}\n', "a int, b string") == [{"a": 1, "b": None}, {"a": None, "b": None}]
+def test_an_absent_name_is_null(loader: FileLoader) -> None:
+    assert loader.rows("a.ndjson", '{"a": 1}\n{}\n', "a int, b string") == [{"a": 1, "b": None}, {"a": None, "b": None}]
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", "\ufeff"])
-def test_an_empty_file_is_an_empty_insert(desk: Desk, content: str) -> None:
-    assert desk.rows("a.jsonl", content, "a int") == []
-    assert list(desk.out.iterdir()) == []
+def test_an_empty_file_is_an_empty_insert(loader: FileLoader, content: str) -> None:
+    assert loader.rows("a.jsonl", content, "a int") == []
+    assert list(loader.out.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_an_empty_file_is_an_empty_insert(desk: Desk, content: str) -> None:
         ("array<struct<x: int not null>>", '[{"x": 1}, null]', [{"x": 1}, None]),
     ],
 )
-def test_values_of_each_type(desk: Desk, type: str, text: str, value: object) -> None:
-    found = desk.rows("a.jsonl", f'{{"a": null}}\n{{"a": {text}}}\n{{"a": null}}', f"a {type}")
-    assert found == [{"a": None}, {"a": value}, {"a": None}]
+def test_values_of_each_type_are_loaded(loader: FileLoader, type: str, text: str, value: object) -> None:
+    rows = loader.rows("a.jsonl", f'{{"a": null}}\n{{"a": {text}}}\n{{"a": null}}', f"a {type}")
+    assert rows == [{"a": None}, {"a": value}, {"a": None}]
 
 
 @pytest.mark.parametrize(
@@ -98,42 +98,42 @@ def test_values_of_each_type(desk: Desk, type: str, text: str, value: object) ->
         ("map<string,struct<x: int not null>>", '{"k": {"x": null}}'),
     ],
 )
-def test_unfit_values_are_named_with_row_and_column(desk: Desk, type: str, text: str) -> None:
+def test_invalid_values_are_reported_with_row_and_column(loader: FileLoader, type: str, text: str) -> None:
     content = "\n".join(['{"a": null}', '{"a": null}', f'{{"a": {text}}}', '{"a": null}', f'{{"a": {text}}}'])
-    message = desk.complaint("a.json", content, f"a {type}")
+    message = loader.expect_error("a.json", content, f"a {type}")
     assert "row 3, column 'a': expected " in message
     assert ", but " in message
 
 
-def test_the_field_of_a_struct_is_named(desk: Desk) -> None:
-    assert "its field 'x' is NULL" in desk.complaint("a.jsonl", '{"a": {"x": null}}', "a struct<x: int not null>")
-    assert "it has the unknown field 'z'" in desk.complaint("a.jsonl", '{"a": {"z": 1}}', "a struct<x: int>")
+def test_the_field_of_a_struct_is_named(loader: FileLoader) -> None:
+    assert "its field 'x' is NULL" in loader.expect_error("a.jsonl", '{"a": {"x": null}}', "a struct<x: int not null>")
+    assert "it has the unknown field 'z'" in loader.expect_error("a.jsonl", '{"a": {"z": 1}}', "a struct<x: int>")
 
 
 @pytest.mark.parametrize("line", ["{", '{"a": 1,}', "nonsense", '{"a": 1} {"a": 2}', '{"a": 1, "a": 2}', "[" * 100_000])
-def test_invalid_json(desk: Desk, line: str) -> None:
-    assert "row 2 is not valid JSON" in desk.complaint("a.jsonl", f'{{"a": 1}}\n\n{line}\n', "a int")
+def test_invalid_json_is_reported(loader: FileLoader, line: str) -> None:
+    assert "row 2 is not valid JSON" in loader.expect_error("a.jsonl", f'{{"a": 1}}\n\n{line}\n', "a int")
 
 
 @pytest.mark.parametrize("line", ["[1]", "1", '"x"', "null", "true"])
-def test_a_line_that_is_no_object(desk: Desk, line: str) -> None:
-    message = desk.complaint("a.jsonl", f'{{"a": 1}}\n{line}\n', "a int")
+def test_a_line_must_be_an_object(loader: FileLoader, line: str) -> None:
+    message = loader.expect_error("a.jsonl", f'{{"a": 1}}\n{line}\n', "a int")
     assert "row 2 is JSON, but not an object; expected one object per line" in message
 
 
-def test_invalid_utf8(desk: Desk) -> None:
-    assert "row 2 is not valid UTF-8" in desk.complaint("a.jsonl", b'{"a": "x"}\n{"a": "\xff"}\n', "a string")
+def test_invalid_utf8_is_reported(loader: FileLoader) -> None:
+    assert "row 2 is not valid UTF-8" in loader.expect_error("a.jsonl", b'{"a": "x"}\n{"a": "\xff"}\n', "a string")
 
 
-def test_unknown_columns(desk: Desk) -> None:
-    message = desk.complaint("a.jsonl", '{"a": 1}\n{"a": 1, "x": 2}\n', "a int, b int")
+def test_unknown_columns_are_reported(loader: FileLoader) -> None:
+    message = loader.expect_error("a.jsonl", '{"a": 1}\n{"a": 1, "x": 2}\n', "a int, b int")
     assert "row 2 has the unknown column 'x'; expected a, b" in message
 
 
-def test_rows_are_counted_across_chunks(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_counted_across_chunks(loader: FileLoader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_lines, "_CHUNK_BYTES", 50)
     lines = [json.dumps({"a": n}) for n in range(1, 101)]
     lines[77] = '{"a": "x"}'
-    assert "row 78, column 'a'" in desk.complaint("a.jsonl", "\n".join(lines), "a int")
+    assert "row 78, column 'a'" in loader.expect_error("a.jsonl", "\n".join(lines), "a int")
     lines[76] = "{"
-    assert "row 77 is not valid JSON" in desk.complaint("a.jsonl", "\n".join(lines), "a int")
+    assert "row 77 is not valid JSON" in loader.expect_error("a.jsonl", "\n".join(lines), "a int")

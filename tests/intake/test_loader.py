@@ -1,4 +1,4 @@
-"""What holds of files in every format."""
+"""Loading of files in every format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.intake.inserting import Desk
+from tests.intake.file_loader import FileLoader
 
 from tidemill.errors import BadInput, StorageError
 from tidemill.intake import FileLoadResult, csv_rows, load_file
@@ -18,118 +18,118 @@ from tidemill.model.change import Append, Increment
 from tidemill.model.schema import Schema
 
 
-def test_rows_and_digest_are_reported(desk: Desk) -> None:
+def test_rows_and_digest_are_reported(loader: FileLoader) -> None:
     content = "a\n1\n2\n"
-    loaded = desk.load(desk.file("a.csv", content), "a int")
-    assert loaded == FileLoadResult(2, hashlib.sha256(content.encode()).hexdigest())
+    result = loader.load(loader.file("a.csv", content), "a int")
+    assert result == FileLoadResult(2, hashlib.sha256(content.encode()).hexdigest())
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.CSV", "a.data"])
-def test_the_format_is_told_by_the_name_or_the_caller(desk: Desk, name: str) -> None:
-    given = "csv" if name == "a.data" else None
-    assert desk.load(desk.file(name, "a\n1\n"), "a int", format=given).rows == 1
+def test_the_format_follows_from_the_name_or_the_caller(loader: FileLoader, name: str) -> None:
+    format_name = "csv" if name == "a.data" else None
+    assert loader.load(loader.file(name, "a\n1\n"), "a int", format=format_name).rows == 1
 
 
-def test_the_callers_format_wins_over_the_name(desk: Desk) -> None:
-    assert desk.load(desk.file("a.csv", '{"a": 1}'), "a int", format="JSON").rows == 1
+def test_the_callers_format_takes_precedence_over_the_name(loader: FileLoader) -> None:
+    assert loader.load(loader.file("a.csv", '{"a": 1}'), "a int", format="JSON").rows == 1
 
 
 @pytest.mark.parametrize("name", ["a.data", "a", "a.gz", "a.parquet.gz"])
-def test_a_name_that_does_not_tell_the_format(desk: Desk, name: str) -> None:
-    assert "cannot detect the format" in desk.complaint(name, "a\n1\n", "a int")
+def test_a_name_without_a_known_format_is_rejected(loader: FileLoader, name: str) -> None:
+    assert "cannot detect the format" in loader.expect_error(name, "a\n1\n", "a int")
 
 
-def test_an_unknown_format(desk: Desk) -> None:
-    message = desk.refusal(desk.file("a.csv", "a\n1\n"), "a int", format="xlsx")
+def test_an_unknown_format_is_rejected(loader: FileLoader) -> None:
+    message = loader.expect_rejection(loader.file("a.csv", "a\n1\n"), "a int", format="xlsx")
     assert "unknown format 'xlsx'" in message
     assert "expected one of csv, jsonl, ndjson, json, parquet" in message
 
 
-def test_a_directory(desk: Desk) -> None:
-    path = desk.folder / "dir.parquet"
+def test_a_directory_is_rejected(loader: FileLoader) -> None:
+    path = loader.folder / "dir.parquet"
     path.mkdir()
-    assert "is a directory; insert one file at a time" in desk.refusal(path, "a int")
+    assert "is a directory; insert one file at a time" in loader.expect_rejection(path, "a int")
 
 
-def test_a_missing_file(desk: Desk) -> None:
-    assert "there is no file" in desk.refusal(desk.folder / "a.csv", "a int")
+def test_a_missing_file_is_reported(loader: FileLoader) -> None:
+    assert "there is no file" in loader.expect_rejection(loader.folder / "a.csv", "a int")
 
 
-def test_a_pipe(desk: Desk) -> None:
-    path = desk.folder / "a.csv"
+def test_a_pipe_is_rejected(loader: FileLoader) -> None:
+    path = loader.folder / "a.csv"
     os.mkfifo(path)
-    assert "is not a regular file" in desk.refusal(path, "a int")
+    assert "is not a regular file" in loader.expect_rejection(path, "a int")
 
 
-def test_a_file_below_a_file(desk: Desk) -> None:
-    path = desk.file("file", "") / "a.csv"
-    assert "cannot read" in desk.refusal(path, "a int")
+def test_a_path_below_a_file_is_reported(loader: FileLoader) -> None:
+    path = loader.file("file", "") / "a.csv"
+    assert "cannot read" in loader.expect_rejection(path, "a int")
 
 
-def test_a_file_that_may_not_be_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    def denied(*_: object) -> None:
+def test_a_file_without_read_permission_is_reported(loader: FileLoader, monkeypatch: pytest.MonkeyPatch) -> None:
+    def deny(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    path = desk.file("a.csv", "a\n1\n")
-    monkeypatch.setattr(Path, "open", denied)
+    path = loader.file("a.csv", "a\n1\n")
+    monkeypatch.setattr(Path, "open", deny)
     with pytest.raises(BadInput, match=r"a\.csv: Permission denied; check the file and its permissions"):
-        desk.load(path, "a int")
+        loader.load(path, "a int")
 
 
-@pytest.mark.parametrize("grown", ["a\n1\n2\n", 'a\n1\n"2\n'], ids=["whole", "cut off"])
-def test_a_file_that_grows_while_it_is_read(desk: Desk, grown: str) -> None:
-    path = desk.file("a.csv", "a\n1\n")
+@pytest.mark.parametrize("grown", ["a\n1\n2\n", 'a\n1\n"2\n'], ids=["complete", "truncated"])
+def test_a_file_that_grows_while_it_is_read_is_rejected(loader: FileLoader, grown: str) -> None:
+    path = loader.file("a.csv", "a\n1\n")
 
     def grow(_: str, __: float) -> None:
         path.write_text(grown)
 
     with pytest.raises(BadInput, match="it changed while it was read; wait until it is complete"):
         load_file(
-            path, format=None, schema=Schema.from_ddl("a int"), updates=Append(), directory=desk.out, progress=grow
+            path, format=None, schema=Schema.from_ddl("a int"), updates=Append(), directory=loader.out, progress=grow
         )
-    assert list(desk.out.iterdir()) == []
+    assert list(loader.out.iterdir()) == []
 
 
-def test_progress_grows_to_the_whole(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_increases_to_one(loader: FileLoader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 4096)
-    path = desk.file("a.csv", "a\n" + "".join(f"{n}\n" for n in range(100_000)))
-    seen: list[tuple[str, float]] = []
+    path = loader.file("a.csv", "a\n" + "".join(f"{n}\n" for n in range(100_000)))
+    steps: list[tuple[str, float]] = []
     load_file(
         path,
         format=None,
         schema=Schema.from_ddl("a int"),
         updates=Append(),
-        directory=desk.out,
-        progress=lambda *step: seen.append(step),
+        directory=loader.out,
+        progress=lambda *step: steps.append(step),
     )
-    assert {what for what, _ in seen} == {"reading a.csv"}
-    fractions = [fraction for _, fraction in seen]
+    assert {text for text, _ in steps} == {"reading a.csv"}
+    fractions = [fraction for _, fraction in steps]
     assert fractions == sorted(fractions)
     assert 0 < fractions[0] < 1
     assert fractions[-1] == 1.0
 
 
-def test_stored_files_are_what_spark_reads_best(desk: Desk) -> None:
-    desk.load(desk.file("a.csv", "a,t\n1,2024-01-31T00:00:00Z\n"), "a int not null, t timestamp")
-    file = pq.ParquetFile(desk.out / "part-00000.parquet")
+def test_stored_files_have_spark_friendly_types(loader: FileLoader) -> None:
+    loader.load(loader.file("a.csv", "a,t\n1,2024-01-31T00:00:00Z\n"), "a int not null, t timestamp")
+    file = pq.ParquetFile(loader.out / "part-00000.parquet")
     assert file.schema_arrow == pa.schema([pa.field("a", pa.int32(), nullable=False), ("t", pa.timestamp("us", "UTC"))])
     assert file.metadata.row_group(0).column(0).compression == "ZSTD"
     assert file.schema.column(1).physical_type == "INT64"
 
 
-def test_a_directory_that_cannot_be_written(desk: Desk) -> None:
-    path = desk.file("a.csv", "a\n1\n")
-    desk.out.rmdir()
+def test_a_directory_that_cannot_be_written_is_reported(loader: FileLoader) -> None:
+    path = loader.file("a.csv", "a\n1\n")
+    loader.out.rmdir()
     with pytest.raises(StorageError, match=r"cannot write .*part-00000\.parquet"):
-        desk.load(path, "a int")
+        loader.load(path, "a int")
 
 
-def test_a_base_holds_each_key_once_and_deletes_nothing(desk: Desk) -> None:
+def test_a_base_has_unique_keys_and_no_deletions(loader: FileLoader) -> None:
     schema, updates = Schema.from_ddl("k int, n int"), Increment(("k",), ("n",))
 
     def load_base(content: str) -> FileLoadResult:
-        path = desk.file("a.csv", content)
-        return load_file(path, format=None, schema=schema, updates=updates, kind=BlockKind.BASE, directory=desk.out)
+        path = loader.file("a.csv", content)
+        return load_file(path, format=None, schema=schema, updates=updates, kind=BlockKind.BASE, directory=loader.out)
 
     with pytest.raises(BadInput, match="row 2 has the same key as row 1"):
         load_base("k,n\n1,2\n1,3\n")

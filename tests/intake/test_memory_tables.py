@@ -1,4 +1,4 @@
-"""Tables in memory are inserted like files."""
+"""Tables in memory are loaded like files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ ROWS = [
 ]
 
 
-def loaded(data: Any, directory: Path, schema: Schema = SCHEMA, updates: Updates | None = None) -> list[dict[str, Any]]:
+def load_rows(
+    data: Any, directory: Path, schema: Schema = SCHEMA, updates: Updates | None = None
+) -> list[dict[str, Any]]:
     assert is_table(data)
     rules = {"updates": updates or Append(), "kind": BlockKind.DELTA, "format": "parquet", "progress": None}
     load_table(data, Path(), schema=schema, directory=directory, **rules)  # type: ignore[arg-type]
@@ -35,21 +37,21 @@ def loaded(data: Any, directory: Path, schema: Schema = SCHEMA, updates: Updates
 
 
 @pytest.mark.parametrize("make", [list, pd.DataFrame, pa.Table.from_pylist, pa.RecordBatch.from_pylist])
-def test_a_table_of_any_kind_gives_its_rows(tmp_path: Path, make: Any) -> None:
-    assert loaded(make(ROWS), tmp_path) == ROWS
+def test_tables_of_every_kind_are_loaded(tmp_path: Path, make: Any) -> None:
+    assert load_rows(make(ROWS), tmp_path) == ROWS
 
 
-def test_whole_numbers_of_pandas_fit_where_their_values_do(tmp_path: Path) -> None:
+def test_pandas_integers_are_converted_if_their_values_fit(tmp_path: Path) -> None:
     schema = Schema.from_ddl("id int, n bigint")
     frame = pd.DataFrame({"id": [1, None], "n": [1, 2]})  # floats, and 64 bits
-    assert loaded(frame, tmp_path, schema) == [{"id": 1, "n": 1}, {"id": None, "n": 2}]
+    assert load_rows(frame, tmp_path, schema) == [{"id": 1, "n": 1}, {"id": None, "n": 2}]
     for values in ([2**40], [1.5]):
         with pytest.raises(BadInput, match=r"the table does not fit the channel.*Nothing was inserted"):
-            loaded(pd.DataFrame({"id": values, "n": [1]}), tmp_path, schema)
+            load_rows(pd.DataFrame({"id": values, "n": [1]}), tmp_path, schema)
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (pd.DataFrame({"id": [1], "wrod": ["x"]}), "wrod"),
         ([{"id": 1, "wrod": "x"}], "wrod"),
@@ -59,18 +61,18 @@ def test_whole_numbers_of_pandas_fit_where_their_values_do(tmp_path: Path) -> No
         (pd.DataFrame({"id": [1, "x"]}), "the table does not fit"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_its_column(tmp_path: Path, data: Any, said: str) -> None:
-    with pytest.raises(BadInput, match=said) as refused:
-        loaded(data, tmp_path, Schema.from_ddl("id int NOT NULL"))
-    assert "tidemill-insert" not in str(refused.value)
+def test_invalid_columns_are_rejected_by_name(tmp_path: Path, data: Any, message: str) -> None:
+    with pytest.raises(BadInput, match=message) as error:
+        load_rows(data, tmp_path, Schema.from_ddl("id int NOT NULL"))
+    assert "tidemill-insert" not in str(error.value)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_upserts_may_delete(tmp_path: Path) -> None:
+def test_upserts_may_delete_rows(tmp_path: Path) -> None:
     schema = Schema.from_ddl("id int NOT NULL, word string")
-    rows = loaded([{"id": 1, "word": "a"}, {"id": 2, "_deleted": True}], tmp_path, schema, Upsert(("id",)))
+    rows = load_rows([{"id": 1, "word": "a"}, {"id": 2, "_deleted": True}], tmp_path, schema, Upsert(("id",)))
     assert [(r["id"], r["_deleted"]) for r in rows] == [(1, False), (2, True)]
 
 
-def test_what_is_no_table() -> None:
+def test_other_objects_are_no_tables() -> None:
     assert not any(is_table(data) for data in ("orders.csv", Path("x"), {"id": 1}, [1, 2], iter([]), object()))

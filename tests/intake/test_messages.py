@@ -1,11 +1,11 @@
-"""An error about what somebody inserts says where it is wrong, and never what is there: errors are kept and sent on."""
+"""Errors about inserted data name the position and never contain values, because errors are stored and sent."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.intake.inserting import Desk
+from tests.intake.file_loader import FileLoader
 
 from tidemill.model.change import Append, Updates, Upsert
 
@@ -28,15 +28,15 @@ FILES: dict[str, tuple[str, bytes, str, Updates]] = {
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_no_value_is_in_the_message(desk: Desk, case: str) -> None:
+def test_messages_contain_no_values(loader: FileLoader, case: str) -> None:
     name, data, columns, updates = FILES[case]
-    path = desk.file(name, data)
-    message = desk.refusal(path, columns, updates)
+    path = loader.file(name, data)
+    message = loader.expect_rejection(path, columns, updates)
     assert SECRET not in message.replace(str(path), "")
     assert "row " in message
 
 
-def test_nor_of_a_parquet_file(desk: Desk) -> None:
-    path = desk.folder / "f.parquet"
+def test_messages_about_parquet_files_contain_no_values(loader: FileLoader) -> None:
+    path = loader.folder / "f.parquet"
     pq.write_table(pa.table({"a": pa.array([4711_000_000_000_000_001], pa.timestamp("ns"))}), path)
-    assert SECRET not in desk.refusal(path, "a timestamp", Append()).replace(str(path), "")
+    assert SECRET not in loader.expect_rejection(path, "a timestamp", Append()).replace(str(path), "")

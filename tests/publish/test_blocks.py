@@ -1,4 +1,4 @@
-"""New blocks on their way out: to a real HTTP server and a real mail server, in order, until they are taken."""
+"""Deliveries of new blocks to a real HTTP server and a real mail server: in order, and retried until accepted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.publish.test_notify import Hook, Post
+from tests.publish.test_notify import MailServer, WebhookServer
 from tests.publish.test_notify import hook as hook  # a fixture
 from tests.server.mill import ServedProject, serve_project
 from tests.server.test_sources import run_server
@@ -23,8 +23,8 @@ from tidemill.publish.webhook import sign_body
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[ServedProject]:
-    with serve_project(tmp_path) as found:
-        yield found
+    with serve_project(tmp_path) as project:
+        yield project
 
 
 class Clock:
@@ -35,38 +35,38 @@ class Clock:
         return self.now
 
 
-def delivery(shop: ServedProject, clock: Clock, **said: Any) -> BlockDelivery:
-    wanted = Settings.model_validate({"deliver": {"d": {"channel": "orders", **said}}}).deliver
-    (made,) = build_deliveries(wanted, shop.mill.catalog, shop.mill.store.open_file, shop.mill.insert_batcher)
-    made.clock = clock
-    return made
+def build_delivery(shop: ServedProject, clock: Clock, **options: Any) -> BlockDelivery:
+    settings = Settings.model_validate({"deliver": {"d": {"channel": "orders", **options}}}).deliver
+    (delivery,) = build_deliveries(settings, shop.mill.catalog, shop.mill.store.open_file, shop.mill.insert_batcher)
+    delivery.clock = clock
+    return delivery
 
 
-def by_hook(shop: ServedProject, hook: Hook, clock: Clock, **said: Any) -> BlockDelivery:
+def build_webhook_delivery(shop: ServedProject, hook: WebhookServer, clock: Clock, **options: Any) -> BlockDelivery:
     url = f"http://127.0.0.1:{hook.server_address[1]}/rows"
-    return delivery(shop, clock, kind="webhook", url=url, secret="s3cret", **said)
+    return build_delivery(shop, clock, kind="webhook", url=url, secret="s3cret", **options)
 
 
 def insert(shop: ServedProject, *numbers: int) -> None:
     assert shop.insert(b"id,word\n" + b"".join(b"%d,w%d\n" % (n, n) for n in numbers)).is_success
 
 
-def taken(hook: Hook) -> list[tuple[str, list[int]]]:
-    """The blocks that arrived, each with the numbers of its rows."""
-    return [(h["Tidemill-Block"], [json.loads(r)["id"] for r in body.splitlines()[1:]]) for h, body in hook.taken]
+def list_received(hook: WebhookServer) -> list[tuple[str, list[int]]]:
+    """The received blocks, each with the ids of its rows."""
+    return [(h["Tidemill-Block"], [json.loads(r)["id"] for r in body.splitlines()[1:]]) for h, body in hook.received]
 
 
-def test_new_blocks_arrive_in_order_and_signed(shop: ServedProject, hook: Hook) -> None:
+def test_new_blocks_arrive_in_order_and_signed(shop: ServedProject, hook: WebhookServer) -> None:
     insert(shop, 1)
-    told = by_hook(shop, hook, Clock())
-    told()  # what was there before is not sent
+    deliver = build_webhook_delivery(shop, hook, Clock())
+    deliver()  # earlier blocks are not sent
     insert(shop, 2, 3)
     insert(shop, 4)
-    told(), told()
-    assert taken(hook) == [("orders/2", [2, 3]), ("orders/3", [4])]
-    headers, body = hook.taken[0]
-    at = headers["Tidemill-Signature"].partition(",")[0].removeprefix("t=")
-    assert headers["Tidemill-Signature"] == sign_body("s3cret", body, int(at))
+    deliver(), deliver()
+    assert list_received(hook) == [("orders/2", [2, 3]), ("orders/3", [4])]
+    headers, body = hook.received[0]
+    timestamp = headers["Tidemill-Signature"].partition(",")[0].removeprefix("t=")
+    assert headers["Tidemill-Signature"] == sign_body("s3cret", body, int(timestamp))
     assert json.loads(body.splitlines()[0]) == {
         "block": 2,
         "kind": "delta",
@@ -76,85 +76,85 @@ def test_new_blocks_arrive_in_order_and_signed(shop: ServedProject, hook: Hook) 
     }
 
 
-def test_what_is_not_taken_is_tried_again_and_nothing_overtakes_it(shop: ServedProject, hook: Hook) -> None:
+def test_a_rejected_block_is_retried_before_later_blocks(shop: ServedProject, hook: WebhookServer) -> None:
     clock = Clock()
-    told = by_hook(shop, hook, clock)
-    told()
+    deliver = build_webhook_delivery(shop, hook, clock)
+    deliver()
     insert(shop, 1)
     insert(shop, 2)
     hook.status = 500
-    told(), told()  # the second time it is too early
-    assert taken(hook) == [("orders/1", [1])]
+    deliver(), deliver()  # the second attempt is too early
+    assert list_received(hook) == [("orders/1", [1])]
     hook.status = 204
     clock.now += 1.0
-    told()
-    assert taken(hook) == [("orders/1", [1]), ("orders/1", [1]), ("orders/2", [2])]
+    deliver()
+    assert list_received(hook) == [("orders/1", [1]), ("orders/1", [1]), ("orders/2", [2])]
 
 
-def test_another_server_goes_on_where_the_first_was(shop: ServedProject, hook: Hook) -> None:
-    by_hook(shop, hook, Clock())()
+def test_another_server_continues_after_the_last_delivered_block(shop: ServedProject, hook: WebhookServer) -> None:
+    build_webhook_delivery(shop, hook, Clock())()
     insert(shop, 1)
-    by_hook(shop, hook, Clock())()
+    build_webhook_delivery(shop, hook, Clock())()
     insert(shop, 2)
-    by_hook(shop, hook, Clock())()
-    assert taken(hook) == [("orders/1", [1]), ("orders/2", [2])]
+    build_webhook_delivery(shop, hook, Clock())()
+    assert list_received(hook) == [("orders/1", [1]), ("orders/2", [2])]
 
 
-def test_large_blocks_come_in_parts_and_only_what_is_wanted(shop: ServedProject, hook: Hook) -> None:
-    told = by_hook(shop, hook, Clock(), columns=["id"], where=["id >= 2"])
-    told()
+def test_large_blocks_are_filtered_and_sent_in_parts(shop: ServedProject, hook: WebhookServer) -> None:
+    deliver = build_webhook_delivery(shop, hook, Clock(), columns=["id"], where=["id >= 2"])
+    deliver()
     insert(shop, *range(1, CHUNK_ROWS + 3))
-    told()
-    assert [(h["Tidemill-Part"], len(body.splitlines()) - 1) for h, body in hook.taken] == [
+    deliver()
+    assert [(h["Tidemill-Part"], len(body.splitlines()) - 1) for h, body in hook.received] == [
         ("1", CHUNK_ROWS - 1),
         ("2", 2),
     ]
-    assert json.loads(hook.taken[1][1].splitlines()[-1]) == {"id": CHUNK_ROWS + 2}
+    assert json.loads(hook.received[1][1].splitlines()[-1]) == {"id": CHUNK_ROWS + 2}
 
 
-def test_rows_by_mail(shop: ServedProject) -> None:
-    post = Post()
-    with run_server(post):
-        said = {"host": "127.0.0.1", "port": post.server_address[1], "starttls": False}
-        told = delivery(shop, Clock(), kind="mail", sender="m@example.org", to=["a@example.org"], **said)
-        told()
+def test_rows_are_sent_by_mail(shop: ServedProject) -> None:
+    mail_server = MailServer()
+    with run_server(mail_server):
+        server = {"host": "127.0.0.1", "port": mail_server.server_address[1], "starttls": False}
+        deliver = build_delivery(shop, Clock(), kind="mail", sender="m@example.org", to=["a@example.org"], **server)
+        deliver()
         insert(shop, 1, 2)
-        told(), told()
-    (letter,) = (email.message_from_string(text, policy=email.policy.default) for text in post.letters)
-    assert letter["Subject"] == "Tidemill: 2 new rows in orders"
-    assert letter["Message-ID"] == "<orders-1-1@tidemill>"
-    (attached,) = letter.iter_attachments()
-    assert json.loads(attached.get_content().splitlines()[1]) == {"id": 1, "word": "w1"}
+        deliver(), deliver()
+    (message,) = (email.message_from_string(text, policy=email.policy.default) for text in mail_server.messages)
+    assert message["Subject"] == "Tidemill: 2 new rows in orders"
+    assert message["Message-ID"] == "<orders-1-1@tidemill>"
+    (attachment,) = message.iter_attachments()
+    assert json.loads(attachment.get_content().splitlines()[1]) == {"id": 1, "word": "w1"}
 
 
-def test_what_was_collected_before_it_was_sent_is_said_to_be_missed(
-    shop: ServedProject, hook: Hook, caplog: pytest.LogCaptureFixture
+def test_blocks_collected_before_delivery_are_reported_as_missed(
+    shop: ServedProject, hook: WebhookServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told = by_hook(shop, hook, Clock())
-    told()
+    deliver = build_webhook_delivery(shop, hook, Clock())
+    deliver()
     insert(shop, 1)
     insert(shop, 2)
     shop.mill.catalog.collect_blocks([b.id for b in shop.mill.catalog.list_blocks("orders") if b.seq == 1])
-    told()
+    deliver()
     insert(shop, 3)
-    told()
-    assert taken(hook) == [("orders/3", [3])]
+    deliver()
+    assert list_received(hook) == [("orders/3", [3])]
     assert "d misses rows" in caplog.text
 
 
-def test_what_comes_out_goes_in_again_once(shop: ServedProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each block is an insert into another channel, though the first time nobody hears that it was taken."""
+def test_blocks_are_delivered_to_another_channel_once(shop: ServedProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each block is inserted into another channel once, although the first acknowledgement is lost."""
     clock = Clock()
-    back = delivery(shop, clock, kind="channel", to="stock", where=["id >= 2"])
-    back()
+    deliver = build_delivery(shop, clock, kind="channel", to="stock", where=["id >= 2"])
+    deliver()
     insert(shop, 1, 2)
     insert(shop, 1)
     insert(shop, 3)
-    with monkeypatch.context() as patched:
-        patched.setattr(type(shop.mill.catalog), "move_consumer_offset", _unheard)
-        back()
+    with monkeypatch.context() as patch:
+        patch.setattr(type(shop.mill.catalog), "move_consumer_offset", _fail)
+        deliver()
     clock.now += 1
-    back()
+    deliver()
     blocks = [b for b in reversed(shop.mill.catalog.list_blocks("stock")) if b.rows]
     lines = [
         line
@@ -165,5 +165,5 @@ def test_what_comes_out_goes_in_again_once(shop: ServedProject, monkeypatch: pyt
     assert [json.loads(line)["id"] for line in lines] == [2, 3]
 
 
-def _unheard(*_: object) -> None:
-    raise OSError("the place was not kept")
+def _fail(*_: object) -> None:
+    raise OSError("the offset was not stored")

@@ -1,4 +1,4 @@
-"""Notices on their way: to a real HTTP server and a real mail server, which do not always take them."""
+"""Notices to a real HTTP server and a real mail server, which sometimes reject them."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def driver(tmp_path: Path) -> Iterator[Driver]:
     catalog.close()
 
 
-class Hook(ThreadingHTTPServer):
-    """Takes webhooks, as long as it is told to."""
+class WebhookServer(ThreadingHTTPServer):
+    """Receives webhooks and answers with a settable status."""
 
     daemon_threads = True
     status = 204
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Taking)
-        self.taken: list[tuple[dict[str, str], bytes]] = []
+        super().__init__(("127.0.0.1", 0), _WebhookHandler)
+        self.received: list[tuple[dict[str, str], bytes]] = []
 
 
-class _Taking(BaseHTTPRequestHandler):
-    server: Hook
+class _WebhookHandler(BaseHTTPRequestHandler):
+    server: WebhookServer
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.taken.append((dict(self.headers), body))
+        self.server.received.append((dict(self.headers), body))
         self.send_response(self.server.status)
         self.send_header("Location", "http://127.0.0.1:9/elsewhere")
         self.send_header("Content-Length", "0")
@@ -57,17 +57,17 @@ class _Taking(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def hook() -> Iterator[Hook]:
-    made = Hook()
-    thread = threading.Thread(target=made.serve_forever)
+def hook() -> Iterator[WebhookServer]:
+    server = WebhookServer()
+    thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield made
-    made.shutdown()
+    yield server
+    server.shutdown()
     thread.join()
-    made.server_close()
+    server.server_close()
 
 
-def webhook(hook: Hook, *kinds: NoticeKind) -> WebhookReceiver:
+def build_receiver(hook: WebhookServer, *kinds: NoticeKind) -> WebhookReceiver:
     address = f"http://127.0.0.1:{hook.server_address[1]}/notices"
     return WebhookReceiver("ops", address, "secret", frozenset(kinds or NoticeKind), clock=lambda: 1234.5)
 
@@ -77,74 +77,76 @@ def fail(driver: Driver) -> None:
     driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="no room")
 
 
-def test_a_failing_flow_is_told_of_once_and_again_when_it_recovers(driver: Driver, hook: Hook) -> None:
-    tell = Notifier(driver.catalog, build_receivers([webhook(hook)]))
+def test_a_failing_flow_is_reported_once_and_again_when_it_recovers(driver: Driver, hook: WebhookServer) -> None:
+    notify = Notifier(driver.catalog, build_receivers([build_receiver(hook)]))
     fail(driver)
     driver.run_flow()
-    tell()  # what was before anybody listened is not told
+    notify()  # earlier events are not reported
     for _ in range(3):
         fail(driver)
-        tell()
+        notify()
     driver.run_flow()
-    tell()
-    tell()
-    texts = [json.loads(body)["text"] for _, body in hook.taken]
+    notify()
+    notify()
+    texts = [json.loads(body)["text"] for _, body in hook.received]
     assert texts == ["copy failed: no room", "copy runs again"]
 
 
-def test_a_webhook_can_be_verified(hook: Hook) -> None:
-    webhook(hook).send_notice(FAILED)
-    ((headers, body),) = hook.taken
+def test_a_webhook_is_signed(hook: WebhookServer) -> None:
+    build_receiver(hook).send_notice(FAILED)
+    ((headers, body),) = hook.received
     expected = hmac.new(b"secret", b"1234." + body, hashlib.sha256).hexdigest()
     assert headers["Tidemill-Signature"] == f"t=1234,v1={expected}"
     assert headers["Tidemill-Notice"] == "7"
 
 
 @pytest.mark.parametrize("status", [500, 404, 302])
-def test_what_is_not_taken_is_tried_again_later_but_not_for_ever(driver: Driver, hook: Hook, status: int) -> None:
-    tell = Notifier(driver.catalog, build_receivers([webhook(hook)]))
-    tell()
+def test_a_rejected_notice_is_retried_a_limited_number_of_times(
+    driver: Driver, hook: WebhookServer, status: int
+) -> None:
+    notify = Notifier(driver.catalog, build_receivers([build_receiver(hook)]))
+    notify()
     hook.status = status
     fail(driver)
-    tell()
-    tell()
-    assert len(hook.taken) == 1
+    notify()
+    notify()
+    assert len(hook.received) == 1
     for _ in range(MAX_DELIVERY_ATTEMPTS + 3):
         driver.clock.now += 10_000
-        tell()
-    assert len(hook.taken) == MAX_DELIVERY_ATTEMPTS
-    assert len({headers["Tidemill-Notice"] for headers, _ in hook.taken}) == 1
+        notify()
+    assert len(hook.received) == MAX_DELIVERY_ATTEMPTS
+    assert len({headers["Tidemill-Notice"] for headers, _ in hook.received}) == 1
 
 
-def test_only_what_somebody_asked_for(driver: Driver, hook: Hook) -> None:
-    tell = Notifier(driver.catalog, build_receivers([webhook(hook, NoticeKind.RUN_RECOVERED)]))
-    tell()
+def test_only_subscribed_notices_are_sent(driver: Driver, hook: WebhookServer) -> None:
+    notify = Notifier(driver.catalog, build_receivers([build_receiver(hook, NoticeKind.RUN_RECOVERED)]))
+    notify()
     fail(driver)
-    tell()
-    assert hook.taken == []
+    notify()
+    assert hook.received == []
 
 
-def test_a_receiver_that_is_not_there_blocks_nobody(driver: Driver, hook: Hook) -> None:
-    gone = WebhookReceiver("gone", "http://127.0.0.1:9/", "secret")
-    tell = Notifier(driver.catalog, build_receivers([gone, webhook(hook)]))
-    tell()
+def test_an_unreachable_receiver_does_not_block_others(driver: Driver, hook: WebhookServer) -> None:
+    unreachable = WebhookReceiver("gone", "http://127.0.0.1:9/", "secret")
+    notify = Notifier(driver.catalog, build_receivers([unreachable, build_receiver(hook)]))
+    notify()
     fail(driver)
-    tell()
-    assert len(hook.taken) == 1
+    notify()
+    assert len(hook.received) == 1
 
 
-def test_another_schema_is_told_of(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_changed_schema_is_reported(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    tell = Notifier(driver.catalog, build_receivers([]))
+    notify = Notifier(driver.catalog, build_receivers([]))
     driver.run_flow()
-    tell()
+    notify()
     driver.run_flow_with("x int, y string")
-    tell()
+    notify()
     assert "d has another schema" in caplog.text
     assert "y" in caplog.text
 
 
-def test_no_secret_is_shown() -> None:
+def test_secrets_are_not_in_the_repr() -> None:
     hook, mail = (
         WebhookReceiver("ops", "http://x", "hush"),
         MailReceiver("m", SmtpMailer("h", "a@b", ("c@d",), password="hush")),
@@ -152,19 +154,19 @@ def test_no_secret_is_shown() -> None:
     assert "hush" not in f"{hook} {mail}"
 
 
-class Post(socketserver.ThreadingTCPServer):
-    """As much of a mail server as it takes to take a letter."""
+class MailServer(socketserver.ThreadingTCPServer):
+    """A minimal mail server that receives messages."""
 
     daemon_threads = True
     allow_reuse_address = True
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Letters)
-        self.letters: list[str] = []
+        super().__init__(("127.0.0.1", 0), _MailHandler)
+        self.messages: list[str] = []
 
 
-class _Letters(socketserver.StreamRequestHandler):
-    server: Post
+class _MailHandler(socketserver.StreamRequestHandler):
+    server: MailServer
 
     def handle(self) -> None:
         self.wfile.write(b"220 here\r\n")
@@ -172,28 +174,30 @@ class _Letters(socketserver.StreamRequestHandler):
             command = line.split()[0].upper()
             if command == b"DATA":
                 self.wfile.write(b"354 go on\r\n")
-                self.server.letters.append(self._letter())
+                self.server.messages.append(self._read_message())
             self.wfile.write(b"221 bye\r\n" if command == b"QUIT" else b"250 ok\r\n")
 
-    def _letter(self) -> str:
+    def _read_message(self) -> str:
         lines = []
         while (line := self.rfile.readline()) != b".\r\n":
             lines.append(line.decode())
         return "".join(lines)
 
 
-def test_a_letter_arrives() -> None:
-    post = Post()
-    thread = threading.Thread(target=post.serve_forever)
+def test_a_notice_is_sent_by_mail() -> None:
+    mail_server = MailServer()
+    thread = threading.Thread(target=mail_server.serve_forever)
     thread.start()
     try:
-        by = SmtpMailer("127.0.0.1", "mill@example.org", ("a@example.org",), post.server_address[1], starttls=False)
-        mail = MailReceiver("m", by)
+        mailer = SmtpMailer(
+            "127.0.0.1", "mill@example.org", ("a@example.org",), mail_server.server_address[1], starttls=False
+        )
+        mail = MailReceiver("m", mailer)
         mail.send_notice(Notice(NoticeKind.RUN_FAILED, "f\nBcc: x@y", "it failed", 1.0, {}, 7))
     finally:
-        post.shutdown()
+        mail_server.shutdown()
         thread.join()
-        post.server_close()
-    (letter,) = post.letters
-    assert "Subject: Tidemill: f Bcc: x@y: run failed" in letter
-    assert "Message-ID: <notice-7@tidemill>" in letter
+        mail_server.server_close()
+    (message,) = mail_server.messages
+    assert "Subject: Tidemill: f Bcc: x@y: run failed" in message
+    assert "Message-ID: <notice-7@tidemill>" in message

@@ -1,4 +1,4 @@
-"""Inserting small files in the tests of this folder."""
+"""Loads small files in the tests of this directory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tidemill.model.schema import Schema
 APPEND = Append()
 
 
-class Desk:
-    """Loads files with given content, and shows what came out."""
+class FileLoader:
+    """Loads files with given content, and returns the stored rows or the error."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -33,22 +33,22 @@ class Desk:
         return load_file(path, format=format, schema=Schema.from_ddl(ddl), updates=updates, directory=self.out)
 
     def rows(self, name: str, content: bytes | str, ddl: str, updates: Updates = APPEND) -> list[dict[str, Any]]:
-        """What is stored of the content; checks that the reported number of rows is the stored one."""
+        """Load a file and return its stored rows; checks the reported number of rows."""
         loaded = self.load(self.file(name, content), ddl, updates)
-        stored = self.stored()
+        stored = self.read_stored()
         assert loaded.rows == len(stored)
         return stored
 
-    def stored(self) -> list[dict[str, Any]]:
+    def read_stored(self) -> list[dict[str, Any]]:
         return [row for path in sorted(self.out.iterdir()) for row in pq.read_table(path).to_pylist()]
 
-    def refusal(self, path: Path, ddl: str, updates: Updates = APPEND, format: str | None = None) -> str:
-        """Why the file is refused; checks that it is named and that nothing was left behind."""
-        with pytest.raises(BadInput) as caught:
+    def expect_rejection(self, path: Path, ddl: str, updates: Updates = APPEND, format: str | None = None) -> str:
+        """The error message for a file; checks that it names the file and that no output remains."""
+        with pytest.raises(BadInput) as error:
             self.load(path, ddl, updates, format)
-        assert str(path) in str(caught.value)
+        assert str(path) in str(error.value)
         assert list(self.out.iterdir()) == []
-        return str(caught.value)
+        return str(error.value)
 
-    def complaint(self, name: str, content: bytes | str, ddl: str, updates: Updates = APPEND) -> str:
-        return self.refusal(self.file(name, content), ddl, updates)
+    def expect_error(self, name: str, content: bytes | str, ddl: str, updates: Updates = APPEND) -> str:
+        return self.expect_rejection(self.file(name, content), ddl, updates)
