@@ -36,9 +36,9 @@ from tidemill.model.schema import Schema
         ),
     ],
 )
-def test_each_type(type: str, expected: pa.DataType) -> None:
+def test_each_type_is_converted(type: str, expected: pa.DataType) -> None:
     assert to_arrow_field(Schema.from_ddl(f"x {type}").get_field("x")) == pa.field("x", expected)
 
 
-def test_not_null_columns() -> None:
+def test_not_null_columns_are_not_nullable() -> None:
     assert not to_arrow_field(Schema.from_ddl("x int not null").get_field("x")).nullable

@@ -1,4 +1,4 @@
-"""What counts as a change of code, tried on a small project that is edited and imported again."""
+"""Changes of code, tested on a small project that is edited and imported again."""
 
 from __future__ import annotations
 
@@ -98,11 +98,11 @@ def forgotten():
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., CodeClosure]]:
-    """Write the project with some texts replaced, import it anew, and walk one of its functions."""
+    """Write the project with some texts replaced, import it again, and trace one of its functions."""
     monkeypatch.syspath_prepend(str(tmp_path))
     versions = iter(range(1000))
 
-    def walk(*edits: tuple[str, str], function: str = "task") -> CodeClosure:
+    def trace(*edits: tuple[str, str], function: str = "task") -> CodeClosure:
         root = tmp_path / f"v{next(versions)}"
         root.mkdir()
         for name, text in (("tasks", TASK), ("helpers", HELPERS), ("deep", DEEP)):
@@ -114,7 +114,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         importlib.invalidate_caches()
         return trace_code(getattr(importlib.import_module("tasks"), function))
 
-    yield walk
+    yield trace
     for name in ("tasks", "helpers", "deep"):
         sys.modules.pop(name, None)
 
@@ -123,10 +123,10 @@ SAME = {
     "a comment": ("LIMIT = 10", "# as many as there are\nLIMIT = 10"),
     "a docstring": ("Says something.", "Says something else."),
     "spacing": ("row - OFFSET", "( row\n        -   OFFSET )"),
-    "something that nobody calls": ("return 2", "return 20"),
+    "an unused function of a helper": ("return 2", "return 20"),
     "an unused function of the module": ("return 1\n", "return 100\n"),
     "another function of a module that is called": ("return 3", "return 30"),
-    "where things stand": ("LIMIT = 10\nWORDS", "X = 1\n\n\nLIMIT = 10\nWORDS"),
+    "the order and positions of statements": ("LIMIT = 10\nWORDS", "X = 1\n\n\nLIMIT = 10\nWORDS"),
 }
 OTHER = {
     "the task": ("r > at_least", "r >= at_least"),
@@ -137,36 +137,36 @@ OTHER = {
     "a default": ("LIMIT = 10", "LIMIT = 11"),
     "a value in a container": ('{"a": 1}', '{"a": 2}'),
     "a compiled pattern": ("x+", "y+"),
-    "what an imported name stands for": ("mean as middle", "median as middle"),
-    "which helper a name stands for": ("import clean", "import strip as clean"),
+    "the object of an imported name": ("mean as middle", "median as middle"),
+    "the helper of a name": ("import clean", "import strip as clean"),
 }
 
 
 @pytest.mark.parametrize("edit", SAME.values(), ids=list(SAME))
-def test_what_does_not_matter(project: Callable[..., CodeClosure], edit: tuple[str, str]) -> None:
+def test_irrelevant_changes_are_ignored(project: Callable[..., CodeClosure], edit: tuple[str, str]) -> None:
     assert project(edit) == project()
 
 
 @pytest.mark.parametrize("edit", OTHER.values(), ids=list(OTHER))
-def test_what_matters(project: Callable[..., CodeClosure], edit: tuple[str, str]) -> None:
+def test_relevant_changes_are_detected(project: Callable[..., CodeClosure], edit: tuple[str, str]) -> None:
     assert project(edit) != project()
 
 
-def test_nothing_of_it_is_unseen_and_libraries_are_named_only(project: Callable[..., CodeClosure]) -> None:
-    found = project()
-    assert found.unseen == ()
-    assert [p["name"] for p in found.pieces] == ["task", "clean", "strip", "total"]
-    assert found.pieces[0]["uses"]["middle"] == ["library", "statistics:mean"]
+def test_all_code_is_traced_and_libraries_are_only_named(project: Callable[..., CodeClosure]) -> None:
+    closure = project()
+    assert closure.unseen == ()
+    assert [p["name"] for p in closure.pieces] == ["task", "clean", "strip", "total"]
+    assert closure.pieces[0]["uses"]["middle"] == ["library", "statistics:mean"]
 
 
-def test_what_has_no_plain_value_is_told_by_how_it_was_made(project: Callable[..., CodeClosure]) -> None:
+def test_an_object_is_identified_by_its_statement(project: Callable[..., CodeClosure]) -> None:
     before = project(function="connected")
     assert before.unseen == ()
     assert before != project(('Session("main")', 'Session("other")'), function="connected")
     assert before != project(("self.name = name", "self.name = name * 2"), function="connected")
 
 
-def test_objects_in_constants_are_known_by_their_fields_and_by_the_code_of_their_class(
+def test_objects_in_constants_are_identified_by_fields_and_class_code(
     project: Callable[..., CodeClosure],
 ) -> None:
     before = project(function="ruled")
@@ -192,7 +192,7 @@ def both() -> int:
 INNER = One.Inner
 
 
-def test_what_another_module_made_is_told_by_the_statements_there(project: Callable[..., CodeClosure]) -> None:
+def test_an_object_of_another_module_is_identified_by_its_statement(project: Callable[..., CodeClosure]) -> None:
     for import_, used in (
         ("import clean, LOCK", "LOCK"),
         ("import clean, LOCK as MINE", "MINE"),
@@ -205,12 +205,12 @@ def test_what_another_module_made_is_told_by_the_statements_there(project: Calla
         assert before == project(*inside, ("OTHER_LOCK = [", "OTHER_LOCK = [1, "), function="connected")
 
 
-def test_of_a_module_that_is_passed_on_everything_counts(project: Callable[..., CodeClosure]) -> None:
+def test_all_code_of_a_module_that_is_passed_on_counts(project: Callable[..., CodeClosure]) -> None:
     inside = ("return CONNECTION.name", "return vars(helpers)")
     assert project(inside, function="connected") != project(inside, ("return 2", "return 20"), function="connected")
 
 
-def test_classes_of_one_name_are_told_apart() -> None:
+def test_classes_of_the_same_name_are_distinguished() -> None:
     texts = [p["text"] for p in trace_code(both).pieces]
     assert any("size = 1" in text for text in texts)
     assert not any("size = 2" in text for text in texts)
@@ -226,24 +226,24 @@ def test_modules_imported_inside_a_function_count(project: Callable[..., CodeClo
     assert before.pieces[0]["uses"]["json"] == ["library", "json"]
 
 
-def lost() -> object:
+def import_missing_module() -> object:
     import no_such_module_anywhere  # type: ignore[import-not-found]  # noqa: PLC0415
 
     return no_such_module_anywhere.x
 
 
-def test_an_import_that_cannot_be_found_is_unseen() -> None:
-    assert trace_code(lost).unseen == ("no_such_module_anywhere",)
+def test_a_missing_import_is_unseen() -> None:
+    assert trace_code(import_missing_module).unseen == ("no_such_module_anywhere",)
 
 
 def make(factor: object) -> Callable[[int], object]:
-    def scaled(x: int) -> object:
+    def scale(x: int) -> object:
         return (x, factor)
 
-    return scaled
+    return scale
 
 
-def test_what_a_function_closes_over_counts() -> None:
+def test_closure_variables_count() -> None:
     assert trace_code(make(2)) == trace_code(make(2))
     assert trace_code(make(2)) != trace_code(make(3))
     assert trace_code(make(object())).unseen == ("factor",)
@@ -256,13 +256,13 @@ def two_and_three(x: int) -> object:
     return TWO(x), THREE(x)
 
 
-def test_functions_made_by_one_definition_are_told_apart() -> None:
+def test_functions_of_one_definition_are_distinguished() -> None:
     assert len(trace_code(two_and_three).pieces) == 3
 
 
-def test_lambdas_and_partials() -> None:
+def test_lambdas_and_partials_are_traced() -> None:
     one, same = (lambda x: x + 1), (lambda  x:  x+1)  # fmt: skip
-    assert trace_code(one) == trace_code(same)  # all lambdas of a line count, since nothing tells which it is
+    assert trace_code(one) == trace_code(same)  # all lambdas of a line count, because they cannot be distinguished
     assert trace_code(lambda x: x + 2) != trace_code(one)
     assert trace_code(partial(_add, b=1)) == trace_code(partial(_add, b=1))
     assert trace_code(partial(_add, b=1)) != trace_code(partial(_add, b=2))
@@ -282,7 +282,7 @@ def countup(n: int) -> int:
     return countdown(n)
 
 
-def test_functions_that_call_each_other_are_walked_once() -> None:
+def test_mutually_recursive_functions_are_traced_once() -> None:
     assert [p["name"] for p in trace_code(countdown).pieces] == ["countdown", "countup"]
     assert trace_code(countdown) != trace_code(countup)
 
@@ -293,7 +293,7 @@ def test_code_without_a_file_is_unseen() -> None:
     assert trace_code(names["f"]).unseen == ("f",)
 
 
-def test_a_script_is_its_text_and_what_it_imports(project: Callable[..., CodeClosure]) -> None:
+def test_a_script_is_identified_by_its_text_and_imports(project: Callable[..., CodeClosure]) -> None:
     project()
     text = "from helpers import clean\n\nprint(clean(1))  # shown\n"
     before = trace_script(text, "report.py")
@@ -307,65 +307,65 @@ def test_an_identity_is_the_same_in_every_process() -> None:
     program = "from tidemill.model.identity import compute_identity; "
     program += "from tidemill.model.canonical_json import to_canonical_json; "
     program += "print(compute_identity(to_canonical_json({'x': {'a', 'b', 'c'}, 'y': (1, 2.5, None)})))"
-    said = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", program], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(said) == 1
+    assert len(outputs) == 1
 
 
 MEMO: dict[str, int] = {}
 MODEL: object = None
 
 
-def remembers(key: str) -> object:
+def use_globals(key: str) -> object:
     MEMO[key] = len(key)
     return MODEL
 
 
-def test_what_globals_hold_later_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = trace_code(remembers)
+def test_later_values_of_globals_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = trace_code(use_globals)
     monkeypatch.setitem(MEMO, "x", 1)
     monkeypatch.setitem(globals(), "MODEL", object())
-    assert trace_code(remembers) == before
+    assert trace_code(use_globals) == before
 
 
-class Counted(list[int]):
-    """Counts what is taken from it."""
+class CountingList(list[int]):
+    """Counts its iterated items."""
 
-    taken = 0
+    reads = 0
 
     def __iter__(self) -> Iterator[int]:
         for item in super().__iter__():
-            Counted.taken += 1
+            CountingList.reads += 1
             yield item
 
 
-LONG = Counted(range(300_000))
+LONG = CountingList(range(300_000))
 HUGE = bytes(300_000_000)
 NESTED = [[LONG] * 100] * 100
 
 
-def looks_up(key: int) -> object:
+def read_large_values(key: int) -> object:
     return LONG[key], HUGE[key], NESTED[key]
 
 
-def test_a_large_value_costs_nothing_and_is_told_by_how_it_was_made() -> None:
-    Counted.taken = 0
-    found = trace_code(looks_up)
-    assert Counted.taken <= 4 * MAX_SMALL_SIZE
-    assert len(json.dumps(found.pieces)) < 5_000
-    texts = {piece["name"]: piece["text"] for piece in found.pieces}
-    assert texts["LONG"] == "LONG = Counted(range(300000))"
+def test_a_large_value_is_identified_by_its_statement() -> None:
+    CountingList.reads = 0
+    closure = trace_code(read_large_values)
+    assert CountingList.reads <= 4 * MAX_SMALL_SIZE
+    assert len(json.dumps(closure.pieces)) < 5_000
+    texts = {piece["name"]: piece["text"] for piece in closure.pieces}
+    assert texts["LONG"] == "LONG = CountingList(range(300000))"
     assert texts["HUGE"] == "HUGE = bytes(300000000)"
-    assert found.unseen == ()
+    assert closure.unseen == ()
 
 
 def test_a_large_value_in_a_closure_is_unseen() -> None:
-    held = LONG
-    Counted.taken = 0
-    found = trace_code(lambda: held)
-    assert Counted.taken <= 2 * MAX_SMALL_SIZE
-    assert found.unseen == ("held",)
+    large_value = LONG
+    CountingList.reads = 0
+    closure = trace_code(lambda: large_value)
+    assert CountingList.reads <= 2 * MAX_SMALL_SIZE
+    assert closure.unseen == ("large_value",)

@@ -1,4 +1,4 @@
-"""Identity changes with what a task does, and with nothing else."""
+"""A task's identity changes only with its meaning."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ def one(x: int) -> int:
     return x + 1
 
 
-def _same_as_one() -> object:
+def _define_same() -> object:
     def one(x: int) -> int:
         """A docstring, a comment and other spacing change nothing."""
-        # nothing at all
+        # a comment
         return (x
                 + 1)  # fmt: skip
 
     return one
 
 
-def _other() -> object:
+def _define_other() -> object:
     def one(x: int) -> int:
         return x + 2
 
     return one
 
 
-def test_formatting_does_not_matter_but_meaning_does() -> None:
-    assert compute_code_identity(one) == compute_code_identity(_same_as_one())  # type: ignore[arg-type]
-    assert compute_code_identity(one) != compute_code_identity(_other())  # type: ignore[arg-type]
+def test_formatting_does_not_change_the_identity() -> None:
+    assert compute_code_identity(one) == compute_code_identity(_define_same())  # type: ignore[arg-type]
+    assert compute_code_identity(one) != compute_code_identity(_define_other())  # type: ignore[arg-type]
     assert Sql("SELECT  1").describe_code() == Sql("select\n1").describe_code()
     assert Sql("SELECT 1").describe_code() != Sql("SELECT 2").describe_code()
 
 
-def _task(**options: object) -> tm.Workflow:
+def _build_workflow(**options: object) -> tm.Workflow:
     wf = tm.Workflow("w")
     wf.input("a", "x int")
     wf.input("b", "x int")
@@ -50,33 +50,33 @@ def _task(**options: object) -> tm.Workflow:
     return wf
 
 
-def test_an_output_is_known_by_its_task_and_inputs() -> None:
-    (task,) = _task().declared().list_tasks()
-    (other,) = _task(parameters={"n": 1}).declared().list_tasks()
+def test_an_output_is_identified_by_its_task_and_inputs() -> None:
+    (task,) = _build_workflow().declared().list_tasks()
+    (other,) = _build_workflow(parameters={"n": 1}).declared().list_tasks()
     old, new = ChannelPosition(1, EMPTY_PROVENANCE, "c1"), ChannelPosition(2, EMPTY_PROVENANCE, "c2")
     reads = (
         ConsumedInput("a", ReadMode.NEW, ReadSpan(old, new), True),
         ConsumedInput("b", ReadMode.ALL, ReadSpan(old, old), True),
     )
     later = (reads[0], ConsumedInput("b", ReadMode.ALL, ReadSpan(old, new), True))
-    known = compute_output_identity(task, "t", reads)
-    assert known == compute_output_identity(task, "t", reads)
-    assert len({known, compute_output_identity(other, "t", reads), compute_output_identity(task, "t", later)}) == 3
+    identity = compute_output_identity(task, "t", reads)
+    assert identity == compute_output_identity(task, "t", reads)
+    assert len({identity, compute_output_identity(other, "t", reads), compute_output_identity(task, "t", later)}) == 3
 
 
-def test_what_is_declared_counts() -> None:
-    (plain,), (versioned,), (varying,) = (
-        list(_task(**options).declared().list_tasks())
+def test_declared_properties_are_part_of_the_identity() -> None:
+    (plain,), (versioned,), (nondeterministic,) = (
+        list(_build_workflow(**options).declared().list_tasks())
         for options in ({}, {"version": "2", "environment": ["TZ"]}, {"deterministic": False})
     )
     assert plain.compute_identity() != versioned.compute_identity()
     assert (versioned.version, versioned.environment) == ("2", ("TZ",))
     assert plain.is_repeatable
-    assert not varying.is_repeatable
+    assert not nondeterministic.is_repeatable
 
 
-def test_provenance_of_an_output() -> None:
-    (task,) = _task().declared().list_tasks()
+def test_the_provenance_of_an_output() -> None:
+    (task,) = _build_workflow().declared().list_tasks()
     v1, v2, w = (Provenance.from_pathways({(c,): [v]}) for c, v in (("a", 1), ("a", 2), ("in", 7)))
     reads = (
         ConsumedInput("a", ReadMode.NEW, ReadSpan(ChannelPosition(1, v1), ChannelPosition(2, v2)), is_input=True),

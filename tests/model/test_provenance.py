@@ -1,4 +1,4 @@
-"""Provenance, held to the worked example of the model: crawls and click scores of three days."""
+"""Provenance in the worked example of the paper: crawls and click scores of three days."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def test_asynchronous_deltas_mix_the_versions_of_the_lookup() -> None:
     base = snapshot(SUN_3PM, MON_1AM)
     steps = [(SUN_3PM, MON_8AM, MON_1AM), (MON_8AM, TUE_11AM, TUE_1AM), (TUE_11AM, TUE_5PM, TUE_1AM)]
     steps.append((TUE_5PM, WED_2PM, WED_1AM))
-    reached = []
+    results = []
     for since, upto, score in steps:
         source, target = snapshot(since, score), snapshot(upto, score)
         assert is_applicable(base, source, target)
         base = apply_delta(base, source, target)
-        reached.append(base)
-    assert reached == [
+        results.append(base)
+    assert results == [
         snapshot(MON_8AM, MON_1AM),
         snapshot(TUE_11AM, MON_1AM, TUE_1AM),
         snapshot(TUE_5PM, MON_1AM, TUE_1AM),
@@ -72,33 +72,33 @@ def test_asynchronous_deltas_mix_the_versions_of_the_lookup() -> None:
     ]
 
 
-def test_a_delta_that_starts_elsewhere_does_not_apply() -> None:
+def test_a_delta_from_another_version_does_not_apply() -> None:
     base = snapshot(MON_8AM, MON_1AM)
     assert not is_applicable(base, snapshot(TUE_11AM, MON_1AM), snapshot(TUE_5PM, MON_1AM))
 
 
-def test_a_one_sided_union_leaves_the_other_pathway_alone() -> None:
+def test_a_one_sided_union_does_not_change_the_other_pathway() -> None:
     base = Provenance.from_pathways({("a",): [9], ("b",): [9]})
     source, target = Provenance.from_pathways({("b",): [9]}), Provenance.from_pathways({("b",): [10]})
     assert is_applicable(base, source, target)
     assert apply_delta(base, source, target) == Provenance.from_pathways({("a",): [9], ("b",): [10]})
 
 
-def test_a_repair_that_brings_no_new_input_is_progress() -> None:
+def test_replacing_old_versions_without_new_input_is_progress() -> None:
     mixed = snapshot(WED_2PM, MON_1AM, WED_1AM)
     assert mixed.is_before(snapshot(WED_2PM, WED_1AM), TIME)
     assert not snapshot(WED_2PM, WED_1AM).is_before(mixed, TIME)
     assert not mixed.is_before(mixed, TIME)
 
 
-def test_reading_through_a_derived_channel_lengthens_the_pathway() -> None:
+def test_reading_a_derived_channel_extends_the_pathway() -> None:
     assert Provenance.from_pathways({("articles",): [3]}).append_channel("templates") == Provenance.from_pathways(
         {("articles", "templates"): [3]}
     )
 
 
 @given(st.lists(st.integers(0, 400), min_size=1, max_size=120))
-def test_a_table_extended_for_long_names_few_versions_and_decides_as_if_it_named_all(lookups: list[int]) -> None:
+def test_the_number_of_versions_is_limited_without_changing_decisions(lookups: list[int]) -> None:
     time = Timeline({"crawl": range(1000, 2000), "score": range(401)}, 5000)
     base = snapshot(1000, lookups[0])
     for crawl, score in enumerate(lookups, 1001):
@@ -117,35 +117,35 @@ provenances = st.dictionaries(st.sampled_from([("a",), ("b",), ("a", "t")]), ver
 
 
 @given(provenances)
-def test_json_keeps_everything(provenance: Provenance) -> None:
+def test_provenance_is_restored_from_json(provenance: Provenance) -> None:
     assert Provenance.from_json(provenance.to_json()) == provenance
 
 
 @given(provenances, provenances)
-def test_anything_applies_to_the_empty_first_base(source: Provenance, target: Provenance) -> None:
+def test_every_delta_applies_to_the_empty_base(source: Provenance, target: Provenance) -> None:
     assert is_applicable(EMPTY_PROVENANCE, source, target)
     assert apply_delta(EMPTY_PROVENANCE, source, target) == target
 
 
 @given(st.lists(provenances))
-def test_union_reflects_all(parts: list[Provenance]) -> None:
+def test_a_union_reflects_all_parts(parts: list[Provenance]) -> None:
     whole = merge_provenances(parts)
     assert all(part[p] <= whole[p] for part in parts for p in part.pathways)
 
 
-def test_blocks_of_an_input_channel_date_its_content() -> None:
+def test_the_provenance_of_an_input_is_its_newest_version() -> None:
     schema = Schema.from_ddl("a int")
     position = INITIAL_POSITION
     for seq, version in ((1, 100), (3, 170)):
         block = assign_version(position, Block(seq, "in", seq, BlockKind.DELTA, schema, identity=f"i{seq}"), version)
-        placed = link_block(position, block)
-        assert placed.since == position.seq
-        position = advance_position(position, placed)
-        assert (placed.channel_provenance, placed.content_identity) == (position.provenance, position.content_identity)
+        linked = link_block(position, block)
+        assert linked.since == position.seq
+        position = advance_position(position, linked)
+        assert (linked.channel_provenance, linked.content_identity) == (position.provenance, position.content_identity)
     assert position.provenance == Provenance.from_pathways({("in",): [170]})
 
 
-def test_a_base_forgets_what_was_before() -> None:
+def test_a_base_replaces_the_earlier_provenance() -> None:
     schema = Schema.from_ddl("a int")
     target = Provenance.from_pathways({("in",): [5]})
     after = advance_position(

@@ -1,4 +1,4 @@
-"""Schemas in Spark's words."""
+"""Schemas in Spark's DDL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidemill.model.schema import Schema
         ("a map<string, array<int>>", "a map< string , array<integer> >"),
     ],
 )
-def test_equal_types_are_equal(one: str, other: str) -> None:
+def test_equivalent_types_are_equal(one: str, other: str) -> None:
     assert Schema.from_ddl(one) == Schema.from_ddl(other)
     assert Schema.from_ddl(str(Schema.from_ddl(one))) == Schema.from_ddl(one)
 
@@ -28,12 +28,12 @@ def test_equal_types_are_equal(one: str, other: str) -> None:
 @pytest.mark.parametrize(
     "ddl", ["", "a", "a foo", "a int; drop table x", "a int, A int", "a decimal(39)", "a decimal(3, 5)", "a varchar(3)"]
 )
-def test_what_is_no_schema(ddl: str) -> None:
+def test_invalid_schemas_are_rejected(ddl: str) -> None:
     with pytest.raises(ValueError, match="schema|unsupported|twice|decimal"):
         Schema.from_ddl(ddl)
 
 
-def test_differences_are_told() -> None:
+def test_differences_are_described() -> None:
     assert Schema.from_ddl("a int, b int").describe_difference(Schema.from_ddl("a int, b string, c date")) == (
         "column b is INT, not STRING; column c is missing"
     )

@@ -1,4 +1,4 @@
-"""Windows as people declare them."""
+"""Declarations of windows."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tidemill.model.window import Between, Extent, GroupKey, Unit, Window
         ("1.5s", Unit.TIME, 1_500_000),
     ],
 )
-def test_extents(text: str, unit: Unit, amount: int) -> None:
+def test_extents_are_parsed(text: str, unit: Unit, amount: int) -> None:
     assert Extent.from_text(text) == Extent(unit, amount)
 
 
 @pytest.mark.parametrize("text", ["", "5", "five tokens", "-1 tokens", "1.5 tokens", "3 weeks of rain"])
-def test_what_is_no_extent_is_refused(text: str) -> None:
+def test_invalid_extents_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="write it like '30s', '5 tokens' or '2 waves'"):
         Extent.from_text(text)
 
@@ -45,14 +45,14 @@ def test_what_is_no_extent_is_refused(text: str) -> None:
         ("user", {"user": {"b": [1], "a": 2}}, (("a", 2), ("b", (1,)))),
     ],
 )
-def test_groups(text: str, row: dict[str, object], value: object) -> None:
+def test_group_keys_are_extracted(text: str, row: dict[str, object], value: object) -> None:
     key = GroupKey.from_text(text)
     assert key.extract_value(row[key.column_name]) == value
     hash(key.extract_value(row[key.column_name]))
 
 
 @pytest.mark.parametrize("text", ["", "a b", "first(tags)", "/user//name", "as-set()"])
-def test_what_cannot_be_grouped_by_is_refused(text: str) -> None:
+def test_invalid_group_keys_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="cannot group by"):
         GroupKey.from_text(text)
 
@@ -69,11 +69,11 @@ def test_what_cannot_be_grouped_by_is_refused(text: str) -> None:
         (Window.from_text("2 tokens", "1s", at_least=3), "a window of 2 tokens never has 3"),
     ],
 )
-def test_windows_that_make_no_sense(window: Window, problem: str) -> None:
+def test_invalid_windows_have_problems(window: Window, problem: str) -> None:
     assert [p for p in window.find_problems() if problem in p] == window.find_problems() != []
 
 
-def test_sensible_windows_have_no_problems() -> None:
+def test_valid_windows_have_no_problems() -> None:
     assert Window.from_text("30s", "1s", timeout=1.5, by=["user"]).find_problems() == []
     assert Window.from_text("10 minutes", at_least=2).find_problems() == []
     assert Window.from_text(Between("x")).find_problems() == []

@@ -6,14 +6,14 @@ from uuid import uuid4
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from tests.storage.stores import opened
+from tests.storage.stores import open_file_store
 
 from tidemill.storage import FileBlockStore
 
 
 @pytest.fixture
 def memory_url() -> Iterator[str]:
-    """A root of its own in the memory file system, which is shared by the whole process."""
+    """A separate root in the memory file system, which the whole process shares."""
     name = f"store-{uuid4().hex}"
     yield f"memory://{name}"
     fs = MemoryFileSystem()
@@ -23,18 +23,18 @@ def memory_url() -> Iterator[str]:
 
 @pytest.fixture
 def local_store(tmp_path: Path) -> FileBlockStore:
-    return opened(str(tmp_path / "my blocks 100%"))
+    return open_file_store(str(tmp_path / "my blocks 100%"))
 
 
 @pytest.fixture
 def staged_store(memory_url: str, tmp_path: Path) -> FileBlockStore:
-    return opened(memory_url, cache=tmp_path / "cache")
+    return open_file_store(memory_url, cache=tmp_path / "cache")
 
 
 @pytest.fixture(params=["local", "staged in memory", "staged on disk"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, memory_url: str) -> FileBlockStore:
     """Every store in which a program can write files with local paths."""
     if request.param == "local":
-        return opened(str(tmp_path / "my blocks 100%"))
+        return open_file_store(str(tmp_path / "my blocks 100%"))
     url = memory_url if request.param == "staged in memory" else str(tmp_path / "mount")
-    return opened(url, cache=tmp_path / "cache", staged=True)
+    return open_file_store(url, cache=tmp_path / "cache", staged=True)

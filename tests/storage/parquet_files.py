@@ -1,4 +1,4 @@
-"""Small Parquet files for the tests of this folder."""
+"""Small Parquet files for the tests of this directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def write_parquet(path: Path, rows: int) -> Path:
     return path
 
 
-def flip_byte(path: Path, at: int) -> None:
+def flip_byte(path: Path, position: int) -> None:
     content = bytearray(path.read_bytes())
-    content[at] ^= 0xFF
+    content[position] ^= 0xFF
     path.write_bytes(content)

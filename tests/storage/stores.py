@@ -1,11 +1,11 @@
-"""Opening stores for the tests of this folder."""
+"""Opens stores for the tests of this directory."""
 
 from __future__ import annotations
 
 from tidemill.storage import FileBlockStore, open_store
 
 
-def opened(url: str, **settings: object) -> FileBlockStore:
-    made = open_store(url, **settings)  # type: ignore[arg-type]
-    assert isinstance(made, FileBlockStore)
-    return made
+def open_file_store(url: str, **settings: object) -> FileBlockStore:
+    store = open_store(url, **settings)  # type: ignore[arg-type]
+    assert isinstance(store, FileBlockStore)
+    return store

@@ -1,4 +1,4 @@
-"""Damage is found and named, whatever its kind."""
+"""Every kind of damage is detected and reported."""
 
 from __future__ import annotations
 
@@ -14,63 +14,65 @@ from tidemill.storage import FileBlockStore
 
 
 @pytest.fixture
-def published(local_store: FileBlockStore) -> DataFile:
+def published_file(local_store: FileBlockStore) -> DataFile:
     write_parquet(Path(local_store.stage_directory("runs/b")) / "x.parquet", 100)
     return local_store.publish_files("runs/b")[0]
 
 
-def damage(store: FileBlockStore, file: DataFile) -> str:
-    with pytest.raises(BlockDamaged) as caught:
+def read_error(store: FileBlockStore, file: DataFile) -> str:
+    with pytest.raises(BlockDamaged) as error:
         store.check_files([file])
-    return str(caught.value)
+    return str(error.value)
 
 
-def test_sound_files_pass(store: FileBlockStore) -> None:
+def test_valid_files_are_accepted(store: FileBlockStore) -> None:
     for name in ("x", "y"):
         write_parquet(Path(store.stage_directory("runs/b")) / f"{name}.parquet", 10)
     store.check_files(store.publish_files("runs/b"))
 
 
-def test_a_missing_file(local_store: FileBlockStore, published: DataFile) -> None:
-    Path(local_store.locate_file(published.path)).unlink()
-    message = damage(local_store, published)
+def test_a_missing_file_is_reported(local_store: FileBlockStore, published_file: DataFile) -> None:
+    Path(local_store.locate_file(published_file.path)).unlink()
+    message = read_error(local_store, published_file)
     assert "runs/b/x.parquet is damaged" in message
-    assert f"expected 100 rows in {published.bytes} bytes, found nothing: the file is missing" in message
+    assert f"expected 100 rows in {published_file.bytes} bytes, found nothing: the file is missing" in message
     assert "Restore the file from a backup" in message
 
 
-def test_a_truncated_file(local_store: FileBlockStore, published: DataFile) -> None:
-    path = Path(local_store.locate_file(published.path))
+def test_a_truncated_file_is_reported(local_store: FileBlockStore, published_file: DataFile) -> None:
+    path = Path(local_store.locate_file(published_file.path))
     path.write_bytes(path.read_bytes()[:-10])
-    assert f"expected 100 rows in {published.bytes} bytes, found {published.bytes - 10} bytes" in damage(
-        local_store, published
+    assert f"expected 100 rows in {published_file.bytes} bytes, found {published_file.bytes - 10} bytes" in read_error(
+        local_store, published_file
     )
 
 
-def test_a_damaged_footer(local_store: FileBlockStore, published: DataFile) -> None:
-    flip_byte(Path(local_store.locate_file(published.path)), -1)
-    assert "found content that cannot be read" in damage(local_store, published)
+def test_a_damaged_footer_is_reported(local_store: FileBlockStore, published_file: DataFile) -> None:
+    flip_byte(Path(local_store.locate_file(published_file.path)), -1)
+    assert "found content that cannot be read" in read_error(local_store, published_file)
 
 
-def test_one_flipped_bit_in_the_data_fails_the_page_checksum(local_store: FileBlockStore, published: DataFile) -> None:
-    path = Path(local_store.locate_file(published.path))
+def test_one_flipped_bit_in_the_data_fails_the_page_checksum(
+    local_store: FileBlockStore, published_file: DataFile
+) -> None:
+    path = Path(local_store.locate_file(published_file.path))
     flip_byte(path, path.read_bytes().index(b"row 42"))
-    assert "checksum" in damage(local_store, published)
+    assert "checksum" in read_error(local_store, published_file)
 
 
-def test_another_number_of_rows(local_store: FileBlockStore, published: DataFile) -> None:
-    assert "expected 99 rows" in damage(local_store, DataFile(published.path, 99, published.bytes))
+def test_another_number_of_rows_is_reported(local_store: FileBlockStore, published_file: DataFile) -> None:
+    assert "expected 99 rows" in read_error(local_store, DataFile(published_file.path, 99, published_file.bytes))
 
 
-def test_only_the_damaged_file_is_named(local_store: FileBlockStore, published: DataFile) -> None:
+def test_only_the_damaged_file_is_named(local_store: FileBlockStore, published_file: DataFile) -> None:
     write_parquet(Path(local_store.stage_directory("runs/c")) / "y.parquet", 1)
-    sound = local_store.publish_files("runs/c")
-    Path(local_store.locate_file(published.path)).unlink()
+    valid = local_store.publish_files("runs/c")
+    Path(local_store.locate_file(published_file.path)).unlink()
     with pytest.raises(BlockDamaged, match=r"runs/b/x\.parquet"):
-        local_store.check_files([*sound, published])
+        local_store.check_files([*valid, published_file])
 
 
-def test_a_damaged_copy_is_dropped_when_the_original_is_sound(staged_store: FileBlockStore) -> None:
+def test_a_damaged_copy_of_a_valid_original_is_dropped(staged_store: FileBlockStore) -> None:
     copy = write_parquet(Path(staged_store.stage_directory("runs/b")) / "x.parquet", 10)
     original = copy.read_bytes()
     (file,) = staged_store.publish_files("runs/b")
@@ -80,8 +82,8 @@ def test_a_damaged_copy_is_dropped_when_the_original_is_sound(staged_store: File
     assert Path(staged_store.locate_file(file.path)).read_bytes() == original
 
 
-def test_a_damaged_original_is_found_though_the_copy_is_sound(staged_store: FileBlockStore, memory_url: str) -> None:
+def test_a_damaged_original_is_detected_despite_a_valid_copy(staged_store: FileBlockStore, memory_url: str) -> None:
     write_parquet(Path(staged_store.stage_directory("runs/b")) / "x.parquet", 10)
     (file,) = staged_store.publish_files("runs/b")
     MemoryFileSystem().rm_file(f"{memory_url}/runs/b/x.parquet")
-    assert "is missing" in damage(staged_store, file)
+    assert "is missing" in read_error(staged_store, file)

@@ -1,50 +1,50 @@
-"""From URLs to stores."""
+"""Stores for each kind of URL."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.storage.stores import opened
+from tests.storage.stores import open_file_store
 
 from tidemill.errors import ConfigError
 from tidemill.storage import DirectBlockStore, LocalBlockStore, StagedBlockStore
 
 
 def test_each_kind_of_url_opens_its_kind_of_store(tmp_path: Path, memory_url: str) -> None:
-    assert isinstance(opened(str(tmp_path)), LocalBlockStore)
-    assert isinstance(opened(f"file://{tmp_path}"), LocalBlockStore)
-    assert isinstance(opened(str(tmp_path), staged=True, cache=tmp_path), StagedBlockStore)
-    assert isinstance(opened(memory_url, cache=tmp_path), StagedBlockStore)
-    assert isinstance(opened(memory_url, staged=False), DirectBlockStore)
+    assert isinstance(open_file_store(str(tmp_path)), LocalBlockStore)
+    assert isinstance(open_file_store(f"file://{tmp_path}"), LocalBlockStore)
+    assert isinstance(open_file_store(str(tmp_path), staged=True, cache=tmp_path), StagedBlockStore)
+    assert isinstance(open_file_store(memory_url, cache=tmp_path), StagedBlockStore)
+    assert isinstance(open_file_store(memory_url, staged=False), DirectBlockStore)
 
 
 def test_a_relative_path_means_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert opened("blocks").locate_file("runs/x") == str(tmp_path / "blocks" / "runs" / "x")
+    assert open_file_store("blocks").locate_file("runs/x") == str(tmp_path / "blocks" / "runs" / "x")
 
 
-def test_opening_touches_nothing(tmp_path: Path, memory_url: str) -> None:
-    opened(str(tmp_path / "blocks"))
-    opened(memory_url, cache=tmp_path / "cache")
+def test_opening_a_store_writes_nothing(tmp_path: Path, memory_url: str) -> None:
+    open_file_store(str(tmp_path / "blocks"))
+    open_file_store(memory_url, cache=tmp_path / "cache")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_cache_is_the_users_own_by_default(
+def test_the_default_cache_is_in_the_users_cache_directory(
     memory_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert Path(opened(memory_url).stage_directory("runs/b")).is_relative_to(tmp_path / "tidemill")
+    assert Path(open_file_store(memory_url).stage_directory("runs/b")).is_relative_to(tmp_path / "tidemill")
 
 
 @pytest.mark.parametrize("url", ["nosuch://bucket", "abfs://container/blocks"])
-def test_schemes_that_fsspec_cannot_open(url: str) -> None:
+def test_unknown_url_schemes_are_rejected(url: str) -> None:
     with pytest.raises(ConfigError, match=f"cannot open the block store {url}: .* expected a path or a URL"):
-        opened(url)
+        open_file_store(url)
 
 
 @pytest.mark.parametrize("name", ["a[1]", "a*", "{a}", "what?"])
-def test_roots_that_spark_would_take_for_patterns(tmp_path: Path, name: str) -> None:
+def test_roots_that_are_patterns_for_spark_are_rejected(tmp_path: Path, name: str) -> None:
     for settings in ({}, {"staged": True}, {"staged": True, "cache": tmp_path / name}):
         with pytest.raises(ConfigError, match="which Spark reads as a pattern; choose a path without"):
-            opened(str(tmp_path / name), **settings)
+            open_file_store(str(tmp_path / name), **settings)

@@ -1,4 +1,4 @@
-"""Local disk: in place, and forced to disk before it counts."""
+"""Local disk: files are written in place and fsynced before they are published."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 from tests.storage.parquet_files import write_parquet
-from tests.storage.stores import opened
+from tests.storage.stores import open_file_store
 
 from tidemill.errors import StorageError
 from tidemill.storage import FileBlockStore
 
 
 @pytest.fixture
-def forced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def fsynced_paths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths that were fsynced, in order."""
     paths: list[str] = []
     real = os.fsync
@@ -28,61 +28,61 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return paths
 
 
-def test_files_are_staged_where_they_will_stay(local_store: FileBlockStore, tmp_path: Path) -> None:
-    place = tmp_path / "my blocks 100%" / "runs" / "clicks" / "run-1"
-    assert local_store.stage_directory("runs/clicks/run-1") == str(place)
-    assert place.is_dir()
-    assert local_store.locate_file("runs/clicks/run-1/x.parquet") == str(place / "x.parquet")
+def test_files_are_staged_at_their_final_path(local_store: FileBlockStore, tmp_path: Path) -> None:
+    directory = tmp_path / "my blocks 100%" / "runs" / "clicks" / "run-1"
+    assert local_store.stage_directory("runs/clicks/run-1") == str(directory)
+    assert directory.is_dir()
+    assert local_store.locate_file("runs/clicks/run-1/x.parquet") == str(directory / "x.parquet")
 
 
-def test_publishing_forces_files_before_the_directories_that_name_them(
-    local_store: FileBlockStore, tmp_path: Path, forced: list[str]
+def test_publishing_fsyncs_files_before_their_directories(
+    local_store: FileBlockStore, tmp_path: Path, fsynced_paths: list[str]
 ) -> None:
     file = write_parquet(Path(local_store.stage_directory("runs/clicks/run-1")) / "x.parquet", 1)
     local_store.publish_files("runs/clicks/run-1")
     root = tmp_path / "my blocks 100%"
     runs = root / "runs"
-    assert forced == [str(p) for p in (file, runs / "clicks/run-1", runs / "clicks", runs, root, tmp_path)]
+    assert fsynced_paths == [str(p) for p in (file, runs / "clicks/run-1", runs / "clicks", runs, root, tmp_path)]
 
 
-def test_a_full_disk(local_store: FileBlockStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: int) -> None:
+def test_a_full_disk_is_reported(local_store: FileBlockStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    place = Path(local_store.stage_directory("runs/b"))
-    write_parquet(place / "x.parquet", 1)
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StorageError) as caught:
+    directory = Path(local_store.stage_directory("runs/b"))
+    write_parquet(directory / "x.parquet", 1)
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(StorageError) as error:
         local_store.publish_files("runs/b")
-    assert str(caught.value) == (
-        f"cannot write in {place}: the disk is full; free some space or move the block store, then try again"
+    assert str(error.value) == (
+        f"cannot write in {directory}: the disk is full; free some space or move the block store, then try again"
     )
 
 
-def test_a_root_below_a_file(tmp_path: Path) -> None:
+def test_a_root_below_a_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    store = opened(str(tmp_path / "file" / "blocks"))
-    for use in (store.probe_access, lambda: store.stage_directory("runs/b")):
+    store = open_file_store(str(tmp_path / "file" / "blocks"))
+    for function in (store.probe_access, lambda: store.stage_directory("runs/b")):
         with pytest.raises(StorageError, match=r"file/blocks.*: a part of the path is a file; remove that file"):
-            use()
+            function()
 
 
-def test_a_root_that_is_a_file(tmp_path: Path) -> None:
+def test_a_root_that_is_a_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match=r"cannot use the block store .*file: a part of the path is a file"):
-        opened(str(tmp_path / "file")).probe_access()
+        open_file_store(str(tmp_path / "file")).probe_access()
 
 
-def test_a_root_that_cannot_be_made() -> None:
+def test_a_root_that_cannot_be_created_is_reported() -> None:
     with pytest.raises(StorageError, match=r"cannot use the block store /proc/blocks: it does not exist and cannot"):
-        opened("/proc/blocks").probe_access()
+        open_file_store("/proc/blocks").probe_access()
 
 
-def test_permission_denied(local_store: FileBlockStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    def denied(*_: object, **__: object) -> None:
+def test_a_denied_permission_is_reported(local_store: FileBlockStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def deny(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(Path, "mkdir", denied)
+    monkeypatch.setattr(Path, "mkdir", deny)
     with pytest.raises(StorageError, match="permission is denied; give the user who runs Tidemill write access"):
         local_store.stage_directory("runs/b")
 

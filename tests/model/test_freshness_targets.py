@@ -1,4 +1,4 @@
-"""What can be promised, and what is refused when it is declared or applied."""
+"""Freshness targets: valid declarations, and those that are rejected when declared or applied."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def search(scores: object = None, ranked: object = None, consistency: object = N
     return wf
 
 
-def why(wf: tm.Workflow) -> str:
-    with pytest.raises(WorkflowError) as refused:
+def read_error(wf: tm.Workflow) -> str:
+    with pytest.raises(WorkflowError) as error:
         wf.declared()
-    return str(refused.value)
+    return str(error.value)
 
 
-def test_a_lag_is_for_all_inputs_or_for_each() -> None:
+def test_a_lag_applies_to_all_inputs_or_to_each() -> None:
     (scores, ranked) = search("1 day", {"pages": "0s", "clicks": "2 days"}, "strict").declared().bindings
     assert scores.triggers == (LagTrigger("clicks", 86_400.0),)
     assert ranked.triggers == (LagTrigger("clicks", 172_800.0), LagTrigger("pages", 0.0))
@@ -39,30 +39,30 @@ def test_a_lag_is_for_all_inputs_or_for_each() -> None:
     assert channel.freshness_target == FreshnessTarget({}, 0.0)
 
 
-def test_a_table_derives_from_inputs_by_any_way() -> None:
+def test_the_inputs_of_a_table_are_found_along_all_pathways() -> None:
     assert find_inputs(search().declared(), "ranked") == {"pages", "clicks"}
     assert find_inputs(search().declared(), "scores") == {"clicks"}
 
 
-def test_an_input_that_no_data_come_from_is_refused() -> None:
-    said = why(search(scores={"pages": "1 day"}))
-    assert "'scores' names the route 'pages', but no data take that route; its inputs are clicks" in said
+def test_a_lag_for_an_unrelated_input_is_rejected() -> None:
+    message = read_error(search(scores={"pages": "1 day"}))
+    assert "'scores' names the route 'pages', but no data take that route; its inputs are clicks" in message
 
 
 @pytest.mark.parametrize(("lag", "consistency"), [("soon", None), (None, "rather"), (-1, None)])
-def test_what_is_no_duration_is_refused(lag: object, consistency: object) -> None:
+def test_invalid_durations_are_rejected(lag: object, consistency: object) -> None:
     with pytest.raises(WorkflowError, match=r"not a duration|cannot be negative"):
         search(lag, consistency=consistency)
         search(ranked=lag, consistency=consistency)
 
 
-def test_nothing_is_promised_twice_or_of_what_is_fed() -> None:
+def test_a_second_target_is_rejected() -> None:
     wf = search("1 day")
     with pytest.raises(WorkflowError, match="two freshness targets; the first is declared at"):
         wf.table("scores", "site string, n bigint", target_lag="2 days")
 
 
-def test_a_task_of_several_channels_or_in_a_flow_promises_nothing_itself() -> None:
+def test_a_target_on_a_task_with_several_channels_or_in_a_flow_is_rejected() -> None:
     flow, wf = tm.Flow("part"), tm.Workflow("whole")
     with pytest.raises(WorkflowError, match=r"with table\(\)"):
         flow.sql("t", "SELECT 1 AS x FROM c", target_lag="1 day")
@@ -70,25 +70,25 @@ def test_a_task_of_several_channels_or_in_a_flow_promises_nothing_itself() -> No
         wf.command("c", ["x"], reads={"a": tm.New}, writes={"b": tm.Delta, "d": tm.Delta}, target_lag="1 day")
 
 
-def test_an_output_cannot_be_fresher_than_what_it_is_made_of_may_be() -> None:
-    (found,) = find_target_problems(build_graph(search("1 day", "1 hour").declared()))
-    assert (found.subject, "3600 s by way of clicks > scores" in found.reason) == ("ranked", True)
-    assert "scores on the way by 86400 s; tighten the one or loosen the other" in found.reason
+def test_a_target_tighter_than_that_of_an_intermediate_is_rejected() -> None:
+    (problem,) = find_target_problems(build_graph(search("1 day", "1 hour").declared()))
+    assert (problem.subject, "3600 s by way of clicks > scores" in problem.reason) == ("ranked", True)
+    assert "scores on the way by 86400 s; tighten the one or loosen the other" in problem.reason
     assert find_target_problems(build_graph(search("1 hour", "1 day").declared())) == []
 
 
-def test_an_output_that_may_take_rows_back_is_not_monotone() -> None:
+def test_an_output_that_may_retract_rows_is_not_monotone() -> None:
     wf = search()
     wf.table("scores", "site string, n bigint", accepts=["monotone"])
-    (found,) = find_target_problems(build_graph(wf.declared()))
-    assert "accept monotone, but only base or strong is written" in found.reason
+    (problem,) = find_target_problems(build_graph(wf.declared()))
+    assert "accept monotone, but only base or strong is written" in problem.reason
     with pytest.raises(WorkflowError, match="expected accepts to contain base, delta, monotone, found 'rows'"):
         wf.table("ranked", accepts=["rows"])
 
 
-def test_a_promise_can_be_kept_as_json() -> None:
-    promise = FreshnessTarget({ALL_PATHWAYS: 5.0, "a": 0.0}, 0.0, (DeliveryForm.BASE,))
-    assert target_from_json(target_to_json(promise)) == promise
+def test_a_target_is_restored_from_json() -> None:
+    target = FreshnessTarget({ALL_PATHWAYS: 5.0, "a": 0.0}, 0.0, (DeliveryForm.BASE,))
+    assert target_from_json(target_to_json(target)) == target
     assert target_to_json(FreshnessTarget()) == {}
 
 
@@ -101,18 +101,18 @@ def split(lag: object) -> tm.Workflow:
     return wf
 
 
-def test_a_lag_may_differ_by_the_way_that_data_take() -> None:
+def test_a_lag_may_differ_by_pathway() -> None:
     declared = split({"log > news": "0s", "other": "1 day"}).declared()
     assert declared.bindings[-1].triggers == (LagTrigger("log", 0.0), LagTrigger("log", 86_400.0))
     bounds = next(c.bounds for c in build_graph(declared).channels if c.name == "all")
     assert bounds.staleness == {("log", "news"): 0, ("log", "other"): 86_400_000_000}
 
 
-def test_of_all_that_name_a_way_the_shortest_lag_holds() -> None:
+def test_the_shortest_lag_of_a_pathway_applies() -> None:
     declared = split({"log": "1 hour", "news": "0s", "other": "1 day"}).declared()
     assert declared.bindings[-1].triggers == (LagTrigger("log", 0.0), LagTrigger("log", 3_600.0))
 
 
-def test_a_way_that_no_data_take_is_refused() -> None:
-    said = why(split({"news > other": "0s"}))
-    assert "'all' names the route 'news > other', but no data take that route; its inputs are log" in said
+def test_an_unknown_pathway_is_rejected() -> None:
+    message = read_error(split({"news > other": "0s"}))
+    assert "'all' names the route 'news > other', but no data take that route; its inputs are log" in message

@@ -1,4 +1,4 @@
-"""Changes that `apply` would refuse, `plan` refuses too."""
+"""`plan` rejects the changes that `apply` would reject."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from tidemill.app.wiring import Tidemill
 from tidemill.errors import Conflict
 
 
-def opened(directory: Path, columns: str) -> Tidemill:
+def open_project(directory: Path, columns: str) -> Tidemill:
     wf = tm.Workflow("w")
     wf.input("a", columns)
     return Tidemill(directory, Settings(), Project((wf.declared(),)))
 
 
-def test_a_type_with_which_rows_could_not_be_read(tmp_path: Path) -> None:
+def test_an_incompatible_type_change_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("x\ntea\n")
-    with opened(tmp_path, "x string") as mill:
+    with open_project(tmp_path, "x string") as mill:
         mill.apply()
         mill.insert("a", tmp_path / "rows.csv")
-    with opened(tmp_path, "x int") as mill:
-        for work in (mill.plan, mill.apply):
+    with open_project(tmp_path, "x int") as mill:
+        for function in (mill.plan, mill.apply):
             with pytest.raises(Conflict, match="'a' already holds data, so it cannot change column x from STRING to"):
-                work()
-    with opened(tmp_path, "x string, y int") as mill:
+                function()
+    with open_project(tmp_path, "x string, y int") as mill:
         assert [step.detail for step in mill.plan()] == ["column y is missing"]
         mill.apply()
         assert mill.plan() == ()
