@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_plan_shows_what_apply_would_do(tidemill: Program) -> None:
+def test_plan_shows_the_changes_of_apply(tidemill: Program) -> None:
     tidemill.run_ok("init", tidemill.project)
     steps = tidemill.json("plan")["steps"]
     assert [(s["action"], s["what"], s["name"]) for s in steps] == [

@@ -101,7 +101,7 @@ def test_the_error_for_an_unknown_table_lists_the_tables(shop: Program) -> None:
     )  # fmt: skip
 
 
-def test_run_says_which_variant_ran_and_why(shop: Program) -> None:
+def test_run_reports_the_variant_and_its_reason(shop: Program) -> None:
     reason = "there is no previous refresh to continue from: this query never consumed orders"
     assert shop.json("run", "totals")["choices"] == {"totals": {"variant": "batch", "reason": reason}}
     shop.insert_sample()

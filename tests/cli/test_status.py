@@ -40,7 +40,7 @@ def test_a_flow_that_never_ran_is_behind_everything(driver: Driver) -> None:
     assert (read_flow(driver).last, read_flow(driver).pending_channels) == (None, ("a", "b"))
 
 
-def test_a_run_consumes_what_there_was(driver: Driver) -> None:
+def test_a_run_consumes_all_pending_blocks(driver: Driver) -> None:
     driver.insert("a")
     driver.run_flow()
     driver.insert("b")

@@ -125,7 +125,7 @@ def test_a_workflow_over_budget_does_not_prevent_the_store_from_meeting_its_budg
     assert [g.dataset.workflow for g in result.evictions] == ["two"]
 
 
-def test_a_budget_that_cannot_be_met_evicts_what_it_can_and_reports_the_rest(mill: Bench) -> None:
+def test_a_budget_that_cannot_be_met_evicts_all_it_can_and_reports_the_rest(mill: Bench) -> None:
     """The leaf alone exceeds the budget; the four other datasets are evicted anyway."""
     submission = mill.run(chain("a", "b", "c", "d", "e"))
     size = mill.dataset(submission, 5).bytes

@@ -98,8 +98,8 @@ def check_content(mill: Mill) -> None:
     if not pathways:
         return
     rows = {path: read_as_of(mill, path[0], versions) for path, versions in pathways.items()}
-    compute_expected = evaluate_join(rows) if mill.workflow.name == "joined" else evaluate_diamond(rows)
-    assert sorted((r["id"], r["n"]) for r in mill.content("out")) == sorted(compute_expected)
+    expected = evaluate_join(rows) if mill.workflow.name == "joined" else evaluate_diamond(rows)
+    assert sorted((r["id"], r["n"]) for r in mill.content("out")) == sorted(expected)
 
 
 Pairs = list[tuple[int, int]]

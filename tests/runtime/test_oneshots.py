@@ -127,13 +127,13 @@ def test_servers_share_the_work_of_a_submission(url: str, tmp_path: Path, mill: 
     with bench(url, tmp_path, owner="other") as other:
         loops = [
             ServerLoop(
-                bench_.catalog,
+                process.catalog,
                 Server(name, "work", 2),
-                lambda run, _, bench_=bench_: bench_.shop.attempt_run(run),
+                lambda run, _, process=process: process.shop.attempt_run(run),
                 [],
                 ServerIntervals(0.01),
             )
-            for name, bench_ in (("one", mill), ("two", other))
+            for name, process in (("one", mill), ("two", other))
         ]
         threads = [threading.Thread(target=loop.run) for loop in loops]
         for thread in threads:

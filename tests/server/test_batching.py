@@ -48,8 +48,8 @@ def test_an_error_is_raised_only_for_its_request() -> None:
         batches = RequestBatcher(work)
         return list(await asyncio.gather(*(batches.process_item(n) for n in (2, 3, 4)), return_exceptions=True))
 
-    process_two, three, four = asyncio.run(process_three())
-    assert (process_two, four) == (4, 8)
+    two, three, four = asyncio.run(process_three())
+    assert (two, four) == (4, 8)
     assert isinstance(three, ValueError)
 
 

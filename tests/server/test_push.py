@@ -209,10 +209,10 @@ def test_the_client_continues_after_the_last_acknowledged_message(shop: ServedPr
 
 
 def test_the_client_names_the_rejected_message(shop: ServedProject, client: Client) -> None:
-    rows = [{"id": 1, "word": "said"}, {"id": "x", "word": "said"}, {"id": 3, "word": "said"}]
+    rows = [{"id": 1, "word": "reject"}, {"id": "x", "word": "reject"}, {"id": 3, "word": "reject"}]
     with pytest.raises(BadInput, match="message 2: row 1, column 'id'"):
         client.push("orders", rows)
-    assert read_ids(shop, "said") == [1]
+    assert read_ids(shop, "reject") == [1]
 
 
 def test_upserts_are_applied_in_the_order_of_their_producer(shop: ServedProject, client: Client) -> None:

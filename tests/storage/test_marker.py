@@ -51,7 +51,7 @@ def test_writing_the_marker_leaves_no_other_file(local_store: FileBlockStore, tm
     assert [p.name for p in (tmp_path / "my blocks 100%").iterdir()] == [MARKER_FILE]
 
 
-def test_only_what_lies_below_the_directory_of_runs_is_listed(local_store: FileBlockStore, tmp_path: Path) -> None:
+def test_only_files_below_the_directory_of_runs_are_listed(local_store: FileBlockStore, tmp_path: Path) -> None:
     root = tmp_path / "my blocks 100%"
     write_parquet(Path(local_store.stage_directory("runs/3/30/1")) / "x.parquet", 1)
     for foreign in ("orders.csv", "src/x.parquet", "runs/notes/x.parquet", "runs/3/mine.csv"):
