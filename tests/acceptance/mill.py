@@ -35,10 +35,10 @@ wf.table("firsts", "id int, word string")
 @wf.task(writes={"firsts": tm.Delta, "words": tm.Delta})
 def dedupe(events: tm.New, words: tm.All) -> dict[str, tm.Delta]:
     """Write the first event with each word; the words seen so far are the task's state."""
-    seen = {r["word"] for r in words}
+    known_words = {r["word"] for r in words}
     firsts: dict[str, dict[str, object]] = {}
     for event in sorted(events, key=lambda e: e["id"]):
-        if event["word"] not in seen:
+        if event["word"] not in known_words:
             firsts.setdefault(event["word"], event)
     return {"firsts": list(firsts.values()), "words": [{"word": w} for w in firsts]}
 

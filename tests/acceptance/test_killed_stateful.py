@@ -161,14 +161,14 @@ def run_undisturbed(name: str, root: Path) -> tuple[Answers, int]:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_killed_process_does_not_change_the_answers(name: str, tmp_path: Path) -> None:
     (tmp_path / "undisturbed").mkdir()
-    wanted, steps = run_undisturbed(name, tmp_path / "undisturbed")
-    assert all(rows for channel, rows in wanted.items() if not channel.endswith(("_late", "_expired")))
+    expected_answers, steps = run_undisturbed(name, tmp_path / "undisturbed")
+    assert all(rows for channel, rows in expected_answers.items() if not channel.endswith(("_late", "_expired")))
     for step in range(STRIDE, steps, STRIDE) if CAMPAIGN else [RETURNED]:
         root = tmp_path / str(step)
         root.mkdir()
         assert is_killed(partial(SCENARIOS[name]().execute, root, wire=Tripwire(step)))
         assert not is_killed(partial(SCENARIOS[name]().execute, root, is_successor=True))
-        assert SCENARIOS[name]().read_answers(root) == wanted, f"killed at step {step} of {steps}"
+        assert SCENARIOS[name]().read_answers(root) == expected_answers, f"killed at step {step} of {steps}"
 
 
 def test_the_answers_of_an_undisturbed_run_are_right(tmp_path: Path) -> None:

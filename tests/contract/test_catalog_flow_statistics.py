@@ -66,13 +66,13 @@ def step(driver: Driver, random: Random) -> None:
 def test_cached_statistics_equal_those_of_a_first_read(driver: Driver, seed: int) -> None:
     random = Random(seed)
     declare(driver, 1.0)
-    seen = set()
+    distinct_statistics = set()
     for _ in range(40):
         step(driver, random)
         cached = driver.catalog.read_flow_statistics()
         assert cached == SqlCatalogReader(driver.catalog._engine).read_flow_statistics()
-        seen |= {(f.seconds, f.last_start, f.period) for f in cached.values()}
-    assert len(seen) > 3
+        distinct_statistics |= {(f.seconds, f.last_start, f.period) for f in cached.values()}
+    assert len(distinct_statistics) > 3
 
 
 def test_a_later_read_processes_only_new_events(driver: Driver) -> None:

@@ -96,7 +96,7 @@ def test_unknown_names_are_not_found(driver: Driver) -> None:
 
 
 def test_events_are_listed_from_the_last_known_one(driver: Driver) -> None:
-    seen = driver.catalog.list_events(limit=2)
-    rest = driver.catalog.list_events(after=seen[-1].id)
-    assert [e.id for e in seen + rest] == [e.id for e in driver.catalog.list_events()]
+    first_events = driver.catalog.list_events(limit=2)
+    rest = driver.catalog.list_events(after=first_events[-1].id)
+    assert [e.id for e in first_events + rest] == [e.id for e in driver.catalog.list_events()]
     assert all(e.at == driver.clock.now for e in rest)

@@ -234,9 +234,9 @@ def test_only_expired_runs_are_reclaimed(driver: Driver) -> None:
     driver.clock.now += 1
     healthy = driver.open_insert()
     driver.clock.now += LEASE - 1
-    taken = driver.catalog.reclaim_expired_runs()
-    assert [(r.id, r.state) for r in taken] == [(often.run.id, RunState.READY), (once.run.id, RunState.FAILED)]
-    assert taken[1].error == "lease expired: me did not renew it and is 0.0 s late"
+    reclaimed = driver.catalog.reclaim_expired_runs()
+    assert [(r.id, r.state) for r in reclaimed] == [(often.run.id, RunState.READY), (once.run.id, RunState.FAILED)]
+    assert reclaimed[1].error == "lease expired: me did not renew it and is 0.0 s late"
     assert driver.catalog.read_run(healthy.run.id).state is RunState.SUBMITTED
     assert driver.claim(often.run.id, build_insert_request()).run.attempt == 2
 
@@ -294,17 +294,17 @@ def test_runs_are_listed_newest_first(driver: Driver) -> None:
 
 def test_a_run_can_be_acquired_before_its_reservations_are_known(driver: Driver) -> None:
     run = driver.request(RunKind.FLOW, COPY.name)
-    taken = driver.catalog.acquire_run(run, owner="me", lease=LEASE)
-    assert (taken.state, taken.attempt, taken.owner) == (RunState.CLAIMED, 1, "me")
+    acquired = driver.catalog.acquire_run(run, owner="me", lease=LEASE)
+    assert (acquired.state, acquired.attempt, acquired.owner) == (RunState.CLAIMED, 1, "me")
     other = driver.request(RunKind.FLOW, COPY.name)
     for rejected in (run, other):
         with pytest.raises(Conflict):
             driver.claim(rejected, build_claim_request(COPY))
     claim = driver.catalog.claim_run(
-        run, build_claim_request(COPY), owner="me", lease=LEASE, fencing_token=taken.fencing_token
+        run, build_claim_request(COPY), owner="me", lease=LEASE, fencing_token=acquired.fencing_token
     )
     assert (claim.run.state, claim.run.attempt) == (RunState.SUBMITTED, 1)
-    assert claim.run.fencing_token > taken.fencing_token
+    assert claim.run.fencing_token > acquired.fencing_token
     driver.catalog.mark_running(run, claim.run.fencing_token)
     assert driver.catalog.read_run(run).state is RunState.RUNNING
     driver.commit(claim)
@@ -313,8 +313,8 @@ def test_a_run_can_be_acquired_before_its_reservations_are_known(driver: Driver)
 
 def test_an_acquired_run_can_be_returned_and_waits(driver: Driver) -> None:
     run = driver.request(RunKind.FLOW, COPY.name)
-    taken = driver.catalog.acquire_run(run, owner="me", lease=LEASE)
-    driver.catalog.release_run(run, taken.fencing_token, seconds=5)
+    acquired = driver.catalog.acquire_run(run, owner="me", lease=LEASE)
+    driver.catalog.release_run(run, acquired.fencing_token, seconds=5)
     returned = driver.catalog.read_run(run)
     assert (returned.state, returned.attempt, returned.owner) == (RunState.WAITING, 0, None)
     assert driver.catalog.list_runnable_runs() == []
@@ -322,7 +322,7 @@ def test_an_acquired_run_can_be_returned_and_waits(driver: Driver) -> None:
     assert [r.id for r in driver.catalog.list_runnable_runs()] == [run]
     with pytest.raises(LeaseLost):
         driver.catalog.claim_run(
-            run, build_claim_request(COPY), owner="me", lease=LEASE, fencing_token=taken.fencing_token
+            run, build_claim_request(COPY), owner="me", lease=LEASE, fencing_token=acquired.fencing_token
         )
 
 

@@ -1,4 +1,4 @@
-"""A channel's whole life in small: blocks written, compacted and collected, and what each point should hold."""
+"""A model of a channel: blocks written, compacted and collected, and the expected content at each position."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ from tidemill.retention.compaction import (
 from tidemill.retention.garbage_collection import ReadNeed, find_collectable
 
 
-class Hands(Protocol):
-    """Who reads and writes files for a house."""
+class FileAccess(Protocol):
+    """Reads and writes files for a channel model."""
 
     def write(self, rows: Rows, schema: Schema) -> tuple[DataFile, ...]: ...
     def write_view(self, view: Snapshot | DeltaChain) -> tuple[DataFile, ...]: ...
-    def touched(self, view: Snapshot) -> frozenset[str]: ...
+    def find_touched(self, view: Snapshot) -> frozenset[str]: ...
     def rows(self, view: View) -> Rows: ...
 
 
 @dataclass
-class Memory:
-    """Files that are lists, read as the reference says."""
+class MemoryFiles:
+    """Files as lists in memory, read by the reference."""
 
     files: dict[str, Rows] = field(default_factory=dict)
 
     def write(self, rows: Rows, schema: Schema) -> tuple[DataFile, ...]:
-        """One row a file or two, so that there is something to share."""
+        """Write at most two rows per file, so that files can be shared."""
         parts = [rows[i : i + 2] for i in range(0, len(rows), 2)]
         names = [f"f{len(self.files) + n}" for n in range(len(parts))]
         self.files.update(zip(names, parts, strict=True))
@@ -60,95 +60,97 @@ class Memory:
     def write_view(self, view: Snapshot | DeltaChain) -> tuple[DataFile, ...]:
         return self.write(self.rows(view), view.schema)
 
-    def touched(self, view: Snapshot) -> frozenset[str]:
+    def find_touched(self, view: Snapshot) -> frozenset[str]:
         key = view.deltas[0].updates.key or view.schema.names
-        keys = {_key(key, row) for delta in view.deltas for row in self._of(delta)}
+        keys = {_build_key(key, row) for delta in view.deltas for row in self._read_block(delta)}
         files = view.base.files if view.base is not None else ()
         if any(isinstance(d.updates, Patch) for d in view.deltas):
             return frozenset(f.path for f in files)
-        return frozenset(f.path for f in files if any(_key(key, row) in keys for row in self.files[f.path]))
+        return frozenset(f.path for f in files if any(_build_key(key, row) in keys for row in self.files[f.path]))
 
     def rows(self, view: View) -> Rows:
         match view:
             case Snapshot():
-                content = self._of(view.base) if view.base else []
+                content = self._read_block(view.base) if view.base else []
                 for delta in view.deltas:
-                    content = reference.merge_rows(delta.updates, content, self._of(delta))
+                    content = reference.merge_rows(delta.updates, content, self._read_block(delta))
                 return content
             case DeltaChain():
-                first, *others = [self._of(d) for d in view.deltas] or [[]]
+                first, *others = [self._read_block(d) for d in view.deltas] or [[]]
                 for later in others:
                     first = reference.chain_deltas(view.updates, first, later)
                 return first
             case SnapshotDiff():
                 return reference.diff_contents(view.updates, self.rows(view.before), self.rows(view.after))
 
-    def _of(self, block: Block) -> Rows:
+    def _read_block(self, block: Block) -> Rows:
         return [dict(row) for f in block.files for row in self.files[f.path]]
 
 
-def _key(names: Sequence[str], row: dict[str, object]) -> tuple[object, ...]:
+def _build_key(names: Sequence[str], row: dict[str, object]) -> tuple[object, ...]:
     return tuple(reference.to_hashable(row[n]) for n in names)
 
 
 @dataclass
-class House:
-    """One channel: its filled blocks, its cursors, and the content that each point had when it was written."""
+class ChannelModel:
+    """One channel: its filled blocks, its cursors, and the content of each position when it was written."""
 
     updates: Updates
     schema: Schema
-    hands: Hands
+    file_access: FileAccess
     limits: CompactionLimits
     blocks: list[Block] = field(default_factory=list)
     content: dict[int, Rows] = field(default_factory=lambda: {0: []})
     cursors: list[int] = field(default_factory=list)
     position: ChannelPosition = INITIAL_POSITION
-    slots: int = 0
+    last_seq: int = 0
 
     def __post_init__(self) -> None:
         self._ids = count(1)
         self.blocks.append(Block(0, "c", 0, BlockKind.BASE, self.schema, origin=BlockOrigin.FIRST))
 
     def skip(self) -> None:
-        """A slot was cancelled."""
-        self.slots += 1
+        """Record a cancelled block."""
+        self.last_seq += 1
 
     def add(self, kind: BlockKind, rows: Rows) -> None:
-        self.slots += 1
+        self.last_seq += 1
         physical = self.updates.build_delta_schema(self.schema) if kind is BlockKind.DELTA else self.schema
-        files = self.hands.write(rows, physical)
-        block = Block(next(self._ids), "c", self.slots, kind, self.schema, updates=self.updates, files=files)
+        files = self.file_access.write(rows, physical)
+        block = Block(next(self._ids), "c", self.last_seq, kind, self.schema, updates=self.updates, files=files)
         before = self.content[self.position.seq]
-        self.content[self.slots] = reference.merge_rows(self.updates, before, rows) if kind is BlockKind.DELTA else rows
+        self.content[self.last_seq] = (
+            reference.merge_rows(self.updates, before, rows) if kind is BlockKind.DELTA else rows
+        )
         self.blocks.append(link_block(self.position, block))
         self.position = advance_position(self.position, self.blocks[-1])
 
-    def tidy(self) -> None:
-        """What is due, until nothing is; readers have paid as much as a new base costs."""
+    def run_due_compactions(self) -> None:
+        """Run due compactions until none is left; reads have paid as much as a new base costs."""
         while (
-            wanted := choose_compaction(self.newest(), MergeBalance(1, 1.0, 1.0), self.limits).compaction
+            compaction := choose_compaction(self.newest(), MergeBalance(1, 1.0, 1.0), self.limits).compaction
         ) is not None:
-            self.compact(wanted)
+            self.compact(compaction)
 
-    def compact(self, wanted: Compaction) -> None:
-        view = wanted.view
+    def compact(self, compaction: Compaction) -> None:
+        view = compaction.view
         shared = find_sharable_files(view, self.limits)
         if isinstance(view, Snapshot) and shared and must_merge(view):
-            touched = self.hands.touched(view)
-            shared = frozenset(f for f in shared if f.path not in touched)
+            touched_paths = self.file_access.find_touched(view)
+            shared = frozenset(f for f in shared if f.path not in touched_paths)
         rest = exclude_files(view, shared)
-        written = self.hands.write_view(rest) if any(b.files for b in list_blocks(rest)) else ()
-        self.blocks.append(self._made(wanted, (*shared, *written)))
+        written = self.file_access.write_view(rest) if any(b.files for b in list_blocks(rest)) else ()
+        self.blocks.append(self._build_block(compaction, (*shared, *written)))
 
-    def _made(self, wanted: Compaction, files: tuple[DataFile, ...]) -> Block:
-        made = Block(next(self._ids), "c", 0, BlockKind.BASE, self.schema, files=files, origin=BlockOrigin.COMPACTION)
-        if isinstance(wanted, MajorCompaction):
-            return replace(made, seq=wanted.view.at)
-        view = wanted.view
-        return replace(made, kind=BlockKind.DELTA, seq=view.upto, since=view.since, updates=self.updates)
+    def _build_block(self, compaction: Compaction, files: tuple[DataFile, ...]) -> Block:
+        block = Block(next(self._ids), "c", 0, BlockKind.BASE, self.schema, files=files, origin=BlockOrigin.COMPACTION)
+        if isinstance(compaction, MajorCompaction):
+            return replace(block, seq=compaction.view.at)
+        view = compaction.view
+        return replace(block, kind=BlockKind.DELTA, seq=view.upto, since=view.since, updates=self.updates)
 
-    def fold(self, first: int, last: int) -> None:
-        """Fold deltas of the newest content, whether or not that is due."""
+    def compact_minor(self, first: int, last: int) -> None:
+        """Compact deltas of the newest content, due or not."""
         newest = self.newest()
         deltas = newest.deltas[first : last + 1]
         before = next(b for b in list_blocks(newest) if b.seq == deltas[0].since)
@@ -156,29 +158,31 @@ class House:
             MinorCompaction(before, DeltaChain("c", self.schema, self.updates, before.seq, deltas[-1].seq, deltas))
         )
 
-    def rebase(self) -> None:
+    def compact_major(self) -> None:
         if self.newest().deltas:
             self.compact(MajorCompaction(self.newest()))
 
     def collect(self) -> None:
-        gone = {b.id for b in find_collectable(self.blocks, self.position.seq, map(ReadNeed, self.cursors))}
-        self.blocks = [b for b in self.blocks if b.id not in gone]
+        collectable = {b.id for b in find_collectable(self.blocks, self.position.seq, map(ReadNeed, self.cursors))}
+        self.blocks = [b for b in self.blocks if b.id not in collectable]
 
     def newest(self) -> Snapshot:
         return build_snapshot("c", self.schema, self.blocks, self.position.seq)
 
-    def change(self, since: int) -> DeltaChain | SnapshotDiff:
+    def build_change(self, since: int) -> DeltaChain | SnapshotDiff:
         deltas = build_chain("c", self.schema, self.updates, self.blocks, since, self.position.seq)
         before = build_snapshot("c", self.schema, self.blocks, since)
         return deltas or SnapshotDiff(before, self.newest(), self.updates)
 
     def check(self) -> None:
-        """The head and every cursor read as they always did, and lead to the same."""
+        """Check that the head and every cursor read the expected content and changes."""
         head = self.position.seq
         for since in {head, *self.cursors}:
-            held = self.hands.rows(build_snapshot("c", self.schema, self.blocks, since))
-            assert reference.is_same_bag(held, self.content[since]), f"the content at {since}"
-            changed = reference.merge_rows(self.updates, held, self.hands.rows(self.change(since)))
+            content_before = self.file_access.rows(build_snapshot("c", self.schema, self.blocks, since))
+            assert reference.is_same_bag(content_before, self.content[since]), f"the content at {since}"
+            changed = reference.merge_rows(
+                self.updates, content_before, self.file_access.rows(self.build_change(since))
+            )
             assert reference.is_same_bag(changed, self.content[head]), f"the change from {since} to {head}"
 
 

@@ -1,4 +1,4 @@
-"""Random channel histories, with the content at every point kept in plain Python."""
+"""Random channel histories, with the content at every position in plain Python."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TOTALS = Schema.from_ddl("k int, name string, n bigint, amount decimal(12, 2)")
 
 
 def top_merge(base: Rows, delta: Rows) -> Rows:
-    """A user's merge: per key the rows of the newest block, oldest row first; an empty tag withdraws them."""
+    """A user's merge: per key the rows of the newest block, oldest row first; an empty tag deletes them."""
     rows = top_chain(base, delta)
     return [r for r in rows if r["tag"] != ""]
 
@@ -105,7 +105,7 @@ def one_per_key(updates: Updates, rows: Rows) -> Rows:
 
 @st.composite
 def contents(draw: st.DrawFn, updates: Updates, schema: Schema) -> Rows:
-    """A whole content that the kind allows."""
+    """A content that the kind allows."""
     rows = draw(rows_of(schema))
     return one_per_key(updates, rows) if isinstance(updates, Upsert | Increment | Patch) else rows
 
@@ -118,13 +118,13 @@ def deltas(draw: st.DrawFn, updates: Updates, schema: Schema, content: Rows) -> 
         case Append():
             return rows
         case Custom():
-            withdrawn = draw(st.lists(keys, max_size=2))
+            deleted_keys = draw(st.lists(keys, max_size=2))
             touched = {r["k"] for r in rows}
-            return rows + [{"k": k, "tag": "", "score": None} for k in dict.fromkeys(withdrawn) if k not in touched]
+            return rows + [{"k": k, "tag": "", "score": None} for k in dict.fromkeys(deleted_keys) if k not in touched]
         case Signed():
-            gone = draw(st.lists(st.sampled_from(range(len(content))), unique=True, max_size=3)) if content else []
+            deleted = draw(st.lists(st.sampled_from(range(len(content))), unique=True, max_size=3)) if content else []
             added = [r | {COUNT: draw(st.integers(1, 2))} for r in rows]
-            return added + [content[i] | {COUNT: -1} for i in gone]
+            return added + [content[i] | {COUNT: -1} for i in deleted]
         case Upsert():
             return [r | {DELETED: draw(st.sampled_from([None, False, True]))} for r in rows]
         case Increment():
@@ -136,31 +136,31 @@ def deltas(draw: st.DrawFn, updates: Updates, schema: Schema, content: Rows) -> 
 
 @st.composite
 def _patches(draw: st.DrawFn, updates: Patch, schema: Schema) -> Rows:
-    """At most one patch for each value of what patches go by."""
+    """At most one patch for each value of the patch key."""
     drawn = {r["k"]: r for r in draw(rows_of(schema, most=2))}.values()
-    told = {*updates.by, *updates.columns}
-    blank = [{c: v if c in told else None for c, v in r.items()} for r in drawn]
+    set_columns = {*updates.by, *updates.columns}
+    blank = [{c: v if c in set_columns else None for c, v in r.items()} for r in drawn]
     setting = [r | {DELETED: False, PATCH: True} for r in blank]
     return [r | dict.fromkeys(updates.columns) | {DELETED: True} if draw(st.booleans()) else r for r in setting]
 
 
 def _amounts(draw: st.DrawFn, updates: Increment, row: dict[str, Any]) -> dict[str, Any]:
-    forget = draw(st.sampled_from([None, False, True]))
-    if forget and draw(st.booleans()):
+    is_deleted = draw(st.sampled_from([None, False, True]))
+    if is_deleted and draw(st.booleans()):
         return row | dict.fromkeys(updates.columns) | {DELETED: True}
-    return row | {DELETED: forget}
+    return row | {DELETED: is_deleted}
 
 
 @dataclass(frozen=True)
 class History:
-    """Blocks of one channel, and what the channel held at each readable point."""
+    """Blocks of one channel, and its content at each readable position."""
 
     updates: Updates
     schema: Schema
     blocks: tuple[Block, ...]
     data: dict[int, Rows]  # rows of each block, by block id
     content: dict[int, Rows]  # by sequence number
-    chained: dict[tuple[int, int], Rows]  # the reference's chain between two points, where deltas lead there
+    chained: dict[tuple[int, int], Rows]  # the reference's chain between two positions, if deltas connect them
 
     @property
     def points(self) -> list[int]:
@@ -174,7 +174,7 @@ Write = Callable[[int, Rows, Schema], tuple[DataFile, ...]]
 def histories(
     draw: st.DrawFn, updates: Updates, schema: Schema, most: int = 5
 ) -> tuple[Updates, Schema, list[tuple[str, Rows]]]:
-    """Steps: deltas, replacing bases, cancelled slots, and compactions of the point just reached."""
+    """Steps: deltas, replacing bases, cancelled blocks, and compactions of the current position."""
     steps: list[tuple[str, Rows]] = []
     content: Rows = []
     for _ in range(draw(st.integers(1, most))):
@@ -193,7 +193,7 @@ def histories(
 
 
 def replay(updates: Updates, schema: Schema, steps: list[tuple[str, Rows]], write: Write) -> History:
-    """Lay the steps out as blocks, as commits would, and keep what each point should hold."""
+    """Turn the steps into blocks, as commits would, and record the expected content of each position."""
     first = Block(0, "c", 0, BlockKind.BASE, schema, origin=BlockOrigin.FIRST)
     blocks, data, content = [first], {0: []}, {0: []}
     position: ChannelPosition = INITIAL_POSITION
@@ -201,12 +201,12 @@ def replay(updates: Updates, schema: Schema, steps: list[tuple[str, Rows]], writ
         if what == "cancelled":
             continue
         if what == "compaction":
-            held = content[position.seq]
+            expected = content[position.seq]
             if not any(b.kind is BlockKind.BASE and b.seq == position.seq for b in blocks):
                 blocks.append(
-                    Block(number, "c", position.seq, BlockKind.BASE, schema, files=write(number, held, schema))
+                    Block(number, "c", position.seq, BlockKind.BASE, schema, files=write(number, expected, schema))
                 )
-                data[number] = held
+                data[number] = expected
             continue
         kind = BlockKind.DELTA if what == "delta" else BlockKind.BASE
         physical = updates.build_delta_schema(schema) if kind is BlockKind.DELTA else schema
@@ -221,13 +221,13 @@ def replay(updates: Updates, schema: Schema, steps: list[tuple[str, Rows]], writ
 
 
 def _chains(updates: Updates, blocks: list[Block], data: dict[int, Rows]) -> dict[tuple[int, int], Rows]:
-    found: dict[tuple[int, int], Rows] = {}
+    chains: dict[tuple[int, int], Rows] = {}
     links = {b.since: b for b in blocks if b.kind is BlockKind.DELTA and b.since is not None}
     for start in {b.seq for b in blocks}:
-        at, rows = start, None
-        while at in links:
-            block = links[at]
+        seq, rows = start, None
+        while seq in links:
+            block = links[seq]
             rows = data[block.id] if rows is None else reference.chain_deltas(updates, rows, data[block.id])
-            found[start, block.seq] = rows
-            at = block.seq
-    return found
+            chains[start, block.seq] = rows
+            seq = block.seq
+    return chains

@@ -1,4 +1,4 @@
-"""However blocks are folded, rebased, shared and collected: every point that somebody may read stays what it was."""
+"""Compaction, file sharing and garbage collection in any order never change what a reader sees at any position."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
+from tests.oracle.channel_model import ChannelModel, MemoryFiles, is_append
 from tests.oracle.histories import KINDS, contents, deltas
-from tests.oracle.houses import House, Memory, is_append
 
 from tidemill.model.block import BlockKind, DataFile
 from tidemill.model.change import Rows
@@ -25,64 +25,64 @@ from tidemill.spark.compaction import find_touched_files, write_files
 from tidemill.spark.view_reader import ViewReader
 
 SPARK_EXAMPLES = max(2, int(os.environ.get("TIDEMILL_EXAMPLES", "100")) // 50)
-STEPS = ("delta", "delta", "delta", "base", "cancelled", "read", "fold", "rebase", "tidy", "collect")
+STEPS = ("delta", "delta", "delta", "base", "cancelled", "read", "minor", "major", "maintain", "collect")
 
 
-def step(data: st.DataObject, house: House, what: str) -> None:
-    now = house.content[house.position.seq]
+def step(data: st.DataObject, model: ChannelModel, what: str) -> None:
+    now = model.content[model.position.seq]
     match what:
         case "delta":
-            house.add(BlockKind.DELTA, data.draw(deltas(house.updates, house.schema, now)))
+            model.add(BlockKind.DELTA, data.draw(deltas(model.updates, model.schema, now)))
         case "base":
-            rows = data.draw(contents(house.updates, house.schema))
-            house.add(BlockKind.BASE, now + rows if is_append(house.updates) else rows)
+            rows = data.draw(contents(model.updates, model.schema))
+            model.add(BlockKind.BASE, now + rows if is_append(model.updates) else rows)
         case "cancelled":
-            house.skip()
+            model.skip()
         case "read":
-            _read(data, house)
-        case "fold":
-            _fold(data, house)
-        case "rebase":
-            house.rebase()
-        case "tidy":
-            house.tidy()
+            _read(data, model)
+        case "minor":
+            _compact_minor(data, model)
+        case "major":
+            model.compact_major()
+        case "maintain":
+            model.run_due_compactions()
         case "collect":
-            house.collect()
+            model.collect()
 
 
-def _read(data: st.DataObject, house: House) -> None:
-    """A cursor moves to the head, or a new one begins at the beginning."""
-    which = data.draw(st.integers(0, len(house.cursors)))
-    house.cursors[which : which + 1] = [house.position.seq if which < len(house.cursors) else 0]
+def _read(data: st.DataObject, model: ChannelModel) -> None:
+    """Advance a cursor to the head, or add one at the start."""
+    which = data.draw(st.integers(0, len(model.cursors)))
+    model.cursors[which : which + 1] = [model.position.seq if which < len(model.cursors) else 0]
 
 
-def _fold(data: st.DataObject, house: House) -> None:
-    there = len(house.newest().deltas)
-    if there > 1:
-        first = data.draw(st.integers(0, there - 2))
-        last = data.draw(st.integers(first + 1, there - 1))
-        view = house.newest().deltas
-        taken = {(b.since, b.seq) for b in house.blocks}
-        if (view[first].since, view[last].seq) not in taken:
-            house.fold(first, last)
+def _compact_minor(data: st.DataObject, model: ChannelModel) -> None:
+    delta_count = len(model.newest().deltas)
+    if delta_count > 1:
+        first = data.draw(st.integers(0, delta_count - 2))
+        last = data.draw(st.integers(first + 1, delta_count - 1))
+        view = model.newest().deltas
+        existing = {(b.since, b.seq) for b in model.blocks}
+        if (view[first].since, view[last].seq) not in existing:
+            model.compact_minor(first, last)
 
 
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=60)
 @given(data=st.data())
-def test_what_can_be_read_stays_what_it_was(name: str, data: st.DataObject) -> None:
+def test_readable_content_never_changes(name: str, data: st.DataObject) -> None:
     updates, schema = KINDS[name]
     limits = CompactionLimits(
         fan=2, floor=data.draw(st.sampled_from([0, 5])), small_file=data.draw(st.sampled_from([0, 15, 99]))
     )
-    house = House(updates, schema, Memory(), limits)
+    model = ChannelModel(updates, schema, MemoryFiles(), limits)
     for what in data.draw(st.lists(st.sampled_from(STEPS), min_size=3, max_size=14)):
-        step(data, house, what)
-        house.check()
+        step(data, model, what)
+        model.check()
 
 
-class Parquet:
-    """Files that Spark reads and writes."""
+class ParquetFiles:
+    """Parquet files that Spark reads and writes."""
 
     def __init__(self, spark: SparkSession, directory: Path) -> None:
         self._spark = spark
@@ -91,9 +91,9 @@ class Parquet:
 
     def write(self, rows: Rows, schema: Schema) -> tuple[DataFile, ...]:
         arrow = to_arrow_schema(self._spark.createDataFrame([], str(schema)).schema, timezone="UTC")
-        return tuple(self._one(rows[i : i + 2], arrow) for i in range(0, len(rows), 2))
+        return tuple(self._write_file(rows[i : i + 2], arrow) for i in range(0, len(rows), 2))
 
-    def _one(self, rows: Rows, arrow: pa.Schema) -> DataFile:
+    def _write_file(self, rows: Rows, arrow: pa.Schema) -> DataFile:
         path = next(self._names).with_suffix(".parquet")
         pq.write_table(pa.Table.from_pylist(rows, schema=arrow), path)
         return DataFile(str(path), len(rows), 10 * len(rows))
@@ -104,38 +104,38 @@ class Parquet:
         written = [(p, pq.read_metadata(p).num_rows) for p in sorted(directory.rglob("*.parquet"))]
         return tuple(DataFile(str(p), rows, 10 * rows) for p, rows in written if rows)
 
-    def touched(self, view: Snapshot) -> frozenset[str]:
+    def find_touched(self, view: Snapshot) -> frozenset[str]:
         return find_touched_files(self._spark, view, str)
 
     def rows(self, view: View) -> Rows:
-        found: Rows = self._reader.read_frame(view).toArrow().to_pylist()
-        return found
+        result: Rows = self._reader.read_frame(view).toArrow().to_pylist()
+        return result
 
 
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=SPARK_EXAMPLES)
 @given(data=st.data())
-def test_spark_compacts_as_the_reference_does(
+def test_compaction_on_spark_equals_the_reference(
     name: str, data: st.DataObject, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """One base whose files are partly shared, folds below it, and a cursor that stays behind."""
+    """A base that shares files, minor compactions before it, and a cursor that lags."""
     updates, schema = KINDS[name]
-    hands = Parquet(spark, tmp_path_factory.mktemp("a house"))
-    house = House(updates, schema, hands, CompactionLimits(fan=2, floor=0, small_file=15))
-    for what in ("delta", "delta", "rebase", "read", "delta", "delta", "fold", "rebase", "collect"):
-        step(data, house, what)
-    house.check()
+    files = ParquetFiles(spark, tmp_path_factory.mktemp("channel"))
+    model = ChannelModel(updates, schema, files, CompactionLimits(fan=2, floor=0, small_file=15))
+    for what in ("delta", "delta", "major", "read", "delta", "delta", "minor", "major", "collect"):
+        step(data, model, what)
+    model.check()
 
 
-def test_a_null_key_touches_the_file_that_holds_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_null_key_touches_the_file_that_contains_it(spark: SparkSession, tmp_path: Path) -> None:
     updates, schema = KINDS["custom"]
-    hands = Parquet(spark, tmp_path)
-    house = House(updates, schema, hands, CompactionLimits(fan=2, floor=0, small_file=0))
+    files = ParquetFiles(spark, tmp_path)
+    model = ChannelModel(updates, schema, files, CompactionLimits(fan=2, floor=0, small_file=0))
     rows = [{"k": k, "tag": "a", "score": 1} for k in (1, 2, 3, 4, None, 6)]
-    house.add(BlockKind.BASE, rows)
-    house.add(BlockKind.DELTA, [{"k": k, "tag": "b", "score": 2} for k in (None, 1)])
-    files = house.blocks[1].files
-    assert hands.touched(house.newest()) == {files[0].path, files[2].path}
-    house.rebase()
-    assert [f for f in house.blocks[-1].files if f in files] == [files[1]]
-    house.check()
+    model.add(BlockKind.BASE, rows)
+    model.add(BlockKind.DELTA, [{"k": k, "tag": "b", "score": 2} for k in (None, 1)])
+    base_files = model.blocks[1].files
+    assert files.find_touched(model.newest()) == {base_files[0].path, base_files[2].path}
+    model.compact_major()
+    assert [f for f in model.blocks[-1].files if f in base_files] == [base_files[1]]
+    model.check()

@@ -1,4 +1,4 @@
-"""The six conversions between a base, a strong delta and a weak one, for every kind and every way to define one."""
+"""The six conversions between a base, a strong delta and a weak delta, for every kind and every definition of one."""
 
 from __future__ import annotations
 
@@ -20,32 +20,34 @@ from tidemill.testing import check_laws
 
 
 def top_expand(base: Rows, delta: Rows) -> Rows:
-    """What the newest block puts in the place of what was there."""
+    """The newest block replaces the previous rows."""
     if not delta:
         return []
     return [r | {COUNT: -1} for r in base] + [r | {COUNT: 1} for r in delta if r["tag"] != ""]
 
 
 def top_contract(signed: Rows) -> Rows:
-    """Only for contents of one row per key, where the rows added are all that there are."""
+    """Only for contents with one row per key, where the added rows are the complete content."""
     added = [{c: v for c, v in r.items() if c != COUNT} for r in signed if r[COUNT] > 0]
     return added or [{"k": signed[0]["k"], "tag": "", "score": None}]
 
 
-WAYS: dict[str, dict[str, Any]] = {
+DEFINITIONS: dict[str, dict[str, Any]] = {
     "merge and diff": {"merge": top_merge, "diff": top_diff},
     "expand and diff": {"expand": top_expand, "diff": top_diff},
     "merge and contract": {"merge": top_merge, "contract": top_contract},
     "expand and contract": {"expand": top_expand, "contract": top_contract},
     "all": {"merge": top_merge, "expand": top_expand, "diff": top_diff, "contract": top_contract},
 }
-DEFINED: dict[str, tuple[Updates, Schema]] = {n: (tm.custom("k", chain=top_chain, **w), TAGS) for n, w in WAYS.items()}
+DEFINED: dict[str, tuple[Updates, Schema]] = {
+    n: (tm.custom("k", chain=top_chain, **w), TAGS) for n, w in DEFINITIONS.items()
+}
 EVERY = KINDS | DEFINED
 
 
 @st.composite
 def changes(draw: st.DrawFn, name: str) -> tuple[Updates, Rows, Rows]:
-    """A kind, a content, and a delta on it; one row a key where a contraction can tell no more."""
+    """A kind, a content and a delta on it, with one row per key where a contraction needs it."""
     updates, schema = EVERY[name]
     base = draw(contents(updates, schema))
     delta = draw(deltas(updates, schema, base))
@@ -59,7 +61,7 @@ every_kind = pytest.mark.parametrize("name", EVERY)
 
 @every_kind
 @given(data=st.data())
-def test_what_conversions_give_is_what_the_reference_says(name: str, data: st.DataObject) -> None:
+def test_conversions_equal_the_reference(name: str, data: st.DataObject) -> None:
     updates, base, delta = data.draw(changes(name))
     after = merge_rows(updates, base, delta)
     assert is_same_bag(convert_rows(delta, "weak", "base", updates, base), after)
@@ -76,16 +78,16 @@ def test_what_conversions_give_is_what_the_reference_says(name: str, data: st.Da
 
 @every_kind
 @given(data=st.data())
-def test_a_detour_leads_to_the_same_place(name: str, data: st.DataObject) -> None:
+def test_indirect_conversions_equal_direct_ones(name: str, data: st.DataObject) -> None:
     updates, base, delta = data.draw(changes(name))
-    given = {"base": merge_rows(updates, base, delta)}
-    given["strong"] = convert_rows(given["base"], "base", "strong", updates, base)
-    given["weak"] = convert_rows(given["base"], "base", "weak", updates, base)  # one of many deltas that lead there
+    forms = {"base": merge_rows(updates, base, delta)}
+    forms["strong"] = convert_rows(forms["base"], "base", "strong", updates, base)
+    forms["weak"] = convert_rows(forms["base"], "base", "weak", updates, base)  # one of many deltas with this result
     for source, to in CONVERSIONS:
         (between,) = {"base", "strong", "weak"} - {source, to}
-        first = convert_rows(given[source], source, between, updates, base)  # type: ignore[arg-type]
+        first = convert_rows(forms[source], source, between, updates, base)  # type: ignore[arg-type]
         detour = convert_rows(first, between, to, updates, base)  # type: ignore[arg-type]
-        direct = convert_rows(given[source], source, to, updates, base)
+        direct = convert_rows(forms[source], source, to, updates, base)
         assert is_same_bag(_net(detour), _net(direct)) if to == "strong" else is_same_bag(detour, direct), (
             source,
             between,
@@ -95,7 +97,7 @@ def test_a_detour_leads_to_the_same_place(name: str, data: st.DataObject) -> Non
 
 @pytest.mark.parametrize("name", DEFINED)
 @given(data=st.data())
-def test_composed_functions_do_what_the_given_ones_do(name: str, data: st.DataObject) -> None:
+def test_derived_functions_equal_the_given_ones(name: str, data: st.DataObject) -> None:
     updates, base, delta = data.draw(changes(name))
     after = merge_rows(CUSTOM, base, delta)
     assert is_same_bag(merge_rows(updates, base, delta), after)
@@ -103,7 +105,7 @@ def test_composed_functions_do_what_the_given_ones_do(name: str, data: st.DataOb
     check_laws(updates, base, [delta, [], diff_contents(updates, after, base)])
 
 
-def test_contracting_needs_no_content_before() -> None:
+def test_contraction_needs_no_previous_content() -> None:
     signed: Rows = [{"k": 1, "v": 2, COUNT: 1}, {"k": 1, "v": 1, COUNT: -1}, {"k": 2, "v": 5, COUNT: -1}]
     assert convert_rows(signed, "strong", "weak", tm.Upsert(("k",)), []) == [
         {"k": 1, "v": 2, "_deleted": False},
@@ -111,7 +113,7 @@ def test_contracting_needs_no_content_before() -> None:
     ]
 
 
-def test_what_it_is_already_stays() -> None:
+def test_a_conversion_to_the_same_form_returns_its_input() -> None:
     rows: Rows = [{"k": 1}]
     assert convert_rows(rows, "weak", "weak", tm.Append(), []) is rows
 
@@ -119,33 +121,36 @@ def test_what_it_is_already_stays() -> None:
 @pytest.mark.parametrize(
     ("define", "problem"),
     [
-        (lambda: tm.custom("k", chain=top_chain, diff=top_diff), "a way to use it: give merge"),
-        (lambda: tm.custom("k", chain=top_chain, expand=top_expand), "a way to make it: give diff"),
-        (lambda: tm.custom("k", chain=top_chain, **WAYS["all"], delta="k"), "the schema of a delta: not a schema"),
+        (lambda: tm.custom("k", chain=top_chain, diff=top_diff), "a function to apply it: give merge"),
+        (lambda: tm.custom("k", chain=top_chain, expand=top_expand), "a function to create it: give diff"),
+        (
+            lambda: tm.custom("k", chain=top_chain, **DEFINITIONS["all"], delta="k"),
+            "the schema of a delta: not a schema",
+        ),
     ],
 )
-def test_too_little_is_refused_with_the_users_line(define: Callable[[], object], problem: str) -> None:
+def test_an_incomplete_definition_is_rejected_with_the_users_line(define: Callable[[], object], problem: str) -> None:
     with pytest.raises(WorkflowError, match=problem) as error:
         define()
     assert str(error.value).startswith(f"{__file__}:{define.__code__.co_firstlineno}: ")
 
 
-def test_a_delta_may_have_columns_of_its_own() -> None:
-    """A counter whose delta is a step up or down."""
+def test_a_delta_may_have_other_columns_than_the_content() -> None:
+    """A counter whose delta is an increment or decrement."""
 
-    def stepped(base: Rows, delta: Rows) -> Rows:
-        was = base[0]["n"] if base else 0
-        return [{"k": r["k"], "n": was + r["step"]} for r in delta] or base
+    def apply_steps(base: Rows, delta: Rows) -> Rows:
+        previous = base[0]["n"] if base else 0
+        return [{"k": r["k"], "n": previous + r["step"]} for r in delta] or base
 
-    def steps(before: Rows, after: Rows) -> Rows:
-        was = before[0]["n"] if before else 0
-        return [{"k": r["k"], "step": r["n"] - was} for r in after if r["n"] != was]
+    def compute_steps(before: Rows, after: Rows) -> Rows:
+        previous = before[0]["n"] if before else 0
+        return [{"k": r["k"], "step": r["n"] - previous} for r in after if r["n"] != previous]
 
-    def both(first: Rows, second: Rows) -> Rows:
+    def add_steps(first: Rows, second: Rows) -> Rows:
         rows = first + second
         return [{"k": rows[0]["k"], "step": sum(r["step"] for r in rows)}]
 
-    counter = tm.custom(["k"], merge=stepped, diff=steps, chain=both, delta="k int, step int")
+    counter = tm.custom(["k"], merge=apply_steps, diff=compute_steps, chain=add_steps, delta="k int, step int")
     assert counter.delta == Schema.from_ddl("k int, step int")
     step: Rows = [{"k": 1, "step": 2}]
     assert is_same_bag(

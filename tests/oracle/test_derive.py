@@ -1,6 +1,6 @@
 """Incremental programs against recomputation, on plain Python rows: random queries, random histories.
 
-What is checked here is the algebra itself: the same programs run on Spark, which `test_queries.py` checks.
+This tests the algebra itself; `test_queries.py` runs the same programs on Spark.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def some(options: list[str]) -> st.SearchStrategy[list[str]]:
 
 
 class Trees:
-    """Draws random operators over the three channels. Every column has a name of its own."""
+    """Draws random operators over the three channels. Every column has a unique name."""
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
         self.draw = draw
@@ -73,7 +73,7 @@ class Trees:
     def inner(self) -> list[Callable[[int], Operator]]:
         return [
             self.project, self.filter, self.union, self.join, self.join, self.group, self.group, self.distinct,
-            self.window, self.top, self.explode, self.apply, self.whole, self.many_to_one,
+            self.window, self.top, self.explode, self.apply, self.aggregate_all, self.many_to_one,
         ]  # fmt: skip
 
     def scan(self, depth: int) -> Operator:
@@ -91,10 +91,10 @@ class Trees:
     def project(self, depth: int) -> Operator:
         child = self.tree(depth)
         sums = NamedExpression(self.fresh(), to_expression(f"{self.one_of(child)} + COALESCE({self.one_of(child)}, 1)"))
-        kept = tuple(
+        results = tuple(
             NamedExpression(self.fresh(), build_column(c)) for c in child.columns[: self.draw(st.integers(1, 4))]
         )
-        return Projection(child, (*kept, sums))
+        return Projection(child, (*results, sums))
 
     def filter(self, depth: int) -> Operator:
         child = self.tree(depth)
@@ -119,33 +119,33 @@ class Trees:
         return Join(left, right, kind, tuple(dict.fromkeys(keys)), condition, null_safe=self.draw(st.booleans()))
 
     def many_to_one(self, depth: int) -> Operator:
-        """Rows with a key joined to what has one row for each value of another column."""
+        """Rows with a key, joined to a relation with one row for each value of another column."""
         left = rename_columns(Scan("keyed", COLUMNS, keys=("k",)), {c: self.fresh() for c in COLUMNS})
         child = self.tree(depth)
         keys = self.some_of(child)[:1]
-        right = Aggregation(child, keys, self.folds(child))
+        right = Aggregation(child, keys, self.aggregates(child))
         kind = self.draw(st.sampled_from([JoinKind.INNER, JoinKind.LEFT]))
         names = {c: self.fresh() for c in right.columns}
         on = ((left.columns[1], names[keys[0]]),)
         joined = Join(left, rename_columns(right, names), kind, on, null_safe=self.draw(st.booleans()))
-        kept = tuple(NamedExpression(self.fresh(), build_column(c)) for c in joined.columns)
+        results = tuple(NamedExpression(self.fresh(), build_column(c)) for c in joined.columns)
         partner = self.draw(st.sampled_from(sorted(names.values())))
         texts = [f"{partner} IS NULL", f"COALESCE({partner}, {on[0][0]}, 7)"]
         return Projection(
-            joined, (*kept, *(NamedExpression(self.fresh(), to_expression(t)) for t in self.draw(some(texts))))
+            joined, (*results, *(NamedExpression(self.fresh(), to_expression(t)) for t in self.draw(some(texts))))
         )
 
     def group(self, depth: int) -> Operator:
         child = self.tree(depth)
         keys = self.some_of(child)
-        return Aggregation(child, keys, self.folds(child))
+        return Aggregation(child, keys, self.aggregates(child))
 
-    def folds(self, child: Operator) -> tuple[AggregateCall, ...]:
+    def aggregates(self, child: Operator) -> tuple[AggregateCall, ...]:
         function = st.sampled_from(["count", "count", "sum", "sum", "avg", "min", "max", "bool_or", "median", "rows"])
         drawn = self.draw(st.lists(function, min_size=1, max_size=3))
-        return tuple(self.fold(f, child) for f in drawn)
+        return tuple(self.aggregate(f, child) for f in drawn)
 
-    def fold(self, function: str, child: Operator) -> AggregateCall:
+    def aggregate(self, function: str, child: Operator) -> AggregateCall:
         name = self.fresh()
         if function == "rows":
             return AggregateCall(name, "count")
@@ -153,8 +153,8 @@ class Trees:
         kind = self.draw(st.sampled_from(["INT", "INT", ""])) if function in ("sum", "avg") else ""
         return AggregateCall(name, function, (to_expression(text),), kind)
 
-    def whole(self, depth: int) -> Operator:
-        """An aggregate of everything: one row, also of nothing."""
+    def aggregate_all(self, depth: int) -> Operator:
+        """An aggregate of all rows: one row, also for empty input."""
         child = self.tree(depth)
         total = self.fresh()
         keyed = Projection(
@@ -202,38 +202,38 @@ class Trees:
 
 @st.composite
 def trees(draw: Any) -> Operator:
-    made = Trees(draw)
+    generator = Trees(draw)
     if draw(st.integers(0, 2)) == 0:
-        return made.many_to_one(draw(st.integers(0, 1)))
-    return made.tree(draw(st.integers(1, 3)))
+        return generator.many_to_one(draw(st.integers(0, 1)))
+    return generator.tree(draw(st.integers(1, 3)))
 
 
 def deltas(name: str, content: Rows, draw: Any) -> Rows:
     """A random delta that is legal on the content."""
     added = draw(st.lists(row, max_size=4))
-    taken = draw(st.lists(st.sampled_from(content), max_size=6, unique_by=id)) if content else []
+    removed = draw(st.lists(st.sampled_from(content), max_size=6, unique_by=id)) if content else []
     match CHANNELS[name]:
         case Append():
             return list(added)
         case Signed():
-            again = draw(st.lists(st.sampled_from(taken), max_size=2)) if taken else []
-            signed = [r | {COUNT: 1} for r in added + again] + [r | {COUNT: -1} for r in taken]
+            again = draw(st.lists(st.sampled_from(removed), max_size=2)) if removed else []
+            signed = [r | {COUNT: 1} for r in added + again] + [r | {COUNT: -1} for r in removed]
             return reference.chain_deltas(Signed(), signed, [])
         case _:
             rows = {r["k"]: r | {DELETED: False} for r in added}
-            gone = {r["k"]: r | {DELETED: True} for r in taken}
-            return list((gone | rows).values())
+            deletions = {r["k"]: r | {DELETED: True} for r in removed}
+            return list((deletions | rows).values())
 
 
-def short_cut(program: FusedProgram, sources: dict[tuple[str, ScanMode], Rows]) -> dict[str, Rows]:
-    """What the outputs of a fused program are."""
+def evaluate_fused(program: FusedProgram, sources: dict[tuple[str, ScanMode], Rows]) -> dict[str, Rows]:
+    """The outputs of a fused program."""
     steps: dict[str, Rows] = {}
 
     def rows_of(piece: StepSlice | Operator) -> Rows:
         if not isinstance(piece, StepSlice):
             return evaluate_operator(piece, sources, steps)
-        kept = [r for r in steps[piece.step] if all(r[k] for k in piece.conditions)]
-        return [{name: r[origin] for name, origin in piece.columns.items()} for r in kept]
+        results = [r for r in steps[piece.step] if all(r[k] for k in piece.conditions)]
+        return [{name: r[origin] for name, origin in piece.columns.items()} for r in results]
 
     for name, op in program.steps.items():
         steps[name] = evaluate_operator(op, sources, steps)
@@ -242,22 +242,22 @@ def short_cut(program: FusedProgram, sources: dict[tuple[str, ScanMode], Rows]) 
 
 
 class World:
-    """The channels' contents, and a query kept up to date beside them, as far as it has consumed them."""
+    """The channels' contents, and a query refreshed incrementally up to the consumed contents."""
 
     def __init__(self, root: Operator) -> None:
         self.query = DeclaredQuery("result", root)
         self.contents: dict[str, Rows] = {name: [] for name in CHANNELS}
         self.consumed: dict[str, Rows] = {}
-        self.kept: dict[str, Rows] = {}
+        self.results: dict[str, Rows] = {}
 
     def sources(self, old: dict[str, Rows]) -> dict[tuple[str, ScanMode], Rows]:
-        found: dict[tuple[str, ScanMode], Rows] = {}
+        sources: dict[tuple[str, ScanMode], Rows] = {}
         for name, updates in CHANNELS.items():
-            found[name, ScanMode.OLD], found[name, ScanMode.NEW] = old[name], self.contents[name]
-            found[name, ScanMode.CHANGE] = reference.diff_contents(Signed(), old[name], self.contents[name])
+            sources[name, ScanMode.OLD], sources[name, ScanMode.NEW] = old[name], self.contents[name]
+            sources[name, ScanMode.CHANGE] = reference.diff_contents(Signed(), old[name], self.contents[name])
             if updates.key:
-                found[name, ScanMode.TOUCHED] = reference.diff_contents(updates, old[name], self.contents[name])
-        return found | {(name, ScanMode.OLD): rows for name, rows in self.kept.items()}
+                sources[name, ScanMode.TOUCHED] = reference.diff_contents(updates, old[name], self.contents[name])
+        return sources | {(name, ScanMode.OLD): rows for name, rows in self.results.items()}
 
     def run(self, program: Program, old: dict[str, Rows], *, batch: bool) -> None:
         sources = self.sources(old)
@@ -265,63 +265,65 @@ class World:
         for name, op in program.steps.items():
             steps[name] = evaluate_operator(op, sources, steps)
         written = {o.channel: (o, evaluate_operator(o.rows, sources, steps) if o.rows else []) for o in program.outputs}
-        shorter = fuse_steps(
+        fused = fuse_steps(
             inline_steps(prune_program(program), lambda scan: scan.mode in (ScanMode.CHANGE, ScanMode.TOUCHED))
         )
-        for name, rows in short_cut(shorter, sources).items():
+        for name, rows in evaluate_fused(fused, sources).items():
             assert sorted(map(repr, rows)) == sorted(map(repr, written[name][1])), f"pruned and fused: {name}"
         for name, (output, rows) in written.items():
-            self.kept[name] = rows if batch else reference.merge_rows(output.updates, self.kept[name], rows)
+            self.results[name] = rows if batch else reference.merge_rows(output.updates, self.results[name], rows)
 
-    def refresh(self, changed: set[str], held: set[str]) -> None:
-        self.run(self.query.build_incremental(changed, held), self.consumed, batch=False)
-        self.consumed |= {name: rows for name, rows in self.contents.items() if name not in held}
+    def refresh(self, changed: set[str], unread: set[str]) -> None:
+        self.run(self.query.build_incremental(changed, unread), self.consumed, batch=False)
+        self.consumed |= {name: rows for name, rows in self.contents.items() if name not in unread}
 
-    def seen(self) -> dict[tuple[str, ScanMode], Rows]:
+    def read_consumed(self) -> dict[tuple[str, ScanMode], Rows]:
         return {(name, ScanMode.NEW): rows for name, rows in self.consumed.items()}
 
-    def expected(self) -> Rows:
-        return evaluate_operator(self.query.root, self.seen())
+    def recompute(self) -> Rows:
+        return evaluate_operator(self.query.root, self.read_consumed())
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(trees(), st.data())
-def test_the_change_of_a_query_leads_where_recomputing_does(root: Operator, data: st.DataObject) -> None:
+def test_incremental_refresh_equals_recomputation(root: Operator, data: st.DataObject) -> None:
     world = World(root)
     for name in CHANNELS:
         world.contents[name] = reference.merge_rows(CHANNELS[name], [], deltas(name, [], data.draw))
     world.run(world.query.build_batch(), world.contents, batch=True)
     world.consumed = dict(world.contents)
-    assert reference.is_same_bag(world.kept["result"], world.expected()), "batch"
+    assert reference.is_same_bag(world.results["result"], world.recompute()), "batch"
     behind: set[str] = set()
     for step in range(data.draw(st.integers(1, 3))):
         changed = data.draw(st.sets(st.sampled_from(sorted(CHANNELS)), min_size=1))
         for name in changed:
             delta = deltas(name, world.contents[name], data.draw)
             world.contents[name] = reference.merge_rows(CHANNELS[name], world.contents[name], delta)
-        held = data.draw(st.sets(st.sampled_from(sorted(CHANNELS)), max_size=2)) if data.draw(st.booleans()) else set()
-        world.refresh(changed | behind, held)
-        behind = (behind | changed) & held
-        expected = world.expected()
-        assert reference.is_same_bag(world.kept["result"], expected), (step, world.kept["result"], expected)
+        unread = (
+            data.draw(st.sets(st.sampled_from(sorted(CHANNELS)), max_size=2)) if data.draw(st.booleans()) else set()
+        )
+        world.refresh(changed | behind, unread)
+        behind = (behind | changed) & unread
+        expected = world.recompute()
+        assert reference.is_same_bag(world.results["result"], expected), (step, world.results["result"], expected)
         for op, state in world.query.build_states().items():
-            wanted = evaluate_operator(state.build_state(op.child), world.seen())  # type: ignore[union-attr]
-            assert reference.is_same_bag(world.kept[state.channel], wanted), (step, state)
+            expected_state = evaluate_operator(state.build_state(op.child), world.read_consumed())  # type: ignore[union-attr]
+            assert reference.is_same_bag(world.results[state.channel], expected_state), (step, state)
 
 
 @pytest.mark.parametrize("keys", [(), (("a", "d"),)], ids=["no keys", "keys"])
 @pytest.mark.parametrize("condition", [None, to_expression("b <= e")], ids=["no condition", "condition"])
-@pytest.mark.parametrize("came", [[], [{"k": 0, "v": 1, "w": 2}]], ids=["nothing", "a partner"])
-def test_a_semi_join_of_growing_channels_adds_what_met_nobody_before(
-    keys: tuple[tuple[str, str], ...], condition: Expression | None, came: Rows
+@pytest.mark.parametrize("new_rows", [[], [{"k": 0, "v": 1, "w": 2}]], ids=["nothing", "a partner"])
+def test_a_semi_join_of_append_only_channels_adds_only_rows_without_a_previous_match(
+    keys: tuple[tuple[str, str], ...], condition: Expression | None, new_rows: Rows
 ) -> None:
-    """Its result only grows, so nothing may be added that would have to be taken out again."""
+    """Its result is append-only: no row may be added that would have to be deleted later."""
     scan = Scan("appended", COLUMNS, append_only=True)
     left, right = (rename_columns(scan, dict(zip(COLUMNS, names, strict=True))) for names in ("abc", "def"))
     world = World(Join(left, right, JoinKind.SEMI, keys, condition))
     world.contents["appended"] = [{"k": 0, "v": 1, "w": 1}, {"k": 1, "v": None, "w": 1}]
     world.run(world.query.build_batch(), world.contents, batch=True)
     world.consumed = dict(world.contents)
-    world.contents["appended"] = world.contents["appended"] + came
+    world.contents["appended"] = world.contents["appended"] + new_rows
     world.refresh({"appended"}, set())
-    assert reference.is_same_bag(world.kept["result"], world.expected())
+    assert reference.is_same_bag(world.results["result"], world.recompute())

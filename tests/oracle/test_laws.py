@@ -1,4 +1,4 @@
-"""The three laws, for every merge kind, on the reference that Spark is held to."""
+"""The three laws of merge kinds, on the reference that Spark is compared with."""
 
 from __future__ import annotations
 

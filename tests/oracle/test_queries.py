@@ -1,4 +1,4 @@
-"""Whatever queries are declared and whatever arrives: their tables equal the same queries run from scratch."""
+"""Tables of random queries over random histories equal the same queries run from scratch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from tests.oracle.conftest import TOLD
+from tests.oracle.conftest import REPORT
 from tests.oracle.queries import world
 from tests.oracle.queries.case import Scale
 from tests.oracle.queries.columns import Column, Type
@@ -25,13 +25,13 @@ from tidemill.model.change import Signed
 CAMPAIGN = "TIDEMILL_EXAMPLES" in os.environ
 EXAMPLES = max(1, int(os.environ.get("TIDEMILL_EXAMPLES", "32")) // 32)
 QUERIES, STEPS, DEEP = (24, 6, DEPTHS) if CAMPAIGN else (20, 12, (0, 0, 0, 1))
-"""The suite compares 240 times, mostly plain queries; what is deep costs more and is for the campaign."""
+"""The suite makes 240 comparisons, mostly of plain queries; `make search` also runs expensive, deep ones."""
 
 LOCAL_WORK = os.environ.get("TIDEMILL_LOCAL_WORK", "on")
-"""Off: every step of every refresh is Spark's, as it is where changes and content are large."""
+"""Off: Spark executes every step of every refresh, as it does for large changes and content."""
 
 
-@pytest.mark.timeout(3600)  # a failure is worth the time that it takes to make it small
+@pytest.mark.timeout(3600)  # reducing a failing case may take long
 def test_declared_queries_stay_fresh(
     spark: SparkSession, record_property: Callable[[str, object], None], pytestconfig: pytest.Config
 ) -> None:
@@ -50,7 +50,7 @@ def test_declared_queries_stay_fresh(
     try:
         search()
     finally:
-        record_property(TOLD, "\n".join(tally.lines))
+        record_property(REPORT, "\n".join(tally.lines))
     assert tally.incremental >= LEAST, tally.lines[0]
 
 
@@ -61,18 +61,18 @@ def test_the_grammar_reaches_every_construct() -> None:
     assert [c for c in CONSTRUCTS if not any(c in text for text in texts)] == []
 
 
-def test_a_stale_table_is_found(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stale_table_is_detected(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = iter([True, False])
 
-    def first_only(mill: Tidemill, table: str) -> str:
+    def refresh_once(mill: Tidemill, table: str) -> str:
         if next(runs):
             mill.run(table)
         return "none"
 
-    monkeypatch.setattr(world, "refresh", first_only)
+    monkeypatch.setattr(world, "refresh", refresh_once)
     inputs = [Input("t", "k int, f double", Signed())]
     history = [[Insert("t", [{"k": 1, "f": 0.5}])], [Insert("t", [{"k": 1, "f": 1.5}])]]
-    with pytest.raises(Different, match="the table and Spark from scratch differ") as found:
+    with pytest.raises(Different, match="the table and Spark from scratch differ") as caught:
         world.check(spark, {"q": "SELECT k, sum(f) AS s FROM t GROUP BY k"}, inputs, history)
-    assert "only in the table: 1 rows\n  {'k': 1, 's': 0.5}" in str(found.value)
-    assert "[Insert('t', [{'k': 1, 'f': 1.5}])]" in str(found.value)
+    assert "only in the table: 1 rows\n  {'k': 1, 's': 0.5}" in str(caught.value)
+    assert "[Insert('t', [{'k': 1, 'f': 1.5}])]" in str(caught.value)

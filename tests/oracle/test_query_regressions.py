@@ -1,4 +1,4 @@
-"""Queries that once went wrong, or easily could: small cases with literal rows."""
+"""Queries that once failed, or easily could: small cases with literal rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Signed, Upsert
 
 
-def test_a_group_loses_its_last_row(spark: SparkSession) -> None:
+def test_a_group_is_removed_with_its_last_row(spark: SparkSession) -> None:
     queries = {"totals": "SELECT k, count(*) AS n, sum(v) AS total, max(v) AS most FROM t GROUP BY k"}
     inputs = [Input("t", "k int, v int", Signed())]
     history = [
@@ -42,7 +42,7 @@ def test_a_row_moves_between_the_partners_of_an_outer_join(spark: SparkSession) 
     check(spark, queries, inputs, history)
 
 
-def test_a_table_reads_a_table(spark: SparkSession) -> None:
+def test_a_table_can_read_another_table(spark: SparkSession) -> None:
     queries = {
         "firsts": "SELECT DISTINCT k, s FROM t",
         "ranked": "SELECT k, s, row_number() OVER (PARTITION BY k ORDER BY s) AS place FROM firsts",
@@ -57,7 +57,7 @@ def test_a_table_reads_a_table(spark: SparkSession) -> None:
     check(spark, queries, inputs, history)
 
 
-def test_a_sub_query_of_having_aggregates_as_the_groups_do(spark: SparkSession) -> None:
+def test_a_sub_query_of_having_aggregates_like_the_groups(spark: SparkSession) -> None:
     queries = {
         "large": "SELECT k, sum(v) AS total FROM t GROUP BY k HAVING 3 * sum(v) > (SELECT sum(v) FROM t)",
         "many": "SELECT k, count(*) AS n FROM t GROUP BY k HAVING 2 * count(*) > (SELECT count(*) FROM t)",
@@ -76,7 +76,7 @@ def test_a_sub_query_of_having_aggregates_as_the_groups_do(spark: SparkSession) 
     assert check(spark, queries, inputs, history) == {"batch": 4, "incremental": 8}
 
 
-def test_a_changed_row_is_compared_with_one_value_for_all(spark: SparkSession) -> None:
+def test_changed_rows_are_compared_with_a_scalar_sub_query(spark: SparkSession) -> None:
     queries = {"early": "SELECT k, n FROM (SELECT k, count(*) AS n FROM t GROUP BY k) WHERE k < (SELECT max(k) FROM u)"}
     inputs = [Input("t", "k int", Signed()), Input("u", "k int", Append())]
     history = [
@@ -88,7 +88,7 @@ def test_a_changed_row_is_compared_with_one_value_for_all(spark: SparkSession) -
 
 
 @pytest.mark.parametrize("scale", Scale)
-def test_two_joins_with_one_table_under_one_name(spark: SparkSession, scale: Scale) -> None:
+def test_two_joins_may_use_one_table_under_one_name(spark: SparkSession, scale: Scale) -> None:
     near = "SELECT a.id, a.k, a.j, b.s FROM t a {kind} u b ON a.k = b.k"
     queries = {
         name: f"SELECT c.id, c.s, b.s AS s2 FROM ({near.format(kind=kind)}) c {kind} u b ON c.j = b.k"
@@ -106,7 +106,7 @@ def test_two_joins_with_one_table_under_one_name(spark: SparkSession, scale: Sca
     assert check(spark, queries, inputs, history, scale) == {"batch": 2, "incremental": 4}
 
 
-def test_a_sub_query_counts_what_is_null_safely_equal_in_an_upserted_channel(spark: SparkSession) -> None:
+def test_a_sub_query_with_null_safe_equality_counts_rows_of_an_upsert_channel(spark: SparkSession) -> None:
     query = "SELECT a.id, (SELECT count(*) FROM t b WHERE a.id <=> b.k) AS found FROM t a"
     inputs = [Input("t", "id int, k int", Upsert(("id",)))]
     history = [
@@ -116,7 +116,7 @@ def test_a_sub_query_counts_what_is_null_safely_equal_in_an_upserted_channel(spa
     check(spark, {"q": query}, inputs, history)
 
 
-def test_a_sub_query_compares_a_field_of_a_struct_with_what_an_outer_join_found(spark: SparkSession) -> None:
+def test_a_sub_query_compares_a_struct_field_with_an_outer_joined_column(spark: SparkSession) -> None:
     queries = {
         "ids": "SELECT id FROM u WHERE id <> (SELECT min(1) FROM t WHERE u.id <=> t.o.x) UNION ALL SELECT o.x FROM t",
         "fields": "SELECT o FROM t",
@@ -130,7 +130,7 @@ def test_a_sub_query_compares_a_field_of_a_struct_with_what_an_outer_join_found(
 
 
 @pytest.mark.parametrize("same", ["=", "<=>"])
-def test_partners_of_many_rows_come_and_go(spark: SparkSession, same: str) -> None:
+def test_join_partners_of_many_rows_are_added_and_deleted(spark: SparkSession, same: str) -> None:
     queries = {
         "named": f"SELECT v.id, v.k, coalesce(t.n, -1) AS n, t.k IS NULL AS alone FROM v LEFT JOIN t ON v.k {same} t.k",
         "marked": f"SELECT id, k, EXISTS (SELECT 1 FROM t WHERE v.k {same} t.k) AS known FROM v",
@@ -145,8 +145,8 @@ def test_partners_of_many_rows_come_and_go(spark: SparkSession, same: str) -> No
     assert check(spark, queries, inputs, history) == {"batch": 2, "incremental": 4}
 
 
-def test_derived_tables_name_what_nobody_reads(spark: SparkSession) -> None:
-    """Spark itself ends in an internal error here, so that it judges the query without the idle name."""
+def test_a_derived_table_may_declare_an_unused_name(spark: SparkSession) -> None:
+    """Spark fails with an internal error here, so it evaluates the query without the unused name."""
     idle = "(WITH idle AS (SELECT 1 AS one) SELECT k FROM t) a"
     query = f"SELECT a.k, b.v FROM {idle} JOIN (WITH read AS (SELECT k, v FROM t) SELECT * FROM read) b ON a.k = b.k"
     inputs = [Input("t", "k int, v int", Signed())]
@@ -154,11 +154,11 @@ def test_derived_tables_name_what_nobody_reads(spark: SparkSession) -> None:
     assert check(spark, {"q": query}, inputs, history) == {"batch": 1, "incremental": 1}
 
 
-def test_sums_and_averages_of_decimals_of_many_digits(spark: SparkSession) -> None:
+def test_sums_and_averages_of_large_decimals_are_exact(spark: SparkSession) -> None:
     shapes = [(5, 2), (14, 6), (27, 4), (27, 20), (28, 6), (32, 4), (33, 6), (34, 2), (38, 6), (38, 9)]
-    made = ", ".join(f"{f}(CAST(v AS DECIMAL({p}, {s}))) AS {f}_{p}_{s}" for p, s in shapes for f in ("sum", "avg"))
+    calls = ", ".join(f"{f}(CAST(v AS DECIMAL({p}, {s}))) AS {f}_{p}_{s}" for p, s in shapes for f in ("sum", "avg"))
     queries = {
-        "by_shape": f"SELECT k, {made} FROM t GROUP BY k",
+        "by_shape": f"SELECT k, {calls} FROM t GROUP BY k",
         "products": "SELECT k, sum(v * (1 - w)) AS net, avg(v * w) AS mean, sum(v * (1 - w) * (1 + w)) AS gross, "
         "sum(IF(v > 1, CAST(w AS DECIMAL(5, 2)), 0)) AS some, avg(coalesce(CAST(w AS DECIMAL(5, 2)), k)) AS any, "
         "sum(CAST(w AS DECIMAL(5, 2)) * -1) AS less, sum(CAST(w AS DECIMAL(5, 2)) * (10)) AS more, "
@@ -179,9 +179,7 @@ def test_sums_and_averages_of_decimals_of_many_digits(spark: SparkSession) -> No
 
 @pytest.mark.parametrize("kind", ["double", "float"])
 @pytest.mark.parametrize("scale", Scale)
-def test_nan_and_negative_zero_are_compared_as_spark_compares_them(
-    spark: SparkSession, scale: Scale, kind: str
-) -> None:
+def test_nan_and_negative_zero_are_compared_as_in_spark(spark: SparkSession, scale: Scale, kind: str) -> None:
     """A comparison pushed down to Parquet's statistics loses rows: there -0.0 is not 0.0, and NaN is not large."""
     queries = {
         "zeros": "SELECT f, v FROM t WHERE f = 0",

@@ -1,4 +1,4 @@
-"""Every ALL, NEW and OLD view that Spark makes of a random history equals the plain-Python reference."""
+"""Every ALL, NEW and OLD view of a random history on Spark equals the plain-Python reference."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tidemill.spark.local.block_reader import LocalBlockReader
 from tidemill.spark.view_reader import ViewReader
 
 EXAMPLES = max(3, int(os.environ.get("TIDEMILL_EXAMPLES", "48")) // 16)
-_fresh = count()
+_numbers = count()
 
 
 @pytest.mark.parametrize("little", [True, False], ids=["little", "much"])
@@ -45,16 +45,16 @@ def test_every_view_equals_the_reference(
 ) -> None:
     driver = data.draw(st.sampled_from([0, MAX_RELATION_ROWS]), label="rows that the driver reads")
     reader = ViewReader(spark, locate=lambda path: path, is_small=lambda content, change: little, driver_rows=driver)
-    directory = tmp_path / str(next(_fresh))
+    directory = tmp_path / str(next(_numbers))
     directory.mkdir()
 
     def write(number: int, rows: Rows, schema: Schema) -> tuple[DataFile, ...]:
-        return _written(spark, directory / f"{number}.parquet", rows, schema)
+        return _write_file(spark, directory / f"{number}.parquet", rows, schema)
 
     history = replay(*data.draw(histories(*KINDS[name], most=4)), write)
     views = list(_views(history))
-    made = _rows(reader, views)
-    for (label, view), rows in zip(views, made, strict=True):
+    results = _read_all(reader, views)
+    for (label, view), rows in zip(views, results, strict=True):
         _check(history, label, view, rows)
 
 
@@ -62,34 +62,34 @@ def test_every_view_equals_the_reference(
 @pytest.mark.parametrize("updates", [Append(), Signed(), Upsert(("k", "s"))], ids=lambda updates: updates.name)
 @settings(max_examples=4 * EXAMPLES)
 @given(data=st.data())
-def test_every_view_that_the_driver_makes_equals_the_reference(
+def test_every_view_computed_on_the_driver_equals_the_reference(
     updates: Updates, data: st.DataObject, spark: SparkSession, tmp_path: Path
 ) -> None:
-    directory = tmp_path / str(next(_fresh))
+    directory = tmp_path / str(next(_numbers))
     directory.mkdir()
     history = replay(
         *data.draw(histories(updates, PLAIN)),
-        lambda number, rows, schema: _written(spark, directory / f"{number}.parquet", rows, schema),
+        lambda number, rows, schema: _write_file(spark, directory / f"{number}.parquet", rows, schema),
     )
     for label, view in _views(history):
-        rows = _held(view)
+        rows = _read_locally(view)
         if rows is not None:
             _check(history, label, view, rows.table.to_pylist())
         elif isinstance(view, DeltaChain) or isinstance(updates, Signed | Append):
             assert isinstance(view, SnapshotDiff) or not any(b.files for b in list_blocks(view))
 
 
-def _held(view: View) -> LocalBatch | None:
-    holder = LocalBlockReader(lambda path: path)
+def _read_locally(view: View) -> LocalBatch | None:
+    reader = LocalBlockReader(lambda path: path)
     match view:
         case Snapshot():
             names = view.schema.names
-            rows, some = holder.read_content(view, names), holder.read_content(view, names[1:])
-            if rows is not None and some is not None:
-                assert reference.is_same_bag(*(r.select_columns(names[1:]).table.to_pylist() for r in (rows, some)))
+            rows, partial = reader.read_content(view, names), reader.read_content(view, names[1:])
+            if rows is not None and partial is not None:
+                assert reference.is_same_bag(*(r.select_columns(names[1:]).table.to_pylist() for r in (rows, partial)))
             return rows
         case DeltaChain():
-            return holder.read_change(view)
+            return reader.read_change(view)
     return None
 
 
@@ -113,15 +113,15 @@ def _check(history: History, label: tuple[int, int] | int, view: View, rows: Row
     )
     if isinstance(view, DeltaChain):
         expected = history.chained.get(label, [])
-        assert reference.is_same_bag(map(_plain, rows), map(_plain, expected)), f"NEW {since} -> {upto}"
+        assert reference.is_same_bag(map(_normalize, rows), map(_normalize, expected)), f"NEW {since} -> {upto}"
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
+def _normalize(row: dict[str, Any]) -> dict[str, Any]:
     return {k: bool(v) if k == DELETED else v for k, v in row.items()}
 
 
-def _rows(reader: ViewReader, views: list[tuple[Any, View]]) -> list[Rows]:
-    """The rows of all views with one Spark job: each in a column of its own, tagged with its number."""
+def _read_all(reader: ViewReader, views: list[tuple[Any, View]]) -> list[Rows]:
+    """Read the rows of all views with one Spark job: each in a separate column, tagged with its number."""
     frames = [reader.read_frame(view) for _, view in views]
     shapes = {f.schema.simpleString(): f.schema for f in frames}
     names = {shape: f"s{i}" for i, shape in enumerate(shapes)}
@@ -137,16 +137,16 @@ def _rows(reader: ViewReader, views: list[tuple[Any, View]]) -> list[Rows]:
         )
         for i, f in enumerate(frames)
     ]
-    found: list[Rows] = [[] for _ in frames]
+    rows: list[Rows] = [[] for _ in frames]
     for record in reduce(DataFrame.union, boxed).toArrow().to_pylist():
-        found[record["view"]].append(next(record[n] for n in names.values() if record[n] is not None))
-    return found
+        rows[record["view"]].append(next(record[n] for n in names.values() if record[n] is not None))
+    return rows
 
 
-def _written(spark: SparkSession, path: Path, rows: Rows, schema: Schema) -> tuple[DataFile, ...]:
+def _write_file(spark: SparkSession, path: Path, rows: Rows, schema: Schema) -> tuple[DataFile, ...]:
     if not rows:
         return ()
-    arrow = _arrow(spark, schema)
+    arrow = _build_arrow_schema(spark, schema)
     pq.write_table(pa.Table.from_pylist(rows, schema=arrow), path)
     return (DataFile(str(path), len(rows), path.stat().st_size),)
 
@@ -154,7 +154,7 @@ def _written(spark: SparkSession, path: Path, rows: Rows, schema: Schema) -> tup
 _schemas: dict[str, pa.Schema] = {}
 
 
-def _arrow(spark: SparkSession, schema: Schema) -> pa.Schema:
+def _build_arrow_schema(spark: SparkSession, schema: Schema) -> pa.Schema:
     if str(schema) not in _schemas:
         _schemas[str(schema)] = to_arrow_schema(spark.createDataFrame([], str(schema)).schema, timezone="UTC")
     return _schemas[str(schema)]

@@ -1,4 +1,4 @@
-"""A process whose Java process is killed under it, time and again; the test reads what it prints."""
+"""A process whose Java process is killed repeatedly; the test reads the JSON that it prints."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tidemill.errors import TidemillError
 
 wf = tm.Workflow("killed")
 wf.input("words", "word string")
-wf.table("counted", "word string, n bigint")
-wf.table("shouted", "word string")
+wf.table("counts", "word string, n bigint")
+wf.table("upper_words", "word string")
 
 
 def kill_java() -> None:
@@ -32,8 +32,8 @@ def kill_java() -> None:
     process.wait()
 
 
-@wf.task(writes={"counted": tm.Base})
-def counted(words: tm.All) -> DataFrame:
+@wf.task(writes={"counts": tm.Base})
+def counts(words: tm.All) -> DataFrame:
     gate = Path("gate")
     if gate.exists():
         gate.unlink()
@@ -41,12 +41,12 @@ def counted(words: tm.All) -> DataFrame:
     return words.groupBy("word").agg(F.count("*").alias("n"))
 
 
-shout = F.udf(lambda word: word.upper(), StringType())
+uppercase = F.udf(lambda word: word.upper(), StringType())
 
 
-@wf.task(writes={"shouted": tm.Base})
-def shouted(words: tm.All) -> DataFrame:
-    return words.select(shout("word").alias("word"))
+@wf.task(writes={"upper_words": tm.Base})
+def upper_words(words: tm.All) -> DataFrame:
+    return words.select(uppercase("word").alias("word"))
 
 
 def main() -> None:
@@ -55,18 +55,18 @@ def main() -> None:
         mill.apply()
         Path("words.csv").write_text("word\ntea\nrice\ntea\n")
         mill.insert("words", "words.csv")
-        mill.run("shouted")
+        mill.run("upper_words")
         Path("gate").touch()
-        run, _ = mill.run("counted")  # killed in its first attempt
-        found = {"attempt": run.attempt, "lost": run.lost_attempts, "state": str(run.state)}
+        run, _ = mill.run("counts")  # its first attempt is killed
+        report = {"attempt": run.attempt, "lost": run.lost_attempts, "state": str(run.state)}
         kill_java()
-        found["problem"] = mill.engine.report_health().problem
-        shouts, _ = mill.run("shouted")  # killed between two runs; its function was registered in the first process
-        found["shouted"] = str(shouts.state)
-        found["well"] = mill.engine.report_health().problem is None
-        found["rows"] = sorted([r["word"], r["n"]] for r in mill.rows("counted"))
+        report["problem"] = mill.engine.report_health().problem
+        upper_run, _ = mill.run("upper_words")  # Java was killed between two runs
+        report["upper_words"] = str(upper_run.state)
+        report["is_healthy"] = mill.engine.report_health().problem is None
+        report["rows"] = sorted([r["word"], r["n"]] for r in mill.rows("counts"))
         kill_java()
-    json.dump(found, sys.stdout)
+    json.dump(report, sys.stdout)
 
 
 if __name__ == "__main__":

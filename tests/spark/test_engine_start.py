@@ -1,4 +1,4 @@
-"""What the start of a session takes, which nothing that runs on it is charged for."""
+"""The start time of a session, which is not charged to the runs on it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from tidemill.spark.engine import SparkEngine
 
 
-def test_the_start_of_a_session_is_counted_once_however_many_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, started, together = 0.0, 0, Barrier(3)
+def test_the_start_of_a_session_is_counted_once_for_several_waiting_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, started, barrier = 0.0, 0, Barrier(3)
 
     def session() -> Any:
         nonlocal now, started
@@ -25,7 +25,7 @@ def test_the_start_of_a_session_is_counted_once_however_many_wait_for_it(monkeyp
     assert engine.start_seconds == 0.0
 
     def wait(_: int) -> object:
-        together.wait()
+        barrier.wait()
         return engine.spark
 
     with ThreadPoolExecutor(3) as threads:

@@ -1,4 +1,4 @@
-"""What Spark says of rows is passed on without what is in them."""
+"""Spark's errors about rows are reported without the rows' values."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ CASES = {
 
 
 @pytest.mark.parametrize("condition", CASES)
-def test_no_value_of_a_row_is_in_a_message(spark: SparkSession, condition: str) -> None:
+def test_an_error_message_contains_no_value_of_a_row(spark: SparkSession, condition: str) -> None:
     rows = spark.createDataFrame([(SECRET, 47114711)], "a string, n int").repartition(2)
     with pytest.raises(PySparkException) as error:
         rows.selectExpr(CASES[condition]).collect()
-    said = extract_first_line(error.value)
-    assert said.startswith(f"[{condition}")
-    assert "4711" not in said
-    assert "Elm" not in said
+    message = extract_first_line(error.value)
+    assert message.startswith(f"[{condition}")
+    assert "4711" not in message
+    assert "Elm" not in message

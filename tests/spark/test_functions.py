@@ -1,4 +1,4 @@
-"""The lists of Spark's functions are those that Spark has, and what they are of no rows is what Spark says."""
+"""The lists of Spark's functions equal Spark's own, and their values for empty input equal Spark's."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _NOT_LISTED = {
     "table_funcs",
     "window_funcs",
 }
-_OF_ROWS = {"session_window", "window", "window_time", "json_tuple", "variant_explode", "variant_explode_outer"}
-"""Listed among functions of one row, although they make rows or groups."""
+_ROW_FUNCTIONS = {"session_window", "window", "window_time", "json_tuple", "variant_explode", "variant_explode_outer"}
+"""Listed as scalar functions, although they return rows or groups."""
 
 _CALLS = {
     **dict.fromkeys(("corr", "covar_pop", "covar_samp", "max_by", "min_by"), "{}(d, d)"),
@@ -29,37 +29,37 @@ _CALLS = {
 }
 
 
-def test_the_lists_are_sparks_own(spark: SparkSession) -> None:
-    found = spark._jvm.org.apache.spark.sql.api.python.PythonSQLUtils.listBuiltinFunctionInfos()  # type: ignore[union-attr]
-    groups = {info.getName(): info.getGroup() for info in found}
+def test_the_lists_equal_sparks_functions(spark: SparkSession) -> None:
+    infos = spark._jvm.org.apache.spark.sql.api.python.PythonSQLUtils.listBuiltinFunctionInfos()  # type: ignore[union-attr]
+    groups = {info.getName(): info.getGroup() for info in infos}
     aggregates = {name for name, group in groups.items() if group == "agg_funcs"}
     assert aggregates | {"schema_of_variant_agg", "vector_avg", "vector_sum"} == functions.AGGREGATE
     assert {name for name, group in groups.items() if group == "window_funcs"} == functions.WINDOW_ONLY
-    named = {name for name, group in groups.items() if group not in _NOT_LISTED and name.isidentifier()}
-    rest = named - functions.AGGREGATE - functions.NONDETERMINISTIC - _OF_ROWS
+    scalar_names = {name for name, group in groups.items() if group not in _NOT_LISTED and name.isidentifier()}
+    rest = scalar_names - functions.AGGREGATE - functions.NONDETERMINISTIC - _ROW_FUNCTIONS
     assert functions.SCALAR - {"timestampadd", "timestampdiff"} == rest | {"unix_timestamp"}
 
 
-def test_values_of_no_rows(spark: SparkSession) -> None:
+def test_values_for_empty_input_equal_sparks(spark: SparkSession) -> None:
     values = {
         **dict.fromkeys(functions.NULL_IF_EMPTY),
         **dict.fromkeys(functions.ZERO_IF_EMPTY, 0),
         **{key: [] for key in functions.ARRAY_IF_EMPTY},
     }
-    calls = [f"{_call(name)} AS {name}" for name in sorted(values)]
+    calls = [f"{_build_call(name)} AS {name}" for name in sorted(values)]
     nothing = "SELECT 1 AS i, 1.5D AS d, TRUE AS p, 's' AS s WHERE FALSE"
     (row,) = spark.sql(f"SELECT {', '.join(calls)} FROM ({nothing})").collect()
     assert row.asDict() == values
 
 
-def _call(name: str) -> str:
-    two = name.startswith("regr_")
-    return _CALLS.get(name, "{}(d, d)" if two else "{}(d)").format(name)
+def _build_call(name: str) -> str:
+    has_two_arguments = name.startswith("regr_")
+    return _CALLS.get(name, "{}(d, d)" if has_two_arguments else "{}(d)").format(name)
 
 
 @pytest.mark.parametrize(
-    "lists", [("NULL_OF_NOTHING", "ZERO_OF_NOTHING"), ("SCALAR", "VARYING"), ("SCALAR", "AGGREGATE")]
+    "lists", [("NULL_IF_EMPTY", "ZERO_IF_EMPTY"), ("SCALAR", "NONDETERMINISTIC"), ("SCALAR", "AGGREGATE")]
 )
-def test_no_function_is_of_two_kinds(lists: tuple[str, str]) -> None:
+def test_no_function_is_in_two_lists(lists: tuple[str, str]) -> None:
     first, second = (getattr(functions, name) for name in lists)
     assert first & second <= {"unix_timestamp"}

@@ -1,4 +1,4 @@
-"""A few rows may become more than the driver can be sent: then Spark computes and writes all of it."""
+"""A result that is too large for the driver is computed and written by Spark."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ LIMIT = "spark.driver.maxResultSize"
 
 
 @pytest.fixture
-def narrow(spark: SparkSession) -> Iterator[None]:
-    """Spark sends 20 kB to the driver, and no more."""
+def small_result_limit(spark: SparkSession) -> Iterator[None]:
+    """Limit the results that Spark sends to the driver to 20 kB."""
     conf = spark.sparkContext._jsc.sc().conf()
     before = conf.get(LIMIT, "1g")
     conf.set(LIMIT, "20k")
@@ -31,8 +31,8 @@ def narrow(spark: SparkSession) -> Iterator[None]:
     conf.set(LIMIT, before)
 
 
-@pytest.mark.usefixtures("narrow")
-def test_the_run_goes_on_without_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("small_result_limit")
+def test_a_run_continues_on_spark_if_its_result_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operators, "_MAX_TESTED_PAIRS", 0)
     workflow = tm.Workflow("many")
     workflow.input("t", "k int")
@@ -45,20 +45,20 @@ def test_the_run_goes_on_without_the_driver(tmp_path: Path, monkeypatch: pytest.
         assert mill.read("pairs").count() == 200 * 200
 
 
-@pytest.mark.usefixtures("spark")  # reads types as Spark does
-def test_pairs_are_counted_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("spark")  # parses types as Spark does
+def test_join_pairs_are_counted_before_they_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operators, "_MAX_KEY_PAIRS", 20)
     rows = {"a": [1, 1, 1, 2, 3, None], "b": [1, 1, 1, 2, 4, None]}
 
-    def joined(often: int) -> LocalBatch | None:
+    def join(times: int) -> LocalBatch | None:
         def leaf(op: Operator) -> LocalBatch | None:
             if not isinstance(op, Scan):
                 return None
             name = op.columns[0]
-            return LocalBatch(pa.table({name: pa.array(rows[name] * often, pa.int32())}), parse_ddl(f"{name} INT"))
+            return LocalBatch(pa.table({name: pa.array(rows[name] * times, pa.int32())}), parse_ddl(f"{name} INT"))
 
         return LocalExecutor(leaf)(Join(Scan("a", ("a",)), Scan("b", ("b",)), JoinKind.INNER, (("a", "b"),)))
 
-    assert (made := joined(1)) is not None
-    assert made.table.num_rows == 10
-    assert joined(2) is None  # 40 pairs
+    assert (batch := join(1)) is not None
+    assert batch.table.num_rows == 10
+    assert join(2) is None  # 40 pairs

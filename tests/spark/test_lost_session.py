@@ -1,4 +1,4 @@
-"""A real Java process, killed under a real engine: the next use starts another, and no run is charged for it."""
+"""A real Java process, killed during a run of a real engine: the next use starts another, and no attempt is charged."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 @pytest.mark.timeout(300)
 def test_a_killed_java_process_is_replaced(tmp_path: Path) -> None:
     program = Path(__file__).with_name("lost_session.py")
-    done = subprocess.run([sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert (found["state"], found["attempt"], found["lost"]) == ("finished", 2, 1)
-    assert found["problem"] == "Spark's Java process has exited"
-    assert found["well"]
-    assert found["shouted"] == "finished"
-    assert found["rows"] == [["rice", 1], ["tea", 2]]
+    finished = subprocess.run([sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+    report = json.loads(finished.stdout)
+    assert (report["state"], report["attempt"], report["lost"]) == ("finished", 2, 1)
+    assert report["problem"] == "Spark's Java process has exited"
+    assert report["is_healthy"]
+    assert report["upper_words"] == "finished"
+    assert report["rows"] == [["rice", 1], ["tea", 2]]

@@ -1,4 +1,4 @@
-"""Programs and their operators on Spark, where it takes a special shape to see a difference."""
+"""Programs and operators on Spark whose special shapes once gave wrong results or plans."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ class NoScans:
         raise AssertionError(scan)
 
 
-def test_an_outer_join_keeps_the_columns_of_a_step_that_was_left_out(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_outer_join_keeps_the_columns_of_a_skipped_step(spark: SparkSession, tmp_path: Path) -> None:
     nothing = Filter(SingleRow(), to_expression("FALSE"))
-    left_out = Projection(StepReference("empty", ("_one",)), (NamedExpression("k", to_expression("_one")),))
-    joined = Join(SingleRow(), StepReference("left out", ("k",)), JoinKind.LEFT, (("_one", "k"),))
-    program = Program({"empty": nothing, "left out": left_out}, (ProgramOutput("t", joined, Append()),))
+    skipped = Projection(StepReference("empty", ("_one",)), (NamedExpression("k", to_expression("_one")),))
+    join = Join(SingleRow(), StepReference("skipped", ("k",)), JoinKind.LEFT, (("_one", "k"),))
+    program = Program({"empty": nothing, "skipped": skipped}, (ProgramOutput("t", join, Append()),))
     target = WriteTarget("t", BlockKind.BASE, str(tmp_path), None, Append())
-    hand = LocalRelations(spark, tmp_path / "_steps")
-    schemas = SmallProgramRunner(spark, NoScans(), fuse_steps(program), {"t": target}, hand, "tag").run()
+    relations = LocalRelations(spark, tmp_path / "_steps")
+    schemas = SmallProgramRunner(spark, NoScans(), fuse_steps(program), {"t": target}, relations, "tag").run()
     assert schemas["t"].names == ("_one", "k")
     assert [tuple(r) for r in spark.read.parquet(str(tmp_path / "data")).collect()] == [(0, None)]
 
 
-def test_steps_that_read_others_twice_are_not_described_ever_again(spark: SparkSession, tmp_path: Path) -> None:
-    """What Spark tells its listeners of the last query would name the first step 16 777 216 times."""
+def test_descriptions_of_steps_that_read_others_twice_stay_small(spark: SparkSession, tmp_path: Path) -> None:
+    """Otherwise Spark's description of the last query would name the first step 16 777 216 times."""
     steps: dict[str, Operator] = {"0": SingleRow()}
     for step in range(1, 25):
         before = StepReference(str(step - 1), ("_one",))
@@ -71,7 +71,7 @@ def test_steps_that_read_others_twice_are_not_described_ever_again(spark: SparkS
     assert [tuple(r) for r in spark.read.parquet(str(tmp_path / "data")).collect()] == [(0,)]
 
 
-def test_rows_that_come_to_one_task_are_still_several_files(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_of_one_partition_are_written_to_several_files(spark: SparkSession, tmp_path: Path) -> None:
     write_files(spark.range(0, 1000, 1, numPartitions=1), str(tmp_path), files=4, rows=1000)
     sizes = [pq.read_metadata(p).num_rows for p in (tmp_path / "data").glob("*.parquet")]
     assert len(sizes) == 3

@@ -1,11 +1,11 @@
-"""What Spark remembers of queries that are done stays little: their plans are large, and nobody looks at them."""
+"""Spark retains few finished queries: their plans are large and never read."""
 
 from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
 
-def test_queries_that_are_done_are_forgotten(spark: SparkSession) -> None:
+def test_finished_queries_are_dropped_from_the_history(spark: SparkSession) -> None:
     for _ in range(200):
         spark.sql("SELECT 1").collect()
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()

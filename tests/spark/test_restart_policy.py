@@ -1,4 +1,4 @@
-"""When a lost session is started again, and when no longer."""
+"""When a lost session is restarted, and when no longer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def test_each_loss_in_a_row_waits_longer_until_it_is_given_up(clock: Clock) -> None:
+def test_consecutive_losses_wait_longer_until_the_policy_gives_up(clock: Clock) -> None:
     restarts = RestartPolicy(clock)
     waits = []
     for _ in RETRY_SECONDS:
@@ -38,7 +38,7 @@ def test_each_loss_in_a_row_waits_longer_until_it_is_given_up(clock: Clock) -> N
     assert restarts.report_health().problem == "it did not start"
 
 
-def test_a_session_that_lived_long_enough_starts_the_count_anew(clock: Clock) -> None:
+def test_a_stable_session_resets_the_loss_count(clock: Clock) -> None:
     restarts = RestartPolicy(clock)
     for _ in range(20):
         restarts.record_start()
@@ -48,7 +48,7 @@ def test_a_session_that_lived_long_enough_starts_the_count_anew(clock: Clock) ->
     assert not restarts.report_health().has_given_up
 
 
-def test_the_wait_passes(clock: Clock) -> None:
+def test_the_retry_wait_decreases_with_time(clock: Clock) -> None:
     restarts = RestartPolicy(clock)
     for _ in range(3):
         restarts.record_loss("gone")
@@ -59,37 +59,37 @@ def test_the_wait_passes(clock: Clock) -> None:
     assert restarts.report_health().problem is None
 
 
-def test_an_engine_that_does_not_start_again_is_not_tried_all_the_time(clock: Clock) -> None:
-    tried = []
+def test_an_engine_that_cannot_restart_is_not_retried_constantly(clock: Clock) -> None:
+    attempts = []
 
     def start() -> None:
-        tried.append(clock.now)
+        attempts.append(clock.now)
         raise EngineError("no memory")
 
     engine = SparkEngine(start, str)  # type: ignore[arg-type]
     engine._restart_policy = RestartPolicy(clock)
     with pytest.raises(EngineError, match="starting Spark: no memory"):
-        engine.start()  # it never ran: that is for its user to mend
+        engine.start()  # it never ran: the user has to correct that
     assert engine.report_health().problem is None
     engine._restart_policy.record_loss("gone")
     for _ in range(100):
         with pytest.raises(EngineError):
             engine.start()
         clock.now += 1.0
-    assert len(tried) == 1 + len(RETRY_SECONDS)
+    assert len(attempts) == 1 + len(RETRY_SECONDS)
     with pytest.raises(EngineLost, match="not started again: no memory"):
         engine.start()
 
 
 class Code:
-    """A status of gRPC's, whose own classes only those have who use Spark Connect."""
+    """A gRPC status; the real classes are installed only with Spark Connect."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 class Remote(PySparkException):
-    """An error as the client of Spark Connect raises it."""
+    """An error as Spark Connect's client raises it."""
 
     __module__ = "pyspark.errors.exceptions.connect"
 
@@ -103,7 +103,7 @@ class Remote(PySparkException):
 
 
 @pytest.mark.parametrize(
-    ("error", "gone"),
+    ("error", "is_lost"),
     [
         (Remote("failed to connect to all addresses", code="UNAVAILABLE"), True),
         (Remote("[INVALID_HANDLE.SESSION_CHANGED] The handle is invalid."), True),
@@ -114,5 +114,5 @@ class Remote(PySparkException):
         (RunFailed("NO_ACTIVE_SESSION"), False),
     ],
 )
-def test_what_says_that_a_remote_session_is_gone(error: Exception, gone: bool) -> None:
-    assert _is_session_gone(error) is gone
+def test_errors_of_a_lost_remote_session_are_recognized(error: Exception, is_lost: bool) -> None:
+    assert _is_session_gone(error) is is_lost

@@ -1,4 +1,4 @@
-"""Types between Spark and the model."""
+"""Conversions of types between Spark and the model."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from tidemill.errors import BadInput
 from tidemill.spark.types import from_struct
 
 
-def of(name: str, kind: DataType) -> StructType:
+def build_struct(name: str, kind: DataType) -> StructType:
     return StructType([StructField(name, kind)])
 
 
-@pytest.mark.parametrize("kind", [NullType(), ArrayType(NullType()), of("inner", NullType())])
-def test_null_without_a_type_is_no_column(kind: DataType) -> None:
+@pytest.mark.parametrize("kind", [NullType(), ArrayType(NullType()), build_struct("inner", NullType())])
+def test_a_column_of_type_null_is_rejected(kind: DataType) -> None:
     with pytest.raises(BadInput, match=r"column x is NULL without a type; give it one, such as CAST\(NULL AS STRING"):
-        from_struct(of("x", kind))
+        from_struct(build_struct("x", kind))
 
 
-def test_columns_may_be_called_so() -> None:
-    assert from_struct(of("void", of("void", IntegerType()))).names == ("void",)
+def test_a_column_may_be_named_void() -> None:
+    assert from_struct(build_struct("void", build_struct("void", IntegerType()))).names == ("void",)

@@ -1,23 +1,23 @@
-"""Run queries of the corpus and print how each fares: python -m tests.oracle.corpus [FILE.sql|NAME …]."""
+"""Run queries of the corpus and print their outcomes: python -m tests.oracle.corpus [FILE.sql|NAME …]."""
 
 from __future__ import annotations
 
 import sys
 
-from tests.oracle.corpus.harness import keep_fresh, read_queries
+from tests.oracle.corpus.harness import read_queries, refresh_and_compare
 
 from tidemill.spark import session
 
 
-def main(wanted: list[str]) -> int:
-    files = [name.removesuffix(".sql") for name in wanted if name.endswith(".sql")]
-    names = {name for name in wanted if not name.endswith(".sql")}
+def main(arguments: list[str]) -> int:
+    files = [name.removesuffix(".sql") for name in arguments if name.endswith(".sql")]
+    names = {name for name in arguments if not name.endswith(".sql")}
     queries = {name: text for name, text in read_queries(*files).items() if not names or name in names}
     quick = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     spark = session.start_session("local[2]", {**quick, "spark.sql.adaptive.enabled": "false"})
-    found = keep_fresh(spark, queries)
-    wrong = sum(bool(outcome.problems) for outcome in found.values())
-    print(f"{len(found)} queries, {wrong} wrong")
+    outcomes = refresh_and_compare(spark, queries)
+    wrong = sum(bool(outcome.problems) for outcome in outcomes.values())
+    print(f"{len(outcomes)} queries, {wrong} wrong")
     return wrong
 
 

@@ -1,4 +1,4 @@
-"""The tables that the corpus's queries read, and what arrives on them in three steps."""
+"""The tables that the corpus's queries read, and their rows in three steps."""
 
 from __future__ import annotations
 
@@ -95,5 +95,5 @@ HISTORY: tuple[Step, ...] = (
     ),
     (Insert("u", [_u(4, "b", 25, 0.5), _u(6, "c", 4, -0.0)]),),
 )
-"""Filled; changed in every way, NaN and negative zero among the values; most rows and the last ones of groups gone;
-one table changed alone."""
+"""A first insert; changes of every kind, with NaN and negative zero, that delete most rows and the last rows of groups;
+a change of one table only."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.oracle.queries.columns import Columns, Type
-from tests.oracle.queries.expressions import apt, condition, filled
-from tests.oracle.queries.pen import Pen
+from tests.oracle.queries.expressions import condition, fill_template, list_applicable
+from tests.oracle.queries.writer import QueryWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ COLLECTS = (
     ("sort_array(collect_list({}))", Type.ARRAY),
     ("sort_array(collect_set({}))", Type.ARRAY),
 )
-"""Collected values: an empty array of nothing, where other aggregates are NULL."""
+"""Collected values: an empty array for empty input, where other aggregates are NULL."""
 
 AGGREGATES = (
     *SUMS,
-    *SUMS,  # what users write most
+    *SUMS,  # the most common ones
     *_ORDERED,
     Aggregate("avg({int})", Type.DOUBLE, exact=False),
     Aggregate("avg({double})", Type.DOUBLE, exact=False),
@@ -65,12 +65,12 @@ AGGREGATES = (
 )
 
 
-def aggregate(pen: Pen, scope: Columns) -> Aggregate:
-    """An aggregate call, perhaps of some rows only."""
-    kind = pen.one(apt(scope, AGGREGATES, lambda a: a.text))
-    text = filled(pen, scope, kind.text, kind.type, depth=1)
-    if pen.chance(20) and "collect_" not in text:
-        text = f"{text} FILTER (WHERE {condition(pen, scope)})"
+def aggregate(writer: QueryWriter, scope: Columns) -> Aggregate:
+    """An aggregate call, sometimes with a filter."""
+    kind = writer.one(list_applicable(scope, AGGREGATES, lambda a: a.text))
+    text = fill_template(writer, scope, kind.text, kind.type, depth=1)
+    if writer.chance(20) and "collect_" not in text:
+        text = f"{text} FILTER (WHERE {condition(writer, scope)})"
     return Aggregate(text, kind.type, kind.exact)
 
 
@@ -85,5 +85,5 @@ HAVING = (
 )
 
 
-def having(pen: Pen, scope: Columns) -> str:
-    return filled(pen, scope, pen.one(apt(scope, HAVING, str)), Type.BOOLEAN, depth=1)
+def having(writer: QueryWriter, scope: Columns) -> str:
+    return fill_template(writer, scope, writer.one(list_applicable(scope, HAVING, str)), Type.BOOLEAN, depth=1)

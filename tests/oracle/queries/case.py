@@ -1,4 +1,4 @@
-"""A case: declared queries, their inputs, and what arrives there."""
+"""A test case: declared queries, their inputs, and the inserts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemill.model.schema import Schema
 
 
 class Scale(StrEnum):
-    """How large what there is counts as, whatever its size: what is large is read and kept in other ways."""
+    """The size that data is treated as: large data is read and merged by other code."""
 
     SMALL = "small"
     LARGE = "large content"  # and a small change
@@ -38,9 +38,9 @@ class Case:
         return replace(self, history=self.history[:steps])
 
     def about(self, table: str) -> Case:
-        """What one table needs, and no more."""
-        queries = self._read_by(table)
-        read = _tables(queries.values())
+        """The part of the case that one table needs."""
+        queries = self._find_read_queries(table)
+        read = _find_tables(queries.values())
         return Case(
             queries,
             [i for i in self.inputs if i.name in read],
@@ -49,21 +49,21 @@ class Case:
         )
 
     def levels(self) -> list[list[str]]:
-        """The tables, those together that do not wait for each other."""
+        """The tables in levels: those of one level do not read each other."""
         depth: dict[str, int] = {}
         for name, text in self.queries.items():
-            depth[name] = 1 + max((depth[t] for t in _tables([text]) if t in depth), default=-1)
+            depth[name] = 1 + max((depth[t] for t in _find_tables([text]) if t in depth), default=-1)
         return [[t for t in depth if depth[t] == level] for level in range(max(depth.values(), default=-1) + 1)]
 
-    def _read_by(self, table: str) -> dict[str, str]:
-        wanted, pending = {table}, [table]
+    def _find_read_queries(self, table: str) -> dict[str, str]:
+        needed, pending = {table}, [table]
         while pending:
-            reads = (_tables([self.queries[pending.pop()]]) & self.queries.keys()) - wanted
-            wanted |= reads
+            reads = (_find_tables([self.queries[pending.pop()]]) & self.queries.keys()) - needed
+            needed |= reads
             pending += reads
-        return {name: text for name, text in self.queries.items() if name in wanted}
+        return {name: text for name, text in self.queries.items() if name in needed}
 
 
-def _tables(texts: Iterable[str]) -> set[str]:
-    """By the names that the case gives them; a query may write them in capitals."""
+def _find_tables(texts: Iterable[str]) -> set[str]:
+    """The names of the tables that the queries read, in lower case."""
     return {t.name.lower() for text in texts for t in sqlglot.parse_one(text, dialect="spark").find_all(exp.Table)}

@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Type(StrEnum):
-    """What a column holds; the name is how templates of the grammar call it, the value is Spark's DDL."""
+    """The type of a column; the name is used in the grammar's templates, the value is Spark's DDL."""
 
     INT = "int"
     BIGINT = "bigint"
@@ -28,7 +28,7 @@ class Type(StrEnum):
 
     @property
     def scalar(self) -> bool:
-        """Can be compared and ordered in the same way by both engines."""
+        """Whether both engines compare and order it in the same way."""
         return self not in (Type.STRUCT, Type.ARRAY, Type.BINARY)
 
 
@@ -37,13 +37,13 @@ class Column:
     """A column that a query can see.
 
     It is `exact` if both engines compute the very same value, however the rows arrive. An average or a
-    variance is not: such columns are carried along to the result and never compared, grouped or added up.
+    variance is not: such columns are only selected and never compared, grouped or summed.
     """
 
     name: str
     type: Type
     exact: bool = True
-    within: str = ""  # the relation that it is a column of; none if a USING merged two
+    within: str = ""  # its relation; empty if USING merged two columns
 
     @property
     def text(self) -> str:
@@ -67,7 +67,7 @@ _UTC = dt.UTC
 VALUES: Mapping[Type, tuple[Any, ...]] = {
     Type.INT: (1, 1, 1, 2, 3, 0, -4, None),
     Type.BIGINT: (1, 1, 7, 10**12, -5, None),
-    # Sums of these are exact in any order, so that rounding is no excuse.
+    # Sums of these are exact in any order, so that rounding cannot explain a difference.
     Type.DOUBLE: (1.5, 1.5, 0.25, -2.0, 100.0, 0.0, -0.0, math.nan, math.inf, -math.inf, None),
     Type.DECIMAL: (Decimal("1.10"), Decimal("1.10"), Decimal("0.01"), Decimal("-2.50"), Decimal("99.99"), None),
     Type.STRING: ("a", "a", "b", "Ab", "", "é c", None),

@@ -1,4 +1,4 @@
-"""Are two results the same bag of rows? Doubles may differ by rounding, nothing else may."""
+"""Compares two results as bags of rows; only doubles may differ, by rounding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemill.model.change import Rows
 
 RELATIVE = 1e-9
 ROUNDED = 1e-6
-"""How far an average of decimals, which Spark rounds to a decimal again, may be from DuckDB's, a double."""
+"""Maximum difference between Spark's average of decimals, a decimal, and DuckDB's, a double."""
 
 Exact = tuple[Hashable, ...]
 Numbers = tuple[Any, ...]
@@ -23,7 +23,7 @@ Numbers = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The rows that only one side has."""
+    """The rows that are on one side only."""
 
     left: list[dict[str, Any]]
     right: list[dict[str, Any]]
@@ -33,44 +33,44 @@ class Difference:
 
 
 def difference(left: Rows, right: Rows) -> Difference:
-    """What would have to change; empty if the bags are the same.
+    """The rows that differ; empty if the bags are the same.
 
     >>> difference([{"a": 1, "f": 0.1 + 0.2}], [{"a": 1, "f": 0.3}])
     Difference(left=[], right=[])
     >>> difference([{"a": 1}, {"a": 1}], [{"a": 1}, {"a": True}])
     Difference(left=[{'a': 1}], right=[{'a': True}])
     """
-    floats = _floats(left + right)
+    floats = _find_float_columns(left + right)
     waiting: dict[Exact, list[tuple[Numbers, dict[str, Any]]]] = defaultdict(list)
     for row in right:
-        waiting[_exact(row, floats)].append((_numbers(row, floats), row))
-    only_left = [r for r in left if not _taken(waiting[_exact(r, floats)], _numbers(r, floats))]
+        waiting[_list_exact_values(row, floats)].append((_list_numbers(row, floats), row))
+    only_left = [r for r in left if not _take_row(waiting[_list_exact_values(r, floats)], _list_numbers(r, floats))]
     return Difference(only_left, [row for rows in waiting.values() for _, row in rows])
 
 
-def _taken(candidates: list[tuple[Numbers, dict[str, Any]]], numbers: Numbers) -> bool:
-    """Take one row with these numbers, if there is one."""
+def _take_row(candidates: list[tuple[Numbers, dict[str, Any]]], numbers: Numbers) -> bool:
+    """Remove one row with these numbers, if there is one."""
     for place, (others, _) in enumerate(candidates):
-        if all(map(_close, numbers, others)):
+        if all(map(_is_close, numbers, others)):
             del candidates[place]
             return True
     return False
 
 
-def _floats(rows: Rows) -> frozenset[str]:
-    """The columns in which either side has a double: an average of decimals is one in DuckDB alone."""
+def _find_float_columns(rows: Rows) -> frozenset[str]:
+    """The columns in which either side has a double: an average of decimals is a double only in DuckDB."""
     return frozenset(name for row in rows for name, value in row.items() if isinstance(value, float))
 
 
-def _exact(row: dict[str, Any], floats: frozenset[str]) -> Exact:
-    return tuple((name, _plain(value)) for name, value in row.items() if name not in floats)
+def _list_exact_values(row: dict[str, Any], floats: frozenset[str]) -> Exact:
+    return tuple((name, _normalize(value)) for name, value in row.items() if name not in floats)
 
 
-def _numbers(row: dict[str, Any], floats: frozenset[str]) -> Numbers:
+def _list_numbers(row: dict[str, Any], floats: frozenset[str]) -> Numbers:
     return tuple(value for name, value in row.items() if name in floats)
 
 
-def _close(left: Any, right: Any) -> bool:
+def _is_close(left: Any, right: Any) -> bool:
     if left is None or right is None:
         return left is right
     slack = ROUNDED if isinstance(left, Decimal) or isinstance(right, Decimal) else RELATIVE
@@ -78,8 +78,8 @@ def _close(left: Any, right: Any) -> bool:
     return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=RELATIVE, abs_tol=slack)
 
 
-def _plain(value: Any) -> Hashable:
-    """One Python value for what the engines' drivers give differently; True is not 1 here."""
+def _normalize(value: Any) -> Hashable:
+    """One Python value for values that the engines' drivers return differently; True is not 1 here."""
     match value:
         case bool():
             return ("boolean", value)

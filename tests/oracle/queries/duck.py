@@ -1,4 +1,4 @@
-"""The same queries in DuckDB: Spark's text in DuckDB's words, and rows handed over through Arrow."""
+"""The same queries in DuckDB: translated from Spark's dialect, with rows passed through Arrow."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from tidemill.model.change import Rows
 def from_scratch(queries: Mapping[str, str], tables: Mapping[str, pa.Table]) -> dict[str, Rows]:
     """The result of each query over these tables; later queries may read earlier ones."""
     with duckdb.connect() as db:
-        db.execute("PRAGMA disable_optimizer")  # DuckDB 2.0's takes NULL for a match where it scans fields of structs
+        # The optimizer of DuckDB 2.0 treats NULL as a match when it scans fields of structs.
+        db.execute("PRAGMA disable_optimizer")
         for name, table in tables.items():
-            db.register("arrived", _without_zones(table))
+            db.register("arrived", _drop_zones(table))
             db.execute(f'CREATE TABLE "{name}" AS SELECT * FROM arrived')
-        return {name: _result(db, name, text) for name, text in queries.items()}
+        return {name: _run_query(db, name, text) for name, text in queries.items()}
 
 
-def translated(query: str) -> str:
-    """What DuckDB is asked for the same meaning.
+def translate_query(query: str) -> str:
+    """The equivalent query in DuckDB's dialect.
 
-    >>> translated("SELECT date_add(day, 1) AS d FROM t ORDER BY d")
+    >>> translate_query("SELECT date_add(day, 1) AS d FROM t ORDER BY d")
     'SELECT CAST(CAST(day AS DATE) + INTERVAL 1 DAY AS DATE) AS d FROM t ORDER BY d NULLS FIRST'
     """
     tree = sqlglot.parse_one(query, dialect="spark")
@@ -34,22 +35,22 @@ def translated(query: str) -> str:
     return tree.sql("duckdb")
 
 
-def _dates_stay_dates(node: exp.Expression) -> exp.Expression:
-    """In DuckDB a date plus an interval is a timestamp."""
+def _cast_dates(node: exp.Expression) -> exp.Expression:
+    """Cast the sum of a date and an interval to a date: in DuckDB it is a timestamp."""
     if isinstance(node, exp.TsOrDsAdd) and not isinstance(node.parent, exp.Cast):
         return exp.cast(node.copy(), exp.DType.DATE)
     return node
 
 
-def _times_have_no_zone(node: exp.Expression) -> exp.Expression:
-    """Spark's timestamps are instants, shown in UTC here; DuckDB is given that wall clock."""
+def _remove_time_zones(node: exp.Expression) -> exp.Expression:
+    """Spark's timestamps are instants, shown in UTC here; DuckDB gets the UTC local time."""
     if isinstance(node, exp.DataType) and node.this in (exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ):
         return exp.DataType.build("TIMESTAMP", dialect="duckdb")
     return node
 
 
-def _outer_views_keep_rows(node: exp.Expression) -> exp.Expression:
-    """sqlglot forgets the OUTER of a LATERAL VIEW: no element is then no row, where Spark has one with NULL."""
+def _restore_outer_views(node: exp.Expression) -> exp.Expression:
+    """sqlglot drops the OUTER of a LATERAL VIEW: an empty array then has no row, where Spark has one with NULL."""
     if not (isinstance(node, exp.Lateral) and node.args.get("outer")):
         return node
     array = node.this.this
@@ -58,8 +59,8 @@ def _outer_views_keep_rows(node: exp.Expression) -> exp.Expression:
     return node
 
 
-def _collects_of_nothing_are_empty(node: exp.Expression) -> exp.Expression:
-    """Of no values Spark collects an empty array, DuckDB NULL."""
+def _collect_empty_arrays(node: exp.Expression) -> exp.Expression:
+    """Without values Spark collects an empty array, DuckDB NULL."""
     collected = node.this if isinstance(node, exp.ArraySize | exp.ArraySort) else None
     if isinstance(collected, exp.ArrayAgg | exp.ArrayUniqueAgg):
         node.set("this", exp.func("coalesce", collected.copy(), exp.Array(expressions=[])))
@@ -67,19 +68,19 @@ def _collects_of_nothing_are_empty(node: exp.Expression) -> exp.Expression:
 
 
 RULES = (
-    _collects_of_nothing_are_empty,
-    _dates_stay_dates,
-    _times_have_no_zone,
-    _outer_views_keep_rows,
+    _collect_empty_arrays,
+    _cast_dates,
+    _remove_time_zones,
+    _restore_outer_views,
 )
 
 
-def _result(db: duckdb.DuckDBPyConnection, name: str, text: str) -> Rows:
-    db.execute(f'CREATE TABLE "{name}" AS {translated(text)}')
-    made = db.table(name)
-    return [dict(zip(made.columns, values, strict=True)) for values in made.fetchall()]
+def _run_query(db: duckdb.DuckDBPyConnection, name: str, text: str) -> Rows:
+    db.execute(f'CREATE TABLE "{name}" AS {translate_query(text)}')
+    table = db.table(name)
+    return [dict(zip(table.columns, values, strict=True)) for values in table.fetchall()]
 
 
-def _without_zones(table: pa.Table) -> pa.Table:
+def _drop_zones(table: pa.Table) -> pa.Table:
     fields = [f.with_type(pa.timestamp("us")) if pa.types.is_timestamp(f.type) else f for f in table.schema]
     return table.cast(pa.schema(fields))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tests.oracle.queries.columns import LITERALS, Columns, Type
-from tests.oracle.queries.pen import Pen, exact
+from tests.oracle.queries.writer import QueryWriter, exact
 
 F = TypeVar("F")
 
@@ -95,7 +95,7 @@ FORMS: Mapping[Type, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Inexact:
-    """A form whose value depends on rounding, and so may only be looked at."""
+    """A form whose value depends on rounding, so that it may only be selected."""
 
     text: str
     type: Type
@@ -111,41 +111,43 @@ INEXACT = (
 _HOLE = re.compile(r"\{(\w+)}")
 
 
-def expression(pen: Pen, scope: Columns, type: Type, depth: int = 1) -> str:
+def expression(writer: QueryWriter, scope: Columns, type: Type, depth: int = 1) -> str:
     """An expression of that type over exact columns: a column, a literal, or a form with smaller ones in it."""
     columns = exact(scope, type)
-    if columns and pen.chance(70):
-        return pen.one(columns).text
-    if depth < 1 or pen.chance(30):
-        return pen.one(LITERALS[type])
-    return form(pen, scope, type, depth)
+    if columns and writer.chance(70):
+        return writer.one(columns).text
+    if depth < 1 or writer.chance(30):
+        return writer.one(LITERALS[type])
+    return form(writer, scope, type, depth)
 
 
-def form(pen: Pen, scope: Columns, type: Type, depth: int = 1) -> str:
-    """A computed expression. A bare number would mean a position after GROUP BY, so there it must be this."""
+def form(writer: QueryWriter, scope: Columns, type: Type, depth: int = 1) -> str:
+    """A computed expression, as GROUP BY requires: there a bare number would be a position."""
     forms = FORMS[type] + ANY + (SCALAR if type.scalar else ())
-    return f"({filled(pen, scope, pen.one(apt(scope, forms, str)), type, depth - 1)})"
+    return f"({fill_template(writer, scope, writer.one(list_applicable(scope, forms, str)), type, depth - 1)})"
 
 
-def condition(pen: Pen, scope: Columns, depth: int = 2) -> str:
-    """A condition worth filtering by: never a bare column or literal."""
-    return filled(pen, scope, pen.one(apt(scope, FORMS[Type.BOOLEAN], str)), Type.BOOLEAN, depth - 1)
+def condition(writer: QueryWriter, scope: Columns, depth: int = 2) -> str:
+    """A condition for a filter: never a bare column or literal."""
+    return fill_template(
+        writer, scope, writer.one(list_applicable(scope, FORMS[Type.BOOLEAN], str)), Type.BOOLEAN, depth - 1
+    )
 
 
-def apt(scope: Columns, forms: Sequence[F], text: Callable[[F], str]) -> Sequence[F]:
-    """The forms whose holes columns of this scope can fill, lest most of the query be constant; else all."""
+def list_applicable(scope: Columns, forms: Sequence[F], text: Callable[[F], str]) -> Sequence[F]:
+    """The forms that columns of this scope can fill, so that few expressions are constant; otherwise all."""
     present = {c.type.name.lower() for c in exact(scope, *Type)} | {"this", "literal", "boolean"}
     return [f for f in forms if present.issuperset(_HOLE.findall(text(f)))] or forms
 
 
-def filled(pen: Pen, scope: Columns, form: str, this: Type, depth: int) -> str:
+def fill_template(writer: QueryWriter, scope: Columns, form: str, this: Type, depth: int) -> str:
     def fill(hole: re.Match[str]) -> str:
         match hole[1]:
             case "this":
-                return expression(pen, scope, this, depth)
+                return expression(writer, scope, this, depth)
             case "literal":
-                return pen.one(LITERALS[this])
+                return writer.one(LITERALS[this])
             case name:
-                return expression(pen, scope, Type[name.upper()], depth)
+                return expression(writer, scope, Type[name.upper()], depth)
 
     return _HOLE.sub(fill, form)

@@ -10,47 +10,47 @@ from random import Random
 
 from tests.oracle.queries.case import Case, Scale
 from tests.oracle.queries.columns import Columns
-from tests.oracle.queries.histories import channels, histories, inputs_of
-from tests.oracle.queries.pen import Pen, Query
+from tests.oracle.queries.histories import build_inputs, channels, histories
 from tests.oracle.queries.shapes import query
+from tests.oracle.queries.writer import Query, QueryWriter
 
 DEPTHS = (0, 0, 1, 1, 2)
-"""How many queries deep a query may read, below itself: what is deep costs much and rarely finds more."""
+"""Depths of sub-queries: deep queries cost much and rarely find more."""
 
 SCALES = (*(Scale.SMALL,) * 6, Scale.LARGE, Scale.HUGE)
-DEARER = 4
-"""So many times as dear as others is what counts as large, and so many times fewer are the queries."""
+LARGE_COST_FACTOR = 4
+"""Cost factor of large cases; they have fewer queries by this factor."""
 
 
 def case(seed: int, queries: int, steps: int, depths: Sequence[int] = DEPTHS, scales: Sequence[Scale] = SCALES) -> Case:
-    """The case of a seed: so many queries, so deep, over channels with a history of so many steps.
+    """Build the case of a seed: queries of these depths over channels with a history of this many steps.
 
-    A case is far larger than what Hypothesis draws choice by choice: there the first would be the simplest of all,
-    and most of the rest too long. So Hypothesis draws the seed, and `reduce` makes a failing case small.
+    A case is much larger than what Hypothesis draws choice by choice: the first would be the simplest case,
+    and most others too long. So Hypothesis draws the seed, and `reduce` reduces a failing case.
     """
     random = Random(seed)
-    found = channels(random)
+    drawn_channels = channels(random)
     scale = random.choice(scales)
-    many = queries if scale is Scale.SMALL else queries // DEARER
-    tables = declarations(random, {name: columns for name, (_, columns) in found.items()}, many, depths)
-    return Case(tables, inputs_of(found), histories(random, found, steps), scale)
+    many = queries if scale is Scale.SMALL else queries // LARGE_COST_FACTOR
+    tables = declarations(random, {name: columns for name, (_, columns) in drawn_channels.items()}, many, depths)
+    return Case(tables, build_inputs(drawn_channels), histories(random, drawn_channels, steps), scale)
 
 
 def one_query(random: Random, tables: Mapping[str, Columns], depths: Sequence[int] = DEPTHS) -> Query:
-    """One query over these tables, its names perhaps in another case."""
-    made = query(Pen(random, tables, count(1), count(1)), random.choice(depths))
-    return replace(made, text=in_other_case(random, made.text)) if random.random() < 0.15 else made
+    """One query over these tables, sometimes with names in upper case."""
+    drawn = query(QueryWriter(random, tables, count(1), count(1)), random.choice(depths))
+    return replace(drawn, text=in_other_case(random, drawn.text)) if random.random() < 0.15 else drawn
 
 
 def in_other_case(random: Random, text: str) -> str:
-    """The query with some names of tables and of their columns in capitals, which mean the same.
+    """The query with some table and column names in upper case, which is equivalent.
 
     >>> in_other_case(Random(1), "SELECT r1.k AS k FROM t r1")
     'SELECT R1.K AS k FROM t r1'
     """
 
-    def maybe(found: re.Match[str]) -> str:
-        return found[0].upper() if random.random() < 0.6 else found[0]
+    def maybe(match: re.Match[str]) -> str:
+        return match[0].upper() if random.random() < 0.6 else match[0]
 
     return re.sub(r"\br\d+\.\w+\b|(?<=FROM )\w+(?= r\d)|(?<=JOIN )\w+(?= r\d)", maybe, text)
 
@@ -62,7 +62,7 @@ def declarations(
     tables = dict(inputs)
     texts: dict[str, str] = {}
     for number in range(many):
-        made = one_query(random, tables if random.random() < 0.25 else inputs, depths)
+        drawn = one_query(random, tables if random.random() < 0.25 else inputs, depths)
         name = f"q{number}"
-        texts[name], tables[name] = made.text, made.columns
+        texts[name], tables[name] = drawn.text, drawn.columns
     return texts

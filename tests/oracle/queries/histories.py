@@ -1,4 +1,4 @@
-"""Random input channels, and what arrives on them: rows early and late, updates, deletions, new bases."""
+"""Random input channels and their inserts: new rows, updates, deletions and new bases."""
 
 from __future__ import annotations
 
@@ -53,16 +53,18 @@ KEY_TYPES = (Type.INT, Type.STRING, Type.DATE, Type.DOUBLE)
 
 
 def contents(inputs: Sequence[Input], history: Sequence[Step]) -> Iterator[Contents]:
-    """What each channel holds after each step."""
+    """The content of each channel after each step."""
     updates = {i.name: i.updates for i in inputs}
-    held: dict[str, Rows] = {i.name: [] for i in inputs}
+    channel_contents: dict[str, Rows] = {i.name: [] for i in inputs}
     for step in history:
         for insert in step:
-            held[insert.channel] = after(updates[insert.channel], held[insert.channel], insert)
-        yield dict(held)
+            channel_contents[insert.channel] = apply_insert(
+                updates[insert.channel], channel_contents[insert.channel], insert
+            )
+        yield dict(channel_contents)
 
 
-def after(updates: Updates, content: Rows, insert: Insert) -> Rows:
+def apply_insert(updates: Updates, content: Rows, insert: Insert) -> Rows:
     return insert.rows if insert.kind is BlockKind.BASE else reference.merge_rows(updates, content, insert.rows)
 
 
@@ -79,85 +81,90 @@ def _columns(random: Random, shared: Type, updates: Updates) -> Columns:
     return (*key, Column("k", shared), *(Column(NAMES[t], t) for t in others))
 
 
-def inputs_of(found: Mapping[str, tuple[Updates, Columns]]) -> list[Input]:
-    return [Input(n, ", ".join(f"{c.name} {c.type}" for c in cs), u) for n, (u, cs) in found.items()]
+def build_inputs(channels_by_name: Mapping[str, tuple[Updates, Columns]]) -> list[Input]:
+    return [Input(n, ", ".join(f"{c.name} {c.type}" for c in cs), u) for n, (u, cs) in channels_by_name.items()]
 
 
-def histories(random: Random, found: Mapping[str, tuple[Updates, Columns]], steps: int) -> list[list[Insert]]:
-    """At least a first filling of every channel; then steps that touch some of them."""
-    held: dict[str, Rows] = {name: [] for name in found}
+def histories(
+    random: Random, channels_by_name: Mapping[str, tuple[Updates, Columns]], steps: int
+) -> list[list[Insert]]:
+    """A first insert into every channel, then steps that insert into some of them."""
+    channel_contents: dict[str, Rows] = {name: [] for name in channels_by_name}
     history: list[list[Insert]] = []
     for number in range(steps):
         step: list[Insert] = []
-        for name, (updates, columns) in found.items():
+        for name, (updates, columns) in channels_by_name.items():
             if number == 0 or random.random() < 0.6:
-                step.append(Insert(name, *_arrivals(random, updates, columns, held[name])))
-                held[name] = after(updates, held[name], step[-1])
+                step.append(Insert(name, *_draw_insert(random, updates, columns, channel_contents[name])))
+                channel_contents[name] = apply_insert(updates, channel_contents[name], step[-1])
         history.append(step)
     return history
 
 
-def _arrivals(random: Random, updates: Updates, columns: Columns, content: Rows) -> tuple[Rows, BlockKind]:
-    rows = _rows(random, updates, columns)
-    if random.random() < 0.06:  # an append channel can only be given more than it has
+def _draw_insert(random: Random, updates: Updates, columns: Columns, content: Rows) -> tuple[Rows, BlockKind]:
+    rows = _draw_rows(random, updates, columns)
+    if random.random() < 0.06:  # a new base of an append channel contains the old rows
         return (content + rows if isinstance(updates, Append) else rows), BlockKind.BASE
     match updates:
         case Signed():
-            return [*_counted(random, rows), *_gone(random, columns, _picked(random, content))], BlockKind.DELTA
+            return [
+                *_draw_insertions(random, rows),
+                *_draw_deletions(random, columns, _pick_rows(random, content)),
+            ], BlockKind.DELTA
         case Upsert():
-            moved = _moved(random, updates, columns, _picked(random, content))
-            return _unique(updates, [*moved, *_marked(random, rows)]), BlockKind.DELTA
+            upserts = _draw_upserts(random, updates, columns, _pick_rows(random, content))
+            return _keep_last_per_key(updates, [*upserts, *_mark_rows(random, rows)]), BlockKind.DELTA
         case _:
             return rows, BlockKind.DELTA
 
 
-def _rows(random: Random, updates: Updates, columns: Columns) -> Rows:
-    """A few rows; now and then many, nearly all of one key."""
+def _draw_rows(random: Random, updates: Updates, columns: Columns) -> Rows:
+    """A few rows; sometimes many, nearly all with one key."""
     rows = [{c.name: random.choice(VALUES[c.type]) for c in columns} for _ in range(random.randint(0, 6))]
     if rows and random.random() < 0.12:
         rows = [{**r, "k": rows[0]["k"]} for r in rows * random.randint(2, 8)] + rows
-    return _unique(updates, rows)
+    return _keep_last_per_key(updates, rows)
 
 
-def _unique(updates: Updates, rows: Rows) -> Rows:
-    """The last row of each key, where there is a key."""
+def _keep_last_per_key(updates: Updates, rows: Rows) -> Rows:
+    """The last row of each key, if there is a key."""
     return list({tuple(r[k] for k in updates.key): r for r in rows}.values()) if updates.key else rows
 
 
-def _counted(random: Random, rows: Rows) -> Iterator[dict[str, Any]]:
-    """Insertions, some of them taken back in the same delta."""
+def _draw_insertions(random: Random, rows: Rows) -> Iterator[dict[str, Any]]:
+    """Insertions, some of them reverted in the same delta."""
     for row in rows:
-        many = random.choice((1, 1, 1, 2, 3))
-        yield row | {COUNT: many}
+        count = random.choice((1, 1, 1, 2, 3))
+        yield row | {COUNT: count}
         if random.random() < 0.12:
-            yield row | {COUNT: -many}
+            yield row | {COUNT: -count}
 
 
-def _gone(random: Random, columns: Columns, picked: Rows) -> Iterator[dict[str, Any]]:
-    """Deletions of rows that are there, all or some of them updates: another row comes in the old one's place."""
+def _draw_deletions(random: Random, columns: Columns, picked: Rows) -> Iterator[dict[str, Any]]:
+    """Deletions of existing rows; some are updates, in which another row replaces the old one."""
     updated = random.choice((0, 0.5, 0.5))
     for row in picked:
         yield row | {COUNT: -1}
         if random.random() < updated:
-            yield _changed(random, columns, row) | {COUNT: 1}
+            yield _change_row(random, columns, row) | {COUNT: 1}
 
 
-def _moved(random: Random, updates: Updates, columns: Columns, picked: Rows) -> Iterator[dict[str, Any]]:
-    """Updates and deletions of keys that are there, or deletions alone."""
-    gone = random.choice(((True,), (None, False, True), (None, False, True)))
+def _draw_upserts(random: Random, updates: Updates, columns: Columns, picked: Rows) -> Iterator[dict[str, Any]]:
+    """Updates and deletions of existing keys, or only deletions."""
+    deletion_marks = random.choice(((True,), (None, False, True), (None, False, True)))
     for row in picked:
         key = {k: row[k] for k in updates.key}
-        yield _changed(random, columns, row) | key | {DELETED: random.choice(gone)}
+        yield _change_row(random, columns, row) | key | {DELETED: random.choice(deletion_marks)}
 
 
-def _marked(random: Random, rows: Rows) -> Iterator[dict[str, Any]]:
-    """New rows; now and then a deletion of a key that may not be there."""
+def _mark_rows(random: Random, rows: Rows) -> Iterator[dict[str, Any]]:
+    """New rows; sometimes a deletion of a key that may not exist."""
     for row in rows:
         yield row | {DELETED: random.choice((None, None, None, False, True))}
 
 
-def _picked(random: Random, content: Rows) -> Rows:
-    """Some rows that are there: single ones, all of one key, or all there are."""
+def _pick_rows(random: Random, content: Rows) -> Rows:
+    """Some existing rows: single ones, all of one key, or all."""
     if not content:
         return []
     match random.randint(0, 9):
@@ -169,7 +176,7 @@ def _picked(random: Random, content: Rows) -> Rows:
     return random.sample(content, random.randint(0, min(4, len(content))))
 
 
-def _changed(random: Random, columns: Columns, row: dict[str, Any]) -> dict[str, Any]:
-    """The row with another value, or perhaps the same, in one column: its key, say, which moves it elsewhere."""
+def _change_row(random: Random, columns: Columns, row: dict[str, Any]) -> dict[str, Any]:
+    """The row with another random value in one column, which may be its key."""
     column = random.choice(columns)
     return row | {column.name: random.choice(VALUES[column.type])}

@@ -1,4 +1,4 @@
-"""A smaller case that goes wrong in the same way: Hypothesis would have to run whole examples to find it."""
+"""Reduces a failing case; Hypothesis would have to run complete examples for that."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ Fails = Callable[[Case], bool]
 ATTEMPTS = 40
 
 
-def reduced(case: Case, fails: Fails, attempts: int = ATTEMPTS) -> Case:
-    """Leave out steps, inserts and rows, one after another, as long as the case still fails and tries are left."""
+def reduce_case(case: Case, fails: Fails, attempts: int = ATTEMPTS) -> Case:
+    """Remove steps, inserts and rows, one by one, while the case still fails and attempts remain."""
     tries = iter(range(attempts))
-    while smaller := next((c for _, c in zip(tries, _possible(case), strict=False) if fails(c)), None):
+    while smaller := next((c for _, c in zip(tries, _list_valid_reductions(case), strict=False) if fails(c)), None):
         case = smaller
     return case
 
 
-def _possible(case: Case) -> Iterator[Case]:
-    return filter(_legal, _smaller(case))
+def _list_valid_reductions(case: Case) -> Iterator[Case]:
+    return filter(_is_valid, _list_reductions(case))
 
 
-def _smaller(case: Case) -> Iterator[Case]:
-    """The same case with one thing less, the largest things first."""
+def _list_reductions(case: Case) -> Iterator[Case]:
+    """The same case without one of its parts, the largest parts first."""
     steps = [list(step) for step in case.history]
-    for at in range(len(steps)):
-        yield replace(case, history=steps[:at] + steps[at + 1 :])
-    for at, step in enumerate(steps):
-        for place, insert in enumerate(step):
-            for fewer in _fewer(insert):
-                changed = step[:place] + fewer + step[place + 1 :]
-                yield replace(case, history=[*steps[:at], changed, *steps[at + 1 :]])
+    for i in range(len(steps)):
+        yield replace(case, history=steps[:i] + steps[i + 1 :])
+    for i, step in enumerate(steps):
+        for j, insert in enumerate(step):
+            for fewer in _reduce_insert(insert):
+                changed = step[:j] + fewer + step[j + 1 :]
+                yield replace(case, history=[*steps[:i], changed, *steps[i + 1 :]])
 
 
-def _fewer(insert: Insert) -> Iterator[list[Insert]]:
+def _reduce_insert(insert: Insert) -> Iterator[list[Insert]]:
     yield []
-    for place in range(len(insert.rows)):
-        yield [replace(insert, rows=insert.rows[:place] + insert.rows[place + 1 :])]
+    for j in range(len(insert.rows)):
+        yield [replace(insert, rows=insert.rows[:j] + insert.rows[j + 1 :])]
 
 
-def _legal(case: Case) -> bool:
-    """Does every deletion still find its row?"""
+def _is_valid(case: Case) -> bool:
+    """Whether every deletion still has its row."""
     try:
         return len(list(contents(case.inputs, case.history))) > 0
     except ValueError:

@@ -1,4 +1,4 @@
-"""What Spark makes of queries from scratch, and how to fetch many small results at the price of few jobs."""
+"""Spark's results of queries from scratch, fetched with few jobs for many small results."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from tidemill.model.change import Rows
 from tidemill.spark.query_sessions import remove_unused_ctes
 from tidemill.spark.session import FALLBACK_SETTINGS, create_sibling_session
 
-TOGETHER = 6
-"""Results that one job fetches: planning many together takes Spark longer than planning them apart."""
+RESULTS_PER_JOB = 6
+"""Results fetched by one job: planning many together takes Spark longer than planning them separately."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a frame holds, and of which types."""
+    """The rows and types of a frame."""
 
     types: str
     rows: Rows
 
 
-def judge(spark: SparkSession) -> SparkSession:
+def open_session(spark: SparkSession) -> SparkSession:
     """A session for tiny tables."""
     tiny = dict.fromkeys(("spark.sql.shuffle.partitions", "spark.sql.leafNodeDefaultParallelism"), "1")
     return create_sibling_session(spark, {**FALLBACK_SETTINGS, **tiny})
@@ -49,58 +49,58 @@ def from_scratch(
 ) -> dict[str, Result]:
     """The result of each query over these tables; later queries may read earlier ones."""
     try:
-        return _results(spark, queries, tables, pool)
-    except Py4JJavaError:  # the product's second try, in which a query loses no meaning
-        return _results(spark, {name: remove_unused_ctes(text) for name, text in queries.items()}, tables, pool)
+        return _run_queries(spark, queries, tables, pool)
+    except Py4JJavaError:  # the product's second attempt, with an equivalent query
+        return _run_queries(spark, {name: remove_unused_ctes(text) for name, text in queries.items()}, tables, pool)
 
 
-def _results(
+def _run_queries(
     spark: SparkSession, queries: Mapping[str, str], tables: Mapping[str, pa.Table], pool: Executor
 ) -> dict[str, Result]:
     frames: dict[str, DataFrame] = {}
-    with _dropped(spark, [*tables, *queries]):
+    with _drop_views(spark, [*tables, *queries]):
         for name, table in tables.items():
             spark.createDataFrame(table).createOrReplaceTempView(name)
         for name, text in queries.items():
             frames[name] = spark.sql(text)
             frames[name].createOrReplaceTempView(name)
-        return fetched(frames, pool)
+        return fetch_results(frames, pool)
 
 
-def fetched(frames: Mapping[str, DataFrame], pool: Executor) -> dict[str, Result]:
-    """What all frames hold, a few of them with each Spark job."""
+def fetch_results(frames: Mapping[str, DataFrame], pool: Executor) -> dict[str, Result]:
+    """The results of all frames, several per Spark job."""
     names = list(frames)
-    some = [{n: frames[n] for n in names[at : at + TOGETHER]} for at in range(0, len(names), TOGETHER)]
-    return {name: result for made in pool.map(_fetched, some) for name, result in made.items()}
+    groups = [{n: frames[n] for n in names[i : i + RESULTS_PER_JOB]} for i in range(0, len(names), RESULTS_PER_JOB)]
+    return {name: result for results in pool.map(_fetch_group, groups) for name, result in results.items()}
 
 
-def _fetched(frames: Mapping[str, DataFrame]) -> dict[str, Result]:
+def _fetch_group(frames: Mapping[str, DataFrame]) -> dict[str, Result]:
     try:
-        return _together(frames)
-    except Py4JJavaError:  # Spark's optimizer fails on some unions of queries that it can do one by one
-        return {name: result for name, frame in frames.items() for result in _together({name: frame}).values()}
+        return _fetch_together(frames)
+    except Py4JJavaError:  # Spark's optimizer fails on some unions of queries that it can run one by one
+        return {name: result for name, frame in frames.items() for result in _fetch_together({name: frame}).values()}
 
 
-def _together(frames: Mapping[str, DataFrame]) -> dict[str, Result]:
-    """What frames hold, with one job: each frame's in a column of its own."""
+def _fetch_together(frames: Mapping[str, DataFrame]) -> dict[str, Result]:
+    """The results of frames with one job: each frame's rows in a separate column."""
     types = {name: frame.schema.simpleString() for name, frame in frames.items()}
     fetchable = {name: _to_fetchable(frame) for name, frame in frames.items()}
     boxes = {name: _loosen(frame.schema) for name, frame in fetchable.items()}
-    boxed = [_boxed(name, frame, boxes) for name, frame in fetchable.items()]
+    boxed = [_box_rows(name, frame, boxes) for name, frame in fetchable.items()]
     rows: dict[str, Rows] = {name: [] for name in frames}
     for record in reduce(DataFrame.union, boxed).toArrow().to_pylist():
         rows[record["frame"]].append(record[record["frame"]])
     return {name: Result(types[name], rows[name]) for name in frames}
 
 
-def _boxed(name: str, frame: DataFrame, types: Mapping[str, DataType]) -> DataFrame:
+def _box_rows(name: str, frame: DataFrame, types: Mapping[str, DataType]) -> DataFrame:
     row = F.struct(*(_quote(column) for column in frame.columns))
     boxes = [(row if box == name else F.lit(None)).cast(of).alias(box) for box, of in types.items()]
     return frame.select(F.lit(name).alias("frame"), *boxes)
 
 
 def _to_fetchable(frame: DataFrame) -> DataFrame:
-    """The frame with values that Arrow cannot fetch, or not as they are, as text."""
+    """The frame with values that Arrow cannot represent exactly converted to text."""
     return frame.select(*(_to_text(F.col(_quote(f.name)), f.dataType).alias(f.name) for f in frame.schema))
 
 
@@ -114,7 +114,7 @@ def _to_text(column: Column, kind: DataType) -> Column:
 
 
 def _loosen(kind: DataType) -> DataType:
-    """The type with NULLs admitted everywhere, as Arrow wants it of the boxes that are empty."""
+    """The type with NULLs allowed everywhere, as Arrow requires for empty boxes."""
     match kind:
         case StructType():
             return StructType([StructField(f.name, _loosen(f.dataType)) for f in kind.fields])
@@ -130,7 +130,7 @@ def _quote(name: str) -> str:
 
 
 @contextmanager
-def _dropped(spark: SparkSession, views: Sequence[str]) -> Iterator[None]:
+def _drop_views(spark: SparkSession, views: Sequence[str]) -> Iterator[None]:
     try:
         yield
     finally:

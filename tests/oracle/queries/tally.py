@@ -1,4 +1,4 @@
-"""How much was compared: a search that compares little, or only what batch made, proves nothing."""
+"""Counts comparisons: a search with few of them, or only of batch refreshes, proves nothing."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ CONSTRUCTS = (
     *("size(collect_list(", "sort_array(collect_set(", "(SELECT size(collect", "1 = 2", " R1."),
     *("HAVING EXISTS", "HAVING NOT EXISTS", "HAVING max(", "HAVING count(*) >= (SELECT", "NOT (EXISTS"),
 )
-"""What queries are made of, as their texts show it."""
+"""Constructs of queries, found in their texts."""
 
 LEAST = 0.6
-"""The share of refreshes that must have been incremental."""
+"""The minimum share of incremental refreshes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Comparisons of a query's table after a step, by the way of the refresh before it, and by what is in the query."""
+    """Comparisons of a query's table after a step, by refresh mode and by the query's constructs."""
 
-    ways: Counter[str] = field(default_factory=Counter)
+    modes: Counter[str] = field(default_factory=Counter)
     constructs: Counter[str] = field(default_factory=Counter)
     scales: Counter[str] = field(default_factory=Counter)
 
     def add(self, case: Case, refreshes: Mapping[str, Iterable[str]]) -> None:
-        """A case, and the ways of each table's refreshes."""
-        for table, ways in refreshes.items():
-            made = Counter(ways)
-            self.ways.update(made)
-            self.scales[case.scale] += made.total()
-            self.constructs.update({c: made["incremental"] for c in CONSTRUCTS if c in case.queries[table]})
+        """Add a case with the modes of each table's refreshes."""
+        for table, modes in refreshes.items():
+            counts = Counter(modes)
+            self.modes.update(counts)
+            self.scales[case.scale] += counts.total()
+            self.constructs.update({c: counts["incremental"] for c in CONSTRUCTS if c in case.queries[table]})
 
     @property
     def comparisons(self) -> int:
-        return self.ways.total()
+        return self.modes.total()
 
     @property
     def incremental(self) -> float:
         """The share of comparisons after an incremental refresh."""
-        return self.ways["incremental"] / self.comparisons if self.comparisons else 0.0
+        return self.modes["incremental"] / self.comparisons if self.comparisons else 0.0
 
     @property
     def lines(self) -> list[str]:
-        seen = ", ".join(f"{c.strip()} {n}" for c, n in self.constructs.most_common())
+        listed = ", ".join(f"{c.strip()} {n}" for c, n in self.constructs.most_common())
         return [
             f"{self.comparisons} comparisons of a query's table after a step, {self.incremental:.0%} of them after an "
             f"incremental refresh; by scale: {', '.join(f'{s} {n}' for s, n in self.scales.items())}",
-            f"incremental comparisons by what is in the query: {seen}",
+            f"incremental comparisons by construct: {listed}",
             f"never: {', '.join(c.strip() for c in CONSTRUCTS if not self.constructs[c]) or 'nothing'}",
         ]

@@ -1,5 +1,5 @@
-"""A project that keeps declared queries fresh through a history, held after every step to what Spark and DuckDB
-make of the same content from scratch."""
+"""A project that refreshes declared queries through a history; after every step the tables are compared with the
+results of Spark and DuckDB on the same content from scratch."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.oracle.queries import duck, scratch
 from tests.oracle.queries.case import Case, Scale
 from tests.oracle.queries.compare import difference
 from tests.oracle.queries.histories import Input, Insert, Step, contents
-from tests.oracle.queries.reduce import reduced
-from tests.oracle.queries.report import Different, rows_of
+from tests.oracle.queries.reduce import reduce_case
+from tests.oracle.queries.report import Different, format_difference
 
 import tidemill as tm
 from tidemill.algebra.program import RefreshMode
@@ -32,21 +32,20 @@ from tidemill.model.block import BlockKind
 from tidemill.model.change import Rows
 from tidemill.model.schema import Schema
 from tidemill.spark import programs, view_reader
-from tidemill.spark.local import batches
-from tidemill.spark.local import key_lookup as looking
+from tidemill.spark.local import batches, key_lookup
 
 THREADS = 4
 """A refresh of a few rows is mostly planning, which Spark does in one thread."""
 
 Refreshes = Mapping[str, Sequence[str]]
-"""The way of every refresh of each table, in their order."""
+"""The modes of each table's refreshes, in order."""
 
 
 def refresh(mill: Tidemill, table: str) -> str:
-    """The one place where the oracle runs a declared query: incrementally where that is possible. Returns the way."""
+    """Run a declared query, incrementally if possible; the oracle's only call of `run`. Returns the mode."""
     try:
         run, _ = mill.run(table, variant=RefreshMode.INCREMENTAL)
-    except ConfigError:  # the first run, or a query that only batch can do: then that is what users get, too
+    except ConfigError:  # the first run, or a query that only runs as batch
         run, _ = mill.run(table)
     return str(run.stats["tasks"][table]["variant"])
 
@@ -58,50 +57,50 @@ def check(
     history: Sequence[Step],
     scale: Scale = Scale.SMALL,
 ) -> Counter[str]:
-    """Keep the queries fresh through the history and compare after every step.
+    """Refresh the queries through the history and compare after every step.
 
-    Queries run in the order given; later ones may read earlier ones. Returns how many comparisons were made,
-    one per query and step, by the way of the refresh before it; raises `Different` at the first that fails.
+    Queries run in the given order; later ones may read earlier ones. Returns the number of comparisons,
+    one per query and step, by refresh mode; raises `Different` at the first that fails.
     """
-    refreshes = kept_fresh(spark, Case(queries, inputs, history, scale))
-    return Counter(way for ways in refreshes.values() for way in ways)
+    refreshes = refresh_and_compare(spark, Case(queries, inputs, history, scale))
+    return Counter(mode for modes in refreshes.values() for mode in modes)
 
 
-def kept_fresh(spark: SparkSession, case: Case) -> Refreshes:
+def refresh_and_compare(spark: SparkSession, case: Case) -> Refreshes:
     """Check a case."""
-    ways: dict[str, list[str]] = {table: [] for table in case.queries}
-    judge = scratch.judge(spark)
-    with sized(case.scale), project(case) as mill, ThreadPoolExecutor(THREADS) as pool:
-        for number, held in enumerate(contents(case.inputs, case.history)):
+    modes: dict[str, list[str]] = {table: [] for table in case.queries}
+    reference_spark = scratch.open_session(spark)
+    with set_scale(case.scale), project(case) as mill, ThreadPoolExecutor(THREADS) as pool:
+        for number, channel_contents in enumerate(contents(case.inputs, case.history)):
             for insert in case.history[number]:
-                arrive(mill, case.schemas[insert.channel], insert)
-            for table, way in _fresh(mill, case.until(number + 1), pool):
-                ways[table].append(way)
-            _compare(judge, mill, case.until(number + 1), held, pool)
-    return ways
+                insert_rows(mill, case.schemas[insert.channel], insert)
+            for table, mode in _refresh_all(mill, case.until(number + 1), pool):
+                modes[table].append(mode)
+            _compare(reference_spark, mill, case.until(number + 1), channel_contents, pool)
+    return modes
 
 
 def search(spark: SparkSession, case: Case) -> Refreshes:
-    """Check a case, and fail with the smallest like it that can be found in reasonable time."""
+    """Check a case; on failure, fail with the smallest similar case that is found in reasonable time."""
     try:
-        return kept_fresh(spark, case)
+        return refresh_and_compare(spark, case)
     except Different as found:
         first = found
-    small = reduced(first.case, lambda smaller: _goes_wrong(spark, smaller, first.kind))
-    kept_fresh(spark, small)
-    raise AssertionError("it failed once and then no more: what it depends on is not in the case") from first
+    small = reduce_case(first.case, lambda smaller: _fails_alike(spark, smaller, first.kind))
+    refresh_and_compare(spark, small)
+    raise AssertionError("the failure cannot be reproduced: it depends on something that is not in the case") from first
 
 
-def _goes_wrong(spark: SparkSession, case: Case, kind: str) -> bool:
+def _fails_alike(spark: SparkSession, case: Case, kind: str) -> bool:
     try:
-        kept_fresh(spark, case)
+        refresh_and_compare(spark, case)
     except Different as found:
         return found.kind == kind
     return False
 
 
-def _fresh(mill: Tidemill, case: Case, pool: Executor) -> Iterator[tuple[str, str]]:
-    """Refresh every table, side by side those that do not wait for each other."""
+def _refresh_all(mill: Tidemill, case: Case, pool: Executor) -> Iterator[tuple[str, str]]:
+    """Refresh every table; tables that do not read each other run concurrently."""
     for level in case.levels():
         runs = {table: pool.submit(refresh, mill, table) for table in level}
         for table, run in runs.items():
@@ -111,24 +110,26 @@ def _fresh(mill: Tidemill, case: Case, pool: Executor) -> Iterator[tuple[str, st
                 raise Different(case, table, "its run failed", str(error)) from error
 
 
-def _compare(spark: SparkSession, mill: Tidemill, case: Case, held: Mapping[str, Rows], pool: Executor) -> None:
-    """The two judges must agree with each other first, or they cannot judge."""
-    tables = {name: to_arrow(schema, held[name]) for name, schema in case.schemas.items()}
+def _compare(
+    spark: SparkSession, mill: Tidemill, case: Case, channel_contents: Mapping[str, Rows], pool: Executor
+) -> None:
+    """Compare the tables with both engines, which must first agree with each other."""
+    tables = {name: to_arrow(schema, channel_contents[name]) for name, schema in case.schemas.items()}
     by_duck = pool.submit(duck.from_scratch, case.queries, tables)
     by_spark = scratch.from_scratch(spark, case.queries, tables, pool)
-    kept = scratch.fetched({table: mill.read(table) for table in case.queries}, pool)
+    results = scratch.fetch_results({table: mill.read(table) for table in case.queries}, pool)
     for table in case.queries:
-        made, expected = kept[table], by_spark[table]
-        _hold(case, table, ("Spark from scratch", expected.rows), ("DuckDB", by_duck.result()[table]))
-        _hold(case, table, ("the table", made.rows), ("Spark from scratch", expected.rows))
-        if made.types != expected.types:
-            raise Different(case, table, "types differ", f"the table: {made.types}\nSpark: {expected.types}")
+        actual, expected = results[table], by_spark[table]
+        _compare_rows(case, table, ("Spark from scratch", expected.rows), ("DuckDB", by_duck.result()[table]))
+        _compare_rows(case, table, ("the table", actual.rows), ("Spark from scratch", expected.rows))
+        if actual.types != expected.types:
+            raise Different(case, table, "types differ", f"the table: {actual.types}\nSpark: {expected.types}")
 
 
-def _hold(case: Case, table: str, left: tuple[str, Rows], right: tuple[str, Rows]) -> None:
-    found = difference(left[1], right[1])
-    if found:
-        raise Different(case, table, f"{left[0]} and {right[0]} differ", rows_of(left[0], right[0], found))
+def _compare_rows(case: Case, table: str, left: tuple[str, Rows], right: tuple[str, Rows]) -> None:
+    rows = difference(left[1], right[1])
+    if rows:
+        raise Different(case, table, f"{left[0]} and {right[0]} differ", format_difference(left[0], right[0], rows))
 
 
 @contextmanager
@@ -146,32 +147,32 @@ def project(case: Case) -> Iterator[Tidemill]:
 
 
 @contextmanager
-def sized(scale: Scale) -> Iterator[None]:
-    """Let what there is count as so large."""
+def set_scale(scale: Scale) -> Iterator[None]:
+    """Patch the limits so that data counts as large."""
     if scale is Scale.SMALL:
         yield
         return
-    limits = (view_reader.is_small_change, 0, None)  # of what a reader reads by itself: nothing
+    limits = (view_reader.is_small_change, 0, None)  # a reader reads nothing locally
     with (
-        patch.object(batches, "FEW", 1),  # it is also how many rows a group of rows in a file has
-        patch.object(view_reader, "COLLECTED", 1),
-        patch.object(batches, "WHOLE", 1),
-        patch.object(view_reader, "WORTH_IT", 0),
+        patch.object(batches, "MAX_SINGLE_TASK_ROWS", 1),  # also the size of row groups in files
+        patch.object(view_reader, "MAX_COLLECTED_ROWS", 1),
+        patch.object(batches, "MAX_SNAPSHOT_ROWS", 1),
+        patch.object(view_reader, "MIN_CONTENT_ROWS", 0),
         patch.object(view_reader.ViewReader.__init__, "__defaults__", limits),
-        patch.object(looking, "SEARCHED", 0),  # Spark looks up
-        patch.object(programs, "ANEW", -1),
-        patch.object(programs, "COLLECTED", -1 if scale is Scale.HUGE else programs.MAX_COLLECTED_ROWS),
+        patch.object(key_lookup, "MAX_SEARCH_BYTES", 0),  # Spark looks keys up
+        patch.object(programs, "MAX_DRIVER_ROWS", -1),
+        patch.object(programs, "MAX_COLLECTED_ROWS", -1 if scale is Scale.HUGE else programs.MAX_COLLECTED_ROWS),
     ):
         yield
 
 
-def arrive(mill: Tidemill, schema: Schema, insert: Insert) -> None:
+def insert_rows(mill: Tidemill, schema: Schema, insert: Insert) -> None:
     """Insert through a file, which needs no Spark job."""
     updates = mill.catalog.read_channel(insert.channel).channel.updates
     physical = updates.build_delta_schema(schema) if insert.kind is BlockKind.DELTA else schema
-    given = [f.name for f in physical if f.name in schema or any(f.name in row for row in insert.rows)]
+    names = [f.name for f in physical if f.name in schema or any(f.name in row for row in insert.rows)]
     path = mill.directory / f"{insert.channel}.parquet"
-    pq.write_table(to_arrow(physical.select_fields(given), insert.rows), path)
+    pq.write_table(to_arrow(physical.select_fields(names), insert.rows), path)
     mill.insert(insert.channel, path, kind=insert.kind)
 
 

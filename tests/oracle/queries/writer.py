@@ -1,4 +1,4 @@
-"""What every rule of the grammar writes with: chance, the tables in reach, and names not yet used."""
+"""The state that all rules of the grammar share: the random generator, the tables in scope, and unused names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Pen:
+class QueryWriter:
     random: Random
     tables: Mapping[str, Columns]
     numbers: Iterator[int]
@@ -41,21 +41,21 @@ class Pen:
         return f"{prefix}{next(self.numbers)}"
 
     def alias(self) -> str:
-        """A relation's name: unlike others that can be named where it can."""
+        """A name for a relation, unique in its scope."""
         return f"r{next(self.aliases)}"
 
-    def apart(self) -> Pen:
-        """For a query that can name nothing of what is around it, and whose relations may be called as those are."""
+    def apart(self) -> QueryWriter:
+        """For a query that cannot refer to its surroundings, so that aliases may repeat."""
         return replace(self, aliases=count(1))
 
-    def reading(self, tables: Mapping[str, Columns]) -> Pen:
+    def reading(self, tables: Mapping[str, Columns]) -> QueryWriter:
         return replace(self, tables=tables)
 
 
 def exact(scope: Columns, *types: Type) -> list[Column]:
-    """The columns that may be computed with, of these types or of any scalar one."""
+    """The columns that expressions may use, of these types or of any scalar type."""
     return [c for c in scope if c.exact and c.type in (types or SCALARS)]
 
 
-def renamed(columns: Columns, within: str) -> Columns:
+def qualify_columns(columns: Columns, within: str) -> Columns:
     return tuple(replace(c, within=within) for c in columns)

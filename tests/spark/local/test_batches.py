@@ -1,4 +1,4 @@
-"""Small blocks as the driver reads them, against the same files as Spark reads them."""
+"""Small blocks read on the driver, compared with the same files read by Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TYPES = {
     "text STRING": "'grüße'",
     "raw BINARY": "X'00FF10'",
     "day DATE": "DATE'1582-10-04'",
-    "moment TIMESTAMP": "TIMESTAMP'1969-12-31 23:59:59.123456+09:00'",
+    "instant TIMESTAMP": "TIMESTAMP'1969-12-31 23:59:59.123456+09:00'",
     "wall TIMESTAMP_NTZ": "TIMESTAMP_NTZ'2024-03-10 02:30:00'",
     "many ARRAY<INT>": "array(1, NULL, 3)",
     "box STRUCT<x: INT, y: ARRAY<STRING>>": "named_struct('x', 1, 'y', array('a', NULL))",
@@ -32,8 +32,8 @@ TYPES = {
 
 
 @pytest.fixture
-def written(spark: SparkSession, tmp_path: Path) -> list[str]:
-    """A row of every type and one of NULLs, in two files."""
+def files(spark: SparkSession, tmp_path: Path) -> list[str]:
+    """A row with a value of every type and a row of NULLs, in two files."""
     columns = [declared.split(" ", 1) for declared in TYPES]
     for number, values in enumerate((TYPES.values(), ["NULL"] * len(TYPES))):
         items = [f"CAST({v} AS {kind}) AS {name}" for (name, kind), v in zip(columns, values, strict=True)]
@@ -41,42 +41,42 @@ def written(spark: SparkSession, tmp_path: Path) -> list[str]:
     return [str(next((tmp_path / str(number)).glob("*.parquet"))) for number in range(2)]
 
 
-def test_every_type_is_read_as_spark_reads_it(spark: SparkSession, written: list[str]) -> None:
+def test_every_type_is_read_as_spark_reads_it(spark: SparkSession, files: list[str]) -> None:
     ddl = ", ".join(TYPES)
-    found = batches.read_frame(spark, [written], ddl)
-    expected = spark.read.schema(ddl).parquet(*written)
-    assert found is not None
-    assert found.schema == expected.schema
-    assert sorted(map(str, found.collect())) == sorted(map(str, expected.collect()))
+    frame = batches.read_frame(spark, [files], ddl)
+    expected = spark.read.schema(ddl).parquet(*files)
+    assert frame is not None
+    assert frame.schema == expected.schema
+    assert sorted(map(str, frame.collect())) == sorted(map(str, expected.collect()))
 
 
-def test_groups_of_files_are_numbered_in_their_order(spark: SparkSession, written: list[str]) -> None:
-    found = batches.read_frame(spark, [[written[1]], [written[0]]], "`a.b` BOOLEAN", order="n")
-    assert found is not None
-    assert [tuple(r) for r in found.collect()] == [(None, 1), (True, 2)]
+def test_groups_of_files_are_numbered_in_order(spark: SparkSession, files: list[str]) -> None:
+    frame = batches.read_frame(spark, [[files[1]], [files[0]]], "`a.b` BOOLEAN", order="n")
+    assert frame is not None
+    assert [tuple(r) for r in frame.collect()] == [(None, 1), (True, 2)]
 
 
-def test_a_column_that_a_file_does_not_have_is_null(spark: SparkSession, written: list[str]) -> None:
-    found = batches.read_frame(spark, [[written[0]]], "whole INT, newer STRING")
-    assert found is not None
-    assert [tuple(r) for r in found.collect()] == [(70000, None)]
+def test_a_column_that_is_missing_in_a_file_is_null(spark: SparkSession, files: list[str]) -> None:
+    frame = batches.read_frame(spark, [[files[0]]], "whole INT, newer STRING")
+    assert frame is not None
+    assert [tuple(r) for r in frame.collect()] == [(70000, None)]
 
 
-def test_what_cannot_be_read_here_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_that_the_driver_cannot_read_are_passed_to_spark(spark: SparkSession, tmp_path: Path) -> None:
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 no more")
     assert batches.read_frame(spark, [["s3a://bucket/file.parquet"]], "a INT") is None
     assert batches.read_frame(spark, [[str(broken)]], "a INT") is None
 
 
-def test_no_rows_in_no_chunks_are_a_local_relation(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_without_chunks_becomes_an_empty_local_relation(spark: SparkSession, tmp_path: Path) -> None:
     struct = batches.parse_ddl("a ARRAY<INT>, at TIMESTAMP, s STRUCT<x: INT>")
     nothing = pa.table([pa.chunked_array([], f.type) for f in batches.build_arrow_schema(struct)], struct.names)
     frame = batches.LocalRelations(spark, tmp_path).create_frame(batches.LocalBatch(nothing, struct))
     assert (frame.collect(), frame.schema) == ([], struct)
 
 
-def test_a_chunk_without_rows_is_not_the_end(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_empty_chunk_does_not_end_the_rows(spark: SparkSession, tmp_path: Path) -> None:
     rows = pa.table({"a": pa.chunked_array([[1], [], [2, 3]], pa.int32()), "b": pa.array([4, 5, 6], pa.int32())})
     assert [batch.num_rows for batch in rows.to_batches()] == [1, 0, 2]
     frame = batches.LocalRelations(spark, tmp_path).create_frame(

@@ -1,4 +1,4 @@
-"""What the driver computes itself is what Spark would compute."""
+"""Local execution on the driver computes the same results as Spark."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from tidemill.algebra.operators import (
 from tidemill.algebra.pieces import pick_latest_rows
 from tidemill.algebra.program import Program
 from tidemill.model.change import Rows
-from tidemill.spark.local import operators as by_hands
+from tidemill.spark.local import operators as local_operators
 from tidemill.spark.local.batches import LocalBatch, build_arrow_schema
 from tidemill.spark.local.expressions import Unsupported, evaluate_expression
 from tidemill.spark.local.operators import LocalExecutor
@@ -61,26 +61,26 @@ from tidemill.spark.local.operators import LocalExecutor
 EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "40"))
 
 
-def held(rows: Rows, **types: DataType) -> LocalBatch:
+def build_batch(rows: Rows, **types: DataType) -> LocalBatch:
     struct = StructType([StructField(name, kind) for name, kind in types.items()])
     return LocalBatch(pa.Table.from_pylist(rows, build_arrow_schema(struct)), struct)
 
 
-def guessed(rows: Rows, columns: tuple[str, ...]) -> LocalBatch | None:
-    """Rows in the types that their values show."""
+def infer_batch(rows: Rows, columns: tuple[str, ...]) -> LocalBatch | None:
+    """A batch of the rows, with the types of their values."""
     types: dict[str, DataType] = {}
     for name in columns:
-        seen = {type(r[name]) for r in rows} - {type(None)}
-        if not seen <= {int} and seen != {bool}:
+        value_types = {type(r[name]) for r in rows} - {type(None)}
+        if not value_types <= {int} and value_types != {bool}:
             return None
-        types[name] = BooleanType() if seen == {bool} else LongType()
-    return held([{c: r[c] for c in columns} for r in rows], **types)
+        types[name] = BooleanType() if value_types == {bool} else LongType()
+    return build_batch([{c: r[c] for c in columns} for r in rows], **types)
 
 
-class Checked(World):
-    """A world in which all that can be computed by hand is, and is compared."""
+class CheckedWorld(World):
+    """A world that also executes locally every operator it can, and compares the results."""
 
-    by_hand = 0
+    local_results = 0
 
     def run(self, program: Program, old: dict[str, Rows], *, batch: bool) -> None:
         sources = self.sources(old)
@@ -89,19 +89,21 @@ class Checked(World):
         def leaf(op: Operator) -> LocalBatch | None:
             match op:
                 case Scan():
-                    return guessed(sources[op.channel, op.mode], op.columns)
+                    return infer_batch(sources[op.channel, op.mode], op.columns)
                 case StepReference():
-                    return guessed(steps[op.step], op.columns)
+                    return infer_batch(steps[op.step], op.columns)
             return None
 
         for name, op in [*program.steps.items(), *((o.channel, o.rows) for o in program.outputs if o.rows)]:
-            hand = LocalExecutor(leaf)
+            executor = LocalExecutor(leaf)
             for part in walk_operators(op):
-                made = hand(part)
-                if made is not None:
-                    self.by_hand += 1
-                    assert made.struct.names == list(part.columns)
-                    assert reference.is_same_bag(made.table.to_pylist(), evaluate_operator(part, sources, steps)), part
+                batch_result = executor(part)
+                if batch_result is not None:
+                    self.local_results += 1
+                    assert batch_result.struct.names == list(part.columns)
+                    assert reference.is_same_bag(
+                        batch_result.table.to_pylist(), evaluate_operator(part, sources, steps)
+                    ), part
             if name in program.steps:
                 steps[name] = evaluate_operator(op, sources, steps)
         super().run(program, old, batch=batch)
@@ -109,8 +111,8 @@ class Checked(World):
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(trees(), st.data())
-def test_operators_mean_what_they_mean_to_the_reference(root: Operator, data: st.DataObject) -> None:
-    world = Checked(root)
+def test_operators_equal_the_reference(root: Operator, data: st.DataObject) -> None:
+    world = CheckedWorld(root)
     for name in CHANNELS:
         world.contents[name] = reference.merge_rows(CHANNELS[name], [], deltas(name, [], data.draw))
     world.run(world.query.build_batch(), world.contents, batch=True)
@@ -119,7 +121,7 @@ def test_operators_mean_what_they_mean_to_the_reference(root: Operator, data: st
         delta = deltas(name, world.contents[name], data.draw)
         world.contents[name] = reference.merge_rows(CHANNELS[name], world.contents[name], delta)
     world.refresh({*CHANNELS}, set())
-    assert world.by_hand
+    assert world.local_results
 
 
 ROWS = [
@@ -132,7 +134,7 @@ TYPES = {
     "a": LongType(), "b": LongType(), "p": BooleanType(), "q": BooleanType(), "s": StringType(), "f": DoubleType(),
     "d": DateType(), "m": DecimalType(5, 2),
 }  # fmt: skip
-TERMS = [
+EXPRESSIONS = [
     "a", "1", "1L", "-1L", "-7", "2147483648", "'x'", "TRUE", "NULL", "CAST(NULL AS BOOLEAN)", "CAST(7 AS BIGINT)",
     "(a)", "a + 1", "a - b", "a * 2", "-a", "a = b", "a <> b", "a <=> b", "NOT (a <=> b)", "a IS NULL", "NOT s IS NULL",
     "a > 0", "a >= 3", "a < b", "a <= b", "s = 'x'", "s <> 'x'", "p AND q", "p OR q", "NOT p", "p <=> q", "p = q",
@@ -155,15 +157,17 @@ TERMS = [
 ]  # fmt: skip
 
 
-def test_terms_mean_what_they_mean_to_spark(spark: SparkSession) -> None:
-    rows = held(ROWS, **TYPES)
-    shown = spark.createDataFrame(rows.table, rows.struct).selectExpr(*(f"{t} AS c{i}" for i, t in enumerate(TERMS)))
-    wanted = shown.toArrow()
-    for i, text in enumerate(TERMS):
-        made = evaluate_expression(to_expression(text), rows)
-        assert repr(made.data.to_pylist()) == repr(wanted.column(f"c{i}").to_pylist()), text
-        assert made.type == shown.schema[f"c{i}"].dataType, text
-        assert made.data.type == wanted.schema.field(f"c{i}").type, text
+def test_expressions_equal_sparks(spark: SparkSession) -> None:
+    rows = build_batch(ROWS, **TYPES)
+    frame = spark.createDataFrame(rows.table, rows.struct).selectExpr(
+        *(f"{t} AS c{i}" for i, t in enumerate(EXPRESSIONS))
+    )
+    expected = frame.toArrow()
+    for i, text in enumerate(EXPRESSIONS):
+        result = evaluate_expression(to_expression(text), rows)
+        assert repr(result.data.to_pylist()) == repr(expected.column(f"c{i}").to_pylist()), text
+        assert result.type == frame.schema[f"c{i}"].dataType, text
+        assert result.data.type == expected.schema.field(f"c{i}").type, text
 
 
 @pytest.mark.parametrize(
@@ -196,43 +200,45 @@ def test_terms_mean_what_they_mean_to_spark(spark: SparkSession) -> None:
         "no",
     ],
 )
-def test_what_is_open_to_doubt_is_for_spark(text: str) -> None:
+def test_unsupported_expressions_are_passed_to_spark(text: str) -> None:
     with pytest.raises(Unsupported):
-        evaluate_expression(to_expression(text), held(ROWS, **TYPES))
+        evaluate_expression(to_expression(text), build_batch(ROWS, **TYPES))
 
 
-def test_types_do_not_depend_on_there_being_rows() -> None:
-    some, none = held(ROWS, **TYPES), held([], **TYPES)
-    for text in TERMS:
+def test_types_do_not_depend_on_the_rows() -> None:
+    some, none = build_batch(ROWS, **TYPES), build_batch([], **TYPES)
+    for text in EXPRESSIONS:
         assert (
             evaluate_expression(to_expression(text), some).type == evaluate_expression(to_expression(text), none).type
         ), text
 
 
-def by_hand(op: Operator, **steps: LocalBatch) -> list[dict[str, Any]] | None:
-    made = LocalExecutor(lambda o: steps[o.step].select_columns(o.columns) if isinstance(o, StepReference) else None)(
+def run_locally(op: Operator, **steps: LocalBatch) -> list[dict[str, Any]] | None:
+    result = LocalExecutor(lambda o: steps[o.step].select_columns(o.columns) if isinstance(o, StepReference) else None)(
         op
     )
-    return None if made is None else made.table.to_pylist()
+    return None if result is None else result.table.to_pylist()
 
 
-def ref(step: str, *columns: str) -> StepReference:
+def read_step(step: str, *columns: str) -> StepReference:
     return StepReference(step, columns)
 
 
-def test_sums_that_may_be_too_large_are_for_spark() -> None:
-    total = Aggregation(ref("t", "k", "n"), ("k",), (AggregateCall("total", "sum", (build_column("n"),)),))
+def test_sums_that_may_overflow_are_passed_to_spark() -> None:
+    total = Aggregation(read_step("t", "k", "n"), ("k",), (AggregateCall("total", "sum", (build_column("n"),)),))
     types = {"k": LongType(), "n": LongType()}
-    assert by_hand(total, t=held([{"k": 1, "n": 1 << 61}], **types)) == [{"k": 1, "total": 1 << 61}]
-    assert by_hand(total, t=held([{"k": 1, "n": 1 << 61}, {"k": 1, "n": 1 << 61}], **types)) is None
+    assert run_locally(total, t=build_batch([{"k": 1, "n": 1 << 61}], **types)) == [{"k": 1, "total": 1 << 61}]
+    assert run_locally(total, t=build_batch([{"k": 1, "n": 1 << 61}, {"k": 1, "n": 1 << 61}], **types)) is None
 
 
-def test_numbers_that_are_too_large_are_for_spark() -> None:
+def test_numbers_that_overflow_are_passed_to_spark() -> None:
     with pytest.raises(pa.ArrowInvalid):
-        evaluate_expression(to_expression("n + 1"), held([{"n": (1 << 63) - 1}], n=LongType()))
-    kept = held([{"n": (1 << 63) - 1}], n=LongType())
+        evaluate_expression(to_expression("n + 1"), build_batch([{"n": (1 << 63) - 1}], n=LongType()))
+    rows = build_batch([{"n": (1 << 63) - 1}], n=LongType())
     assert (
-        by_hand(Aggregation(ref("t", "n"), ("n",), (AggregateCall("m", "max", (to_expression("n + 1"),)),)), t=kept)
+        run_locally(
+            Aggregation(read_step("t", "n"), ("n",), (AggregateCall("m", "max", (to_expression("n + 1"),)),)), t=rows
+        )
         is None
     )
 
@@ -248,27 +254,27 @@ def test_numbers_that_are_too_large_are_for_spark() -> None:
         "CAST(9007199254740993 AS DOUBLE)",
     ],
 )
-def test_what_does_not_fit_is_for_spark(text: str) -> None:
+def test_values_that_do_not_fit_their_type_are_passed_to_spark(text: str) -> None:
     with pytest.raises(pa.ArrowInvalid):
-        evaluate_expression(to_expression(text), held([{"a": 1}], a=LongType()))
+        evaluate_expression(to_expression(text), build_batch([{"a": 1}], a=LongType()))
 
 
 FLOATS = [{"f": f} for f in (0.0, -0.0, math.nan, -math.nan, math.inf, 0.5, None)]
 
 
 @pytest.mark.parametrize("kind", [DoubleType(), FloatType()])
-def test_floats_are_keys_as_they_are_to_spark(spark: SparkSession, kind: DataType) -> None:
-    rows = held(FLOATS, f=kind)
-    group = Aggregation(ref("t", "f"), ("f",), (AggregateCall("n", "sum", (build_literal("1L"),)),))
-    assert shown(by_hand(group, t=rows)) == ["0.0 2", "0.5 1", "None 1", "inf 1", "nan 2"]
+def test_floats_as_keys_equal_sparks(spark: SparkSession, kind: DataType) -> None:
+    rows = build_batch(FLOATS, f=kind)
+    group = Aggregation(read_step("t", "f"), ("f",), (AggregateCall("n", "sum", (build_literal("1L"),)),))
+    assert format_rows(run_locally(group, t=rows)) == ["0.0 2", "0.5 1", "None 1", "inf 1", "nan 2"]
     rows.to_frame(spark).createOrReplaceTempView("floats")
-    grouped = spark.sql("SELECT f, count(*) AS n FROM floats GROUP BY f").toArrow().to_pylist()
-    assert shown(by_hand(group, t=rows)) == shown(grouped)
+    expected_groups = spark.sql("SELECT f, count(*) AS n FROM floats GROUP BY f").toArrow().to_pylist()
+    assert format_rows(run_locally(group, t=rows)) == format_rows(expected_groups)
     other = LocalBatch(rows.table.rename_columns(["g"]), StructType([StructField("g", kind)]))
-    for safe, sign in ((True, "<=>"), (False, "=")):
-        join = Join(ref("t", "f"), ref("u", "g"), JoinKind.INNER, (("f", "g"),), null_safe=safe)
+    for null_safe, sign in ((True, "<=>"), (False, "=")):
+        join = Join(read_step("t", "f"), read_step("u", "g"), JoinKind.INNER, (("f", "g"),), null_safe=null_safe)
         pairs = spark.sql(f"SELECT a.f, b.f AS g FROM floats a JOIN floats b ON a.f {sign} b.f").toArrow().to_pylist()
-        assert shown(by_hand(join, t=rows, u=other)) == shown(pairs)
+        assert format_rows(run_locally(join, t=rows, u=other)) == format_rows(pairs)
 
 
 VALUES: dict[DataType, list[Any]] = {
@@ -285,22 +291,22 @@ VALUES: dict[DataType, list[Any]] = {
 
 
 @pytest.mark.parametrize("kind", VALUES, ids=str)
-def test_values_are_ordered_as_by_spark(spark: SparkSession, kind: DataType) -> None:
+def test_values_are_ordered_as_in_spark(spark: SparkSession, kind: DataType) -> None:
     pairs = [{"k": i % 3, "a": a, "b": b} for i, (a, b) in enumerate(product(VALUES[kind], repeat=2))]
-    rows = held([*pairs, {"k": 9, "a": None, "b": None}], k=LongType(), a=kind, b=kind)
+    rows = build_batch([*pairs, {"k": 9, "a": None, "b": None}], k=LongType(), a=kind, b=kind)
     rows.to_frame(spark).createOrReplaceTempView("values")
-    folds = tuple(AggregateCall(f"{f}_{c}", f, (build_column(c),)) for f in ("min", "max") for c in "ab")
-    group = Aggregation(ref("t", "k", "a", "b"), ("k",), folds)
-    texts = ", ".join(f"{f.function}({f.arguments[0].text}) AS {f.name}" for f in folds)
-    assert shown(by_hand(group, t=rows)) == shown(
+    aggregates = tuple(AggregateCall(f"{f}_{c}", f, (build_column(c),)) for f in ("min", "max") for c in "ab")
+    group = Aggregation(read_step("t", "k", "a", "b"), ("k",), aggregates)
+    texts = ", ".join(f"{f.function}({f.arguments[0].text}) AS {f.name}" for f in aggregates)
+    assert format_rows(run_locally(group, t=rows)) == format_rows(
         spark.sql(f"SELECT k, {texts} FROM values GROUP BY k").toArrow().to_pylist()
     )
     for sign in ("<", "<=", ">", ">="):
-        wanted = spark.sql(f"SELECT a {sign} b AS c FROM values").toArrow().column("c").to_pylist()
-        assert evaluate_expression(to_expression(f"a {sign} b"), rows).data.to_pylist() == wanted
+        expected = spark.sql(f"SELECT a {sign} b AS c FROM values").toArrow().column("c").to_pylist()
+        assert evaluate_expression(to_expression(f"a {sign} b"), rows).data.to_pylist() == expected
 
 
-def shown(rows: list[dict[str, Any]] | None) -> list[str]:
+def format_rows(rows: list[dict[str, Any]] | None) -> list[str]:
     assert rows is not None
     return sorted(" ".join(map(str, row.values())) for row in rows)
 
@@ -314,43 +320,43 @@ CONDITIONS = [None, "a > c", "NOT b = d", "COALESCE(b, 0) <= COALESCE(d, 0)"]
     right=st.lists(st.fixed_dictionaries({"c": SMALL, "d": SMALL}), max_size=4),
     keys=st.sampled_from([(), (("a", "c"),), (("a", "c"), ("b", "d"))]),
     condition=st.sampled_from(CONDITIONS),
-    safe=st.booleans(),
+    null_safe=st.booleans(),
 )
 @settings(max_examples=4 * EXAMPLES)
 @pytest.mark.parametrize("kind", JoinKind)
-def test_joins_are_those_of_the_reference(
-    kind: JoinKind, left: Rows, right: Rows, keys: tuple[tuple[str, str], ...], condition: str | None, safe: bool
+def test_joins_equal_the_reference(
+    kind: JoinKind, left: Rows, right: Rows, keys: tuple[tuple[str, str], ...], condition: str | None, null_safe: bool
 ) -> None:
-    rows = {"t": held(left, a=LongType(), b=LongType()), "u": held(right, c=LongType(), d=LongType())}
-    condition_of = None if condition is None else to_expression(condition)
-    join = Join(ref("t", "a", "b"), ref("u", "c", "d"), kind, keys, condition_of, safe)
-    made = by_hand(join, **rows)
-    assert made is not None
-    assert reference.is_same_bag(made, evaluate_operator(join, {}, {"t": left, "u": right}))
+    rows = {"t": build_batch(left, a=LongType(), b=LongType()), "u": build_batch(right, c=LongType(), d=LongType())}
+    parsed_condition = None if condition is None else to_expression(condition)
+    join = Join(read_step("t", "a", "b"), read_step("u", "c", "d"), kind, keys, parsed_condition, null_safe)
+    result = run_locally(join, **rows)
+    assert result is not None
+    assert reference.is_same_bag(result, evaluate_operator(join, {}, {"t": left, "u": right}))
 
 
-def test_what_spark_knows_to_be_there_may_be_missing_after_a_join(spark: SparkSession) -> None:
-    counted = LocalBatch.from_frame(spark.sql("SELECT 1L AS b, count(*) AS n FROM range(3)"))
-    join = Join(ref("t", "a"), ref("u", "b", "n"), JoinKind.LEFT, (("a", "b"),))
-    steps = {"t": held([{"a": 1}, {"a": 2}], a=LongType()), "u": counted}
-    joined = LocalExecutor(lambda o: steps[o.step].select_columns(o.columns) if isinstance(o, StepReference) else None)(
-        join
-    )
-    assert joined is not None
-    found = joined.to_frame(spark).selectExpr("a", "coalesce(n, 0) AS n", "n IS NULL AS none").toArrow().to_pylist()
-    assert found == [{"a": 1, "n": 3, "none": False}, {"a": 2, "n": 0, "none": True}]
+def test_a_non_null_column_becomes_nullable_after_an_outer_join(spark: SparkSession) -> None:
+    counts = LocalBatch.from_frame(spark.sql("SELECT 1L AS b, count(*) AS n FROM range(3)"))
+    join = Join(read_step("t", "a"), read_step("u", "b", "n"), JoinKind.LEFT, (("a", "b"),))
+    steps = {"t": build_batch([{"a": 1}, {"a": 2}], a=LongType()), "u": counts}
+    join_result = LocalExecutor(
+        lambda o: steps[o.step].select_columns(o.columns) if isinstance(o, StepReference) else None
+    )(join)
+    assert join_result is not None
+    rows = join_result.to_frame(spark).selectExpr("a", "coalesce(n, 0) AS n", "n IS NULL AS none").toArrow().to_pylist()
+    assert rows == [{"a": 1, "n": 3, "none": False}, {"a": 2, "n": 0, "none": True}]
 
 
-def test_many_pairs_are_for_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_hands, "_MAX_TESTED_PAIRS", 3)
-    two, one = held([{"a": 1}, {"a": 2}], a=LongType()), held([{"b": 2}], b=LongType())
-    cross = Join(ref("t", "a"), ref("u", "b"), JoinKind.INNER)
-    assert by_hand(cross, t=two, u=one) == [{"a": 1, "b": 2}, {"a": 2, "b": 2}]
-    assert by_hand(cross, t=two, u=held([{"b": 2}, {"b": 3}], b=LongType())) is None
+def test_joins_with_many_pairs_are_passed_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_operators, "_MAX_TESTED_PAIRS", 3)
+    two, one = build_batch([{"a": 1}, {"a": 2}], a=LongType()), build_batch([{"b": 2}], b=LongType())
+    cross = Join(read_step("t", "a"), read_step("u", "b"), JoinKind.INNER)
+    assert run_locally(cross, t=two, u=one) == [{"a": 1, "b": 2}, {"a": 2, "b": 2}]
+    assert run_locally(cross, t=two, u=build_batch([{"b": 2}, {"b": 3}], b=LongType())) is None
 
 
 @pytest.mark.parametrize("kind", [StringType(), DecimalType(9, 2), DateType(), BinaryType(), BooleanType()])
-def test_null_agrees_with_null_in_every_type_of_key(kind: DataType) -> None:
+def test_null_equals_null_in_keys_of_every_type(kind: DataType) -> None:
     values = {
         StringType(): "",
         DecimalType(9, 2): Decimal(0),
@@ -358,74 +364,79 @@ def test_null_agrees_with_null_in_every_type_of_key(kind: DataType) -> None:
         BinaryType(): b"",
         BooleanType(): False,
     }
-    left, right = (held([{n: None}, {n: values[kind]}], **{n: kind}) for n in "ab")
-    join = Join(ref("t", "a"), ref("u", "b"), JoinKind.INNER, (("a", "b"),), null_safe=True)
-    made = by_hand(join, t=left, u=right)
-    assert made is not None
-    assert reference.is_same_bag(made, [{"a": None, "b": None}, {"a": values[kind], "b": values[kind]}])
+    left, right = (build_batch([{n: None}, {n: values[kind]}], **{n: kind}) for n in "ab")
+    join = Join(read_step("t", "a"), read_step("u", "b"), JoinKind.INNER, (("a", "b"),), null_safe=True)
+    result = run_locally(join, t=left, u=right)
+    assert result is not None
+    assert reference.is_same_bag(result, [{"a": None, "b": None}, {"a": values[kind], "b": values[kind]}])
 
 
-def test_one_row_is_at_hand() -> None:
-    assert by_hand(Join(SingleRow(), ref("t", "a"), JoinKind.INNER), t=held([{"a": 5}], a=LongType())) == [
-        {"_one": 0, "a": 5}
-    ]
+def test_the_single_row_is_available_locally() -> None:
+    assert run_locally(
+        Join(SingleRow(), read_step("t", "a"), JoinKind.INNER), t=build_batch([{"a": 5}], a=LongType())
+    ) == [{"_one": 0, "a": 5}]
 
 
-def test_the_last_row_of_each_key() -> None:
+def test_the_latest_row_of_each_key_is_picked() -> None:
     rows = [
         {"k": 1, "v": "a", "n": 0},
         {"k": 1, "v": None, "n": 2},
         {"k": 1, "v": "b", "n": 1},
         {"k": None, "v": "c", "n": 1},
     ]
-    made = by_hand(
-        pick_latest_rows(ref("t", "k", "v", "n"), ("k",), "n"), t=held(rows, k=LongType(), v=StringType(), n=LongType())
+    result = run_locally(
+        pick_latest_rows(read_step("t", "k", "v", "n"), ("k",), "n"),
+        t=build_batch(rows, k=LongType(), v=StringType(), n=LongType()),
     )
-    assert made is not None
-    assert reference.is_same_bag(made, [{"k": 1, "v": None}, {"k": None, "v": "c"}])
+    assert result is not None
+    assert reference.is_same_bag(result, [{"k": 1, "v": None}, {"k": None, "v": "c"}])
 
 
-def test_rows_are_counted() -> None:
-    rows = held([{"k": 1, "v": None}, {"k": 1, "v": "a"}, {"k": 2, "v": None}], k=LongType(), v=StringType())
+def test_count_counts_rows_and_non_null_values() -> None:
+    rows = build_batch([{"k": 1, "v": None}, {"k": 1, "v": "a"}, {"k": 2, "v": None}], k=LongType(), v=StringType())
     counts = (
         AggregateCall("n", "count"),
         AggregateCall("vs", "count", (build_column("v"),)),
         AggregateCall("both", "count", (build_column("k"), build_column("v"))),
     )
-    made = by_hand(Aggregation(ref("t", "k", "v"), ("k",), counts), t=rows)
-    assert made == [{"k": 1, "n": 2, "vs": 1, "both": 1}, {"k": 2, "n": 1, "vs": 0, "both": 0}]
+    result = run_locally(Aggregation(read_step("t", "k", "v"), ("k",), counts), t=rows)
+    assert result == [{"k": 1, "n": 2, "vs": 1, "both": 1}, {"k": 2, "n": 1, "vs": 0, "both": 0}]
 
 
-def test_any_value_is_one_that_is_there() -> None:
-    rows = held([{"k": 1, "v": None}, {"k": 1, "v": "a"}, {"k": 2, "v": None}], k=LongType(), v=StringType())
+def test_any_value_ignores_nulls() -> None:
+    rows = build_batch([{"k": 1, "v": None}, {"k": 1, "v": "a"}, {"k": 2, "v": None}], k=LongType(), v=StringType())
     any_of = Aggregation(
-        ref("t", "k", "v"), ("k",), (AggregateCall("v", "any_value", (build_column("v"), build_literal("TRUE"))),)
+        read_step("t", "k", "v"), ("k",), (AggregateCall("v", "any_value", (build_column("v"), build_literal("TRUE"))),)
     )
-    assert by_hand(any_of, t=rows) == [{"k": 1, "v": "a"}, {"k": 2, "v": None}]
-    first = Aggregation(ref("t", "k", "v"), ("k",), (AggregateCall("v", "any_value", (build_column("v"),)),))
-    assert by_hand(first, t=rows) is None
+    assert run_locally(any_of, t=rows) == [{"k": 1, "v": "a"}, {"k": 2, "v": None}]
+    first = Aggregation(read_step("t", "k", "v"), ("k",), (AggregateCall("v", "any_value", (build_column("v"),)),))
+    assert run_locally(first, t=rows) is None
 
 
-def test_a_union_is_in_the_type_that_all_widen_to() -> None:
-    both = Union((ref("t", "v"), ref("u", "v")))
-    assert by_hand(both, t=held([{"v": None}], v=NullType()), u=held([{"v": "a"}], v=StringType())) == [
+def test_a_union_has_the_common_type() -> None:
+    both = Union((read_step("t", "v"), read_step("u", "v")))
+    assert run_locally(
+        both, t=build_batch([{"v": None}], v=NullType()), u=build_batch([{"v": "a"}], v=StringType())
+    ) == [
         {"v": None},
         {"v": "a"},
     ]
-    assert by_hand(both, t=held([{"v": 1}], v=LongType()), u=held([{"v": "a"}], v=StringType())) is None
+    assert (
+        run_locally(both, t=build_batch([{"v": 1}], v=LongType()), u=build_batch([{"v": "a"}], v=StringType())) is None
+    )
 
 
-def test_changes_of_growing_channels_are_counted_by_hand() -> None:
-    """The check above is not empty: distinct rows of what only grows need no Spark."""
+def test_changes_of_growing_channels_are_counted_run_locally() -> None:
+    """Ensures that the comparison covers something: distinct rows of an append-only channel need no Spark."""
     scan = Scan("appended", ("k", "v", "w"), append_only=True)
-    world = Checked(Aggregation(scan, ("k",)))
+    world = CheckedWorld(Aggregation(scan, ("k",)))
     world.contents["appended"] = [{"k": 1, "v": 1, "w": 1}]
     world.run(world.query.build_batch(), world.contents, batch=True)
-    world.consumed, before = dict(world.contents), world.by_hand
+    world.consumed, before = dict(world.contents), world.local_results
     world.contents["appended"] = [*world.contents["appended"], {"k": 2, "v": 1, "w": 1}]
     world.refresh({"appended"}, set())
     program = world.query.build_incremental({"appended"}, set())
-    assert world.by_hand - before == sum(len(list(walk_operators(op))) for op in program.steps.values()) + sum(
+    assert world.local_results - before == sum(len(list(walk_operators(op))) for op in program.steps.values()) + sum(
         len(list(walk_operators(o.rows))) for o in program.outputs if o.rows
     )
     assert ScanMode.CHANGE in {
@@ -437,38 +448,40 @@ DECIMALS = [(5, 2), (12, 2), (15, 0), (20, 10), (27, 4), (38, 0), (38, 6), (38, 
 
 
 @pytest.mark.parametrize("left", DECIMALS)
-def test_decimals_are_computed_digit_for_digit(spark: SparkSession, left: tuple[int, int]) -> None:
+def test_decimals_equal_sparks_digit_for_digit(spark: SparkSession, left: tuple[int, int]) -> None:
     chance = random.Random(repr(left))
     for right in DECIMALS:
         types = {"a": DecimalType(*left), "b": DecimalType(*right)}
-        rows = held([{name: number(chance, kind) for name, kind in types.items()} for _ in range(60)], **types)
+        rows = build_batch(
+            [{name: draw_decimal(chance, kind) for name, kind in types.items()} for _ in range(60)], **types
+        )
         texts = {"a + b": "try_add(a, b)", "a - b": "try_subtract(a, b)", "a * b": "try_multiply(a, b)"}
         texts |= {"a / b": "try_divide(a, b)", "a < b": "a < b", "COALESCE(a, b)": "COALESCE(a, b)"}
         texts |= {"CAST(a AS DECIMAL(30, 3))": "TRY_CAST(a AS DECIMAL(30, 3))"}
         if left[0] - left[1] + right[1] <= 38:  # Spark may fail otherwise
             texts["a % b"] = "try_mod(a, b)"
-        shown = spark.createDataFrame(rows.table, rows.struct).selectExpr(*(f"{t} AS `{n}`" for n, t in texts.items()))
-        wanted = shown.toArrow()
+        frame = spark.createDataFrame(rows.table, rows.struct).selectExpr(*(f"{t} AS `{n}`" for n, t in texts.items()))
+        expected = frame.toArrow()
         for text in texts:
             with suppress(Unsupported, pa.ArrowInvalid):
-                made = evaluate_expression(to_expression(text), rows)
-                assert made.type == shown.schema[text].dataType, (text, types)
-                assert made.data.to_pylist() == wanted.column(text).to_pylist(), (text, types)
+                result = evaluate_expression(to_expression(text), rows)
+                assert result.type == frame.schema[text].dataType, (text, types)
+                assert result.data.to_pylist() == expected.column(text).to_pylist(), (text, types)
 
 
-def number(chance: random.Random, kind: DecimalType) -> Decimal | None:
-    """Mostly of few digits: results of many do not fit."""
+def draw_decimal(chance: random.Random, kind: DecimalType) -> Decimal | None:
+    """A number that mostly has few digits: results of long ones do not fit."""
     digits = chance.randint(0, min(kind.precision, chance.choice([3, 9, 38])))
-    found = Decimal(chance.randint(-(10**digits), 10**digits) or 1).scaleb(-kind.scale, Context(prec=60))
-    fits = abs(found.scaleb(kind.scale, Context(prec=60))) < 10**kind.precision
-    return found if fits and chance.random() < 0.9 else None
+    value = Decimal(chance.randint(-(10**digits), 10**digits) or 1).scaleb(-kind.scale, Context(prec=60))
+    fits = abs(value.scaleb(kind.scale, Context(prec=60))) < 10**kind.precision
+    return value if fits and chance.random() < 0.9 else None
 
 
 ORDERS = ["x", "x DESC", "x ASC NULLS LAST", "x DESC NULLS FIRST", "n DESC, x", "x, n", "n % 2, x DESC"]
 
 
 @pytest.mark.parametrize("kind", [LongType(), StringType(), DoubleType(), DateType(), DecimalType(5, 2), BooleanType()])
-def test_the_first_rows_are_those_of_spark(spark: SparkSession, kind: DataType) -> None:
+def test_top_n_equals_sparks(spark: SparkSession, kind: DataType) -> None:
     values: dict[str, list[Any]] = {
         "bigint": [3, None, -1, 3, 8],
         "string": ["b", None, "", "ä", "B"],
@@ -477,13 +490,13 @@ def test_the_first_rows_are_those_of_spark(spark: SparkSession, kind: DataType) 
         "decimal(5,2)": [Decimal("1.10"), None, Decimal("-1.00"), Decimal("1.09"), Decimal("1.10")],
         "boolean": [True, None, False, True, False],
     }
-    found = values[kind.simpleString()]
-    rows = held([{"x": x, "n": n} for n, x in enumerate(found)], x=kind, n=LongType())
+    column = values[kind.simpleString()]
+    rows = build_batch([{"x": x, "n": n} for n, x in enumerate(column)], x=kind, n=LongType())
     spark.createDataFrame(rows.table, rows.struct).createOrReplaceTempView("ranked")
     for text in ORDERS:
         order = tuple(Expression(t.strip(), frozenset("xn")) for t in text.split(","))
         for skip in (0, 2):
-            asked = spark.sql(f"SELECT * FROM ranked ORDER BY {text} LIMIT 3 OFFSET {skip}").toArrow().to_pylist()
-            made = by_hand(TopN(ref("t", "x", "n"), order, 3, skip), t=rows)
-            assert made is not None
-            assert repr([r["x"] for r in made]) == repr([r["x"] for r in asked]), (text, skip)
+            expected = spark.sql(f"SELECT * FROM ranked ORDER BY {text} LIMIT 3 OFFSET {skip}").toArrow().to_pylist()
+            result = run_locally(TopN(read_step("t", "x", "n"), order, 3, skip), t=rows)
+            assert result is not None
+            assert repr([r["x"] for r in result]) == repr([r["x"] for r in expected]), (text, skip)
