@@ -91,10 +91,10 @@ class Trees:
     def project(self, depth: int) -> Operator:
         child = self.tree(depth)
         sums = NamedExpression(self.fresh(), to_expression(f"{self.one_of(child)} + COALESCE({self.one_of(child)}, 1)"))
-        results = tuple(
+        items = tuple(
             NamedExpression(self.fresh(), build_column(c)) for c in child.columns[: self.draw(st.integers(1, 4))]
         )
-        return Projection(child, (*results, sums))
+        return Projection(child, (*items, sums))
 
     def filter(self, depth: int) -> Operator:
         child = self.tree(depth)
@@ -128,11 +128,11 @@ class Trees:
         names = {c: self.fresh() for c in right.columns}
         on = ((left.columns[1], names[keys[0]]),)
         joined = Join(left, rename_columns(right, names), kind, on, null_safe=self.draw(st.booleans()))
-        results = tuple(NamedExpression(self.fresh(), build_column(c)) for c in joined.columns)
+        items = tuple(NamedExpression(self.fresh(), build_column(c)) for c in joined.columns)
         partner = self.draw(st.sampled_from(sorted(names.values())))
         texts = [f"{partner} IS NULL", f"COALESCE({partner}, {on[0][0]}, 7)"]
         return Projection(
-            joined, (*results, *(NamedExpression(self.fresh(), to_expression(t)) for t in self.draw(some(texts))))
+            joined, (*items, *(NamedExpression(self.fresh(), to_expression(t)) for t in self.draw(some(texts))))
         )
 
     def group(self, depth: int) -> Operator:
@@ -232,8 +232,8 @@ def evaluate_fused(program: FusedProgram, sources: dict[tuple[str, ScanMode], Ro
     def rows_of(piece: StepSlice | Operator) -> Rows:
         if not isinstance(piece, StepSlice):
             return evaluate_operator(piece, sources, steps)
-        results = [r for r in steps[piece.step] if all(r[k] for k in piece.conditions)]
-        return [{name: r[origin] for name, origin in piece.columns.items()} for r in results]
+        rows = [r for r in steps[piece.step] if all(r[k] for k in piece.conditions)]
+        return [{name: r[origin] for name, origin in piece.columns.items()} for r in rows]
 
     for name, op in program.steps.items():
         steps[name] = evaluate_operator(op, sources, steps)
