@@ -62,7 +62,7 @@ def measure(directory: Path, *, refreshes: int, on_progress: Callable[[str], Non
     mill = Tidemill(
         directory,
         Settings(maintenance=MaintenanceSettings(run_history=HISTORY)),
-        Project((_build_workflow().declared(),)),
+        Project((_build_workflow().build_spec(),)),
     )
     try:
         mill.apply()

@@ -42,7 +42,7 @@ def measure(
     on_progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """Alternate plain PySpark and Tidemill runs of the same code, on a catalog with a number of other blocks."""
-    mill = Tidemill(directory, _create_settings(catalog_url), Project((_build_workflow().declared(),)))
+    mill = Tidemill(directory, _create_settings(catalog_url), Project((_build_workflow().build_spec(),)))
     try:
         mill.apply()
         on_progress(f"adding a history of {blocks} blocks to the catalog")

@@ -19,7 +19,7 @@ from tidemill.app.wiring import Tidemill
 def open_project(directory: Path, workflow: tm.Workflow, settings: Settings | None = None) -> Iterator[Tidemill]:
     """A new project in which the workflow is applied."""
     directory.mkdir(parents=True, exist_ok=True)
-    with Tidemill(directory, settings or Settings(), Project((workflow.declared(),))) as mill:
+    with Tidemill(directory, settings or Settings(), Project((workflow.build_spec(),))) as mill:
         mill.apply()
         yield mill
 

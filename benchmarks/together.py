@@ -22,7 +22,7 @@ def measure(
     directory: Path, *, tables: int, rows: int, rounds: int, on_progress: Callable[[str], None]
 ) -> dict[str, Any]:
     """Refresh several tables after every insert: each by a separate run, in sequence, and all by one run."""
-    mill = Tidemill(directory, Settings(), Project((_build_workflow(tables).declared(),)))
+    mill = Tidemill(directory, Settings(), Project((_build_workflow(tables).build_spec(),)))
     flows_by_variant = {"apart": [_get_table_name(n) for n in range(tables)], "together": [GROUP]}
     costs: dict[str, list[Cost]] = {variant: [] for variant in flows_by_variant}
     try:

@@ -91,6 +91,7 @@ ALLOWED = {
     ("src/tidemill/app/wiring.py", "tidy"): "a method of earlier releases",
     ("src/tidemill/api/streaming.py", "synch"): "a method of earlier releases",
     ("src/tidemill/api/streaming.py", "keyed"): "a decorator that users write: @wf.keyed, as Flink's keyed streams",
+    ("src/tidemill/client.py", "chop"): "a keyword of earlier releases",
     ("src/tidemill/cli/moved.py", "*"): "commands and options of earlier releases",
     ("src/tidemill/sim/staleness/workload_file.py", "chop"): "a key of earlier releases",
     ("src/tidemill/wire/server_schemas.py", "chop"): "a field of earlier releases",

@@ -16,7 +16,7 @@ from tidemill.errors import Conflict
 def open_project(directory: Path, columns: str) -> Tidemill:
     wf = tm.Workflow("w")
     wf.input("a", columns)
-    return Tidemill(directory, Settings(), Project((wf.declared(),)))
+    return Tidemill(directory, Settings(), Project((wf.build_spec(),)))
 
 
 def test_an_incompatible_type_change_is_rejected(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def play(
     directory.mkdir(parents=True, exist_ok=True)
     roads = int(rows["xway"].max(initial=0)) + 1
     settings = Settings(maintenance=MaintenanceSettings(automatic=False))
-    with Tidemill(directory, settings, Project((two_flows(roads).declared(),))) as mill:
+    with Tidemill(directory, settings, Project((two_flows(roads).build_spec(),))) as mill:
         mill.apply()
         mill.insert("history", write_rows(directory, history, HISTORY))
         for flow in FLOWS:

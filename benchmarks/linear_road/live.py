@@ -70,7 +70,7 @@ def play(directory: Path, rows: Columns, history: Columns, clock: Clock, on_prog
     directory.mkdir(parents=True, exist_ok=True)
     roads = ceil(int(rows["xway"].max(initial=0)) + 1)
     settings = Settings(maintenance=MaintenanceSettings(automatic=False))
-    with Tidemill(directory, settings, Project((build_workflow(roads).declared(),))) as mill:
+    with Tidemill(directory, settings, Project((build_workflow(roads).build_spec(),))) as mill:
         mill.apply()
         mill.insert("history", write_rows(directory, history, HISTORY))
         mill.run(TOLLING)  # one-time initialisation and reading the history, before the clock starts

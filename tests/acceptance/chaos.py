@@ -73,7 +73,7 @@ def beats(marks: tm.New) -> dict[str, tm.Delta]:
     return {"beats": [{"n": len(marks)}]}
 
 
-WORKFLOW = wf.declared()
+WORKFLOW = wf.build_spec()
 BINDINGS = {b.name: b for b in WORKFLOW.bindings}
 
 

@@ -25,7 +25,7 @@ def open_mill(spark: SparkSession, tmp_path: Path) -> Iterator[Open]:
     mills: list[Tidemill] = []
 
     def open_with(workflow: tm.Workflow) -> Tidemill:
-        mills.append(Tidemill(tmp_path, Settings(), Project((workflow.declared(),))))
+        mills.append(Tidemill(tmp_path, Settings(), Project((workflow.build_spec(),))))
         mills[-1].apply()
         return mills[-1]
 

@@ -43,7 +43,7 @@ def dedupe(events: tm.New, words: tm.All) -> dict[str, tm.Delta]:
     return {"firsts": list(firsts.values()), "words": [{"word": w} for w in firsts]}
 
 
-WORKFLOW = wf.declared()
+WORKFLOW = wf.build_spec()
 DEDUPE: BoundFlow = WORKFLOW.bindings[0]
 LIMITS = CompactionLimits(fan=2, floor=4, small_file=720)
 """Low limits: a few batches cause minor and major compactions and files that blocks share."""

@@ -24,7 +24,7 @@ def shop() -> tm.Workflow:
 
 @contextmanager
 def open_project(directory: Path, wf: tm.Workflow) -> Iterator[Tidemill]:
-    with Tidemill(directory, Settings(), Project((wf.declared(),))) as mill:
+    with Tidemill(directory, Settings(), Project((wf.build_spec(),))) as mill:
         yield mill
 
 

@@ -73,7 +73,7 @@ def application(spark: SparkSession, tmp_path: Path) -> Iterator[OpenApplication
     mills: list[Tidemill] = []
 
     def start(name: str) -> Application:
-        workflow = load_module(name, "workflow").wf.declared()
+        workflow = load_module(name, "workflow").wf.build_spec()
         deliver = load_settings(EXAMPLES / name, {}).deliver
         mills.append(Tidemill(tmp_path, Settings(deliver=deliver), Project((workflow,))))
         mills[-1].apply()

@@ -24,7 +24,7 @@ def workflow() -> Project:
     wf.input("orders", "id int, price decimal(6, 2), at timestamp")
     wf.input("stock", "item string, left int", key="item")
     wf.sql("totals", "SELECT sum(price) AS total FROM orders")
-    return Project((wf.declared(),))
+    return Project((wf.build_spec(),))
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def changes(users: tm.New) -> tm.Delta:
 
 wf.table("snapshot", "n bigint")
 wf.table("changes", "n bigint")
-WORKFLOW = wf.declared()
+WORKFLOW = wf.build_spec()
 FLOWS = {b.name: b for b in WORKFLOW.bindings}
 
 

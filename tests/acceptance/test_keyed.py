@@ -51,7 +51,7 @@ def workflow(*, partitions: int = 1, attempts: int = 1, kill_marker: Path | None
         }
         return KeyedResult(state, {"balances": changed})
 
-    return wf.declared()
+    return wf.build_spec()
 
 
 def write_rows(directory: Path, rows: list[dict[str, int]]) -> Path:
@@ -193,7 +193,7 @@ def test_an_invalid_state_schema_is_rejected_when_it_is_declared(state: str, by:
         return KeyedResult(state)
 
     with pytest.raises(WorkflowError, match=message):
-        wf.declared()
+        wf.build_spec()
 
 
 def test_a_keyed_task_must_have_one_batch() -> None:

@@ -104,7 +104,7 @@ def windows() -> Scenario:
     wf.input("events", "number bigint, grp int, at timestamp, wave string")
     wf.bind(flow)
     answers = [f"{name}{side}" for name in ("in_time", "in_waves", "passed") for side in ("", "_expired", "_late")]
-    return Scenario(wf.declared(), [{"events": _build_events(number)} for number in range(4)], answers)
+    return Scenario(wf.build_spec(), [{"events": _build_events(number)} for number in range(4)], answers)
 
 
 def _build_events(batch: int, size: int = 24) -> pa.Table:
@@ -138,7 +138,7 @@ def tolls() -> Scenario:
     rows, history = traffic()
     first = {"history": pa.table({name: history[name] for name in HISTORY})}
     batches = [{"reports": pa.table(dict(part))} for part in split_batches(rows, 40)]
-    return Scenario(linear_road(1).declared(), [first | batches[0], *batches[1:]], list(ANSWERS))
+    return Scenario(linear_road(1).build_spec(), [first | batches[0], *batches[1:]], list(ANSWERS))
 
 
 SCENARIOS: Mapping[str, Callable[[], Scenario]] = {"windows": windows, "linear road": tolls}

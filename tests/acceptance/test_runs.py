@@ -331,7 +331,7 @@ def test_changed_code_must_be_applied_first(open_mill: Open, tmp_path: Path) -> 
     open_mill(wf)
     changed = workflow()
     changed.sql("t", "SELECT upper(word) AS word FROM words")
-    with Tidemill(tmp_path, Settings(), Project((changed.declared(),))) as mill:
+    with Tidemill(tmp_path, Settings(), Project((changed.build_spec(),))) as mill:
         assert [(s.action, s.noun, s.name) for s in mill.plan()] == [("change", "flow", "t")]
         with pytest.raises(ConfigError, match="changed since it was registered"):
             mill.run("t")

@@ -31,7 +31,7 @@ Rows = list[tuple[Any, ...]]
 
 
 def load_workflow(name: str) -> WorkflowSpec:
-    workflow: WorkflowSpec = load_module("search_engine", name).wf.declared()
+    workflow: WorkflowSpec = load_module("search_engine", name).wf.build_spec()
     return workflow
 
 

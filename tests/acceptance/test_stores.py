@@ -21,7 +21,7 @@ def test_a_workflow_runs_on_another_store(spark: SparkSession, tmp_path: Path, u
     settings = Settings(storage=StorageSettings(url=url.replace("bucket", tmp_path.name)))
     file = tmp_path / "words.csv"
     file.write_text("word\na\nb\n")
-    with Tidemill(tmp_path, settings, Project((wf.declared(),))) as mill:
+    with Tidemill(tmp_path, settings, Project((wf.build_spec(),))) as mill:
         mill.apply()
         mill.insert("words", file)
         mill.insert("words", spark.createDataFrame([("c",)], "word string"))

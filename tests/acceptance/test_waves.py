@@ -48,7 +48,7 @@ def shop() -> tm.Workflow:
 def test_waves_are_propagated_and_joined_by_a_barrier(open_mill: Open, tmp_path: Path) -> None:
     """Order 2 has only unpacked items; order 1 ends with one."""
     mill = open_mill(shop())
-    flows = [b.name for b in shop().declared().bindings]
+    flows = [b.name for b in shop().build_spec().bindings]
     insert(mill, tmp_path, "orders", {"number": 1, "items": ["tea", "rice", "air"]}, {"number": 2, "items": ["air"]})
     insert(mill, tmp_path, "orders", {"number": 3, "items": []})
     for flow in flows:
@@ -116,7 +116,7 @@ def test_a_change_of_a_function_that_propagates_waves_is_detected() -> None:
 
         return wf
 
-    one, other, same = (workflow(n).declared().bindings[0].compute_identity() for n in (1, 2, 1))
+    one, other, same = (workflow(n).build_spec().bindings[0].compute_identity() for n in (1, 2, 1))
     assert one != other
     assert one == same
 
@@ -141,5 +141,5 @@ def test_waves_that_cannot_be_propagated_are_rejected_when_they_are_declared() -
     wf.barrier("alone", ["orders"])
     wf.waves("twice", "orders")
     with pytest.raises(WorkflowError, match="two or more") as caught:
-        wf.declared()
+        wf.build_spec()
     assert "have no tag yet" in str(caught.value)

@@ -96,7 +96,7 @@ def test_windows_equal_those_of_the_reference(spark: SparkSession, stream: list[
     """A new process starts for each batch; the state is in the channels."""
     events = events_of(stream)
     bounds = [0, *sorted({min(c, len(events)) for c in cuts} - {0, len(events)}), len(events)]
-    wf = workflow().declared()
+    wf = workflow().build_spec()
     with TemporaryDirectory() as directory:
         for begin, end in pairwise(bounds):
             with Tidemill(Path(directory), Settings(), Project((wf,))) as mill:
@@ -185,7 +185,7 @@ def test_invalid_windows_are_rejected(arguments: dict[str, Any], message: str) -
     wf.input("events", "name string")
     wf.window("w", "events", **arguments)
     with pytest.raises(WorkflowError, match=message):
-        wf.declared()
+        wf.build_spec()
 
 
 def test_windows_need_known_columns() -> None:
@@ -198,4 +198,4 @@ def test_windows_need_known_columns() -> None:
 
     wf.window("w", "copies", "5s")
     with pytest.raises(WorkflowError, match=r"columns are not known; declare them with table\('copies'"):
-        wf.declared()
+        wf.build_spec()

@@ -26,7 +26,7 @@ def declare_table(columns: str, query: str, schema: str | None = None) -> Task:
     if schema is not None:
         wf.table("t", schema)
     wf.sql("t", query)
-    (binding,) = wf.declared().bindings
+    (binding,) = wf.build_spec().bindings
     return binding.tasks[0]
 
 

@@ -216,7 +216,7 @@ def test_a_derived_table_has_the_variants_of_its_query() -> None:
     workflow, from_sql = shop(), shop()
     workflow.derive("hits", workflow.relation("clicks").group_by("site").agg(n="count(*)"), refresh="incremental")
     from_sql.sql("hits", "SELECT site, count(*) AS n FROM clicks GROUP BY site", refresh="incremental")
-    (derived,), (queried,) = (list(w.declared().list_tasks()) for w in (workflow, from_sql))
+    (derived,), (queried,) = (list(w.build_spec().list_tasks()) for w in (workflow, from_sql))
     assert [v.name for v in derived.variants] == ["batch", "recompute", "incremental"]
     described_code = [v.code.describe_code() for v in queried.variants]
     assert [v.code.describe_code()["operators"] for v in derived.variants] == [
@@ -234,7 +234,7 @@ def test_a_table_may_be_derived_from_a_derived_one_and_in_a_flow() -> None:
     flow.derive("hits", flow.relation("raw").group_by("site").agg(n="count(*)"))
     flow.derive("best", flow.relation("hits").top(3, by="n DESC"))
     workflow.bind(flow, raw="clicks", hits="click_hits")
-    tasks = {t.name: t for t in workflow.declared().list_tasks()}
+    tasks = {t.name: t for t in workflow.build_spec().list_tasks()}
     assert {r.port for r in tasks["best"].reads} == {"click_hits"}
     assert "scan clicks" in tasks["hits"].variant.code.description  # type: ignore[union-attr]
 
@@ -242,7 +242,7 @@ def test_a_table_may_be_derived_from_a_derived_one_and_in_a_flow() -> None:
 def test_a_relation_that_is_not_incremental_runs_as_its_sql() -> None:
     workflow = shop()
     workflow.derive("seen", workflow.relation("clicks").select("site", at="current_timestamp()"))
-    (task,) = workflow.declared().list_tasks()
+    (task,) = workflow.build_spec().list_tasks()
     assert isinstance(task.variant.code, Sql)
     assert task.batch_reason is not None
     assert "current_timestamp()" in task.batch_reason
@@ -254,7 +254,7 @@ def test_a_function_over_unknown_columns_is_rejected() -> None:
     workflow.sql("later", "SELECT rand() AS r FROM clicks")
     workflow.derive("never", workflow.relation("later").apply("r", lambda rows: rows, "n int"))
     with pytest.raises(WorkflowError, match="this cannot: the columns of later are not known"):
-        workflow.declared()
+        workflow.build_spec()
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------------

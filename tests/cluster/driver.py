@@ -32,7 +32,7 @@ def main(directory: str, spark: dict[str, Any], *, is_probed: bool) -> None:
     if not is_probed:  # as if an executor had started later on a machine without the store
         wiring.start_on_store = lambda start, _store: start()  # type: ignore[assignment]
     settings = Settings.model_validate({"spark": spark})
-    with Tidemill(Path(directory), settings, Project((wf.declared(),))) as mill:
+    with Tidemill(Path(directory), settings, Project((wf.build_spec(),))) as mill:
         results = {
             "insert": try_action(lambda: [_insert(mill), _insert(mill)][-1]),
             "task": try_action(lambda: mill.run("copies")[1][0].rows),

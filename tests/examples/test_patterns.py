@@ -1,4 +1,4 @@
-"""The six patterns of event streams, each run as it stands in examples/."""
+"""The six patterns of event streams: each example is executed unchanged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Play:
         self.module = module
         self.mill = mill
         self._directory = directory
-        self._flows = [b.name for b in module.wf.declared().bindings]
+        self._flows = [b.name for b in module.wf.build_spec().bindings]
 
     def insert(self, channel: str, *rows: dict[str, Any]) -> None:
         path = self._directory / "rows.jsonl"
@@ -53,7 +53,7 @@ def play(spark: SparkSession, tmp_path: Path) -> Iterator[Played]:
         assert spec.loader is not None
         module = module_from_spec(spec)
         spec.loader.exec_module(module)
-        opened.append(Tidemill(tmp_path, Settings(), Project((module.wf.declared(),))))
+        opened.append(Tidemill(tmp_path, Settings(), Project((module.wf.build_spec(),))))
         opened[-1].apply()
         return Play(module, opened[-1], tmp_path)
 
@@ -114,7 +114,7 @@ def test_case_cancellation(play: Played) -> None:
 
 
 def test_data_view(play: Played) -> None:
-    """The view begins when somebody looks, sees what is new each time, and the workflow never hears of it."""
+    """A change feed starts when it is opened, returns the new rows of each read, and does not affect the workflow."""
     example = play("data_view")
     example.insert("events", {"id": 1, "level": "error", "text": "before"})
     example.run()

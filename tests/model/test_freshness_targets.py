@@ -26,22 +26,22 @@ def search(scores: object = None, ranked: object = None, consistency: object = N
 
 def read_error(wf: tm.Workflow) -> str:
     with pytest.raises(WorkflowError) as error:
-        wf.declared()
+        wf.build_spec()
     return str(error.value)
 
 
 def test_a_lag_applies_to_all_inputs_or_to_each() -> None:
-    (scores, ranked) = search("1 day", {"pages": "0s", "clicks": "2 days"}, "strict").declared().bindings
+    (scores, ranked) = search("1 day", {"pages": "0s", "clicks": "2 days"}, "strict").build_spec().bindings
     assert scores.triggers == (LagTrigger("clicks", 86_400.0),)
     assert ranked.triggers == (LagTrigger("clicks", 172_800.0), LagTrigger("pages", 0.0))
-    channel = search("1 day", consistency="strict").declared().find_channel("ranked")
+    channel = search("1 day", consistency="strict").build_spec().find_channel("ranked")
     assert channel is not None
     assert channel.freshness_target == FreshnessTarget({}, 0.0)
 
 
 def test_the_inputs_of_a_table_are_found_along_all_pathways() -> None:
-    assert find_inputs(search().declared(), "ranked") == {"pages", "clicks"}
-    assert find_inputs(search().declared(), "scores") == {"clicks"}
+    assert find_inputs(search().build_spec(), "ranked") == {"pages", "clicks"}
+    assert find_inputs(search().build_spec(), "scores") == {"clicks"}
 
 
 def test_a_lag_for_an_unrelated_input_is_rejected() -> None:
@@ -71,16 +71,16 @@ def test_a_target_on_a_task_with_several_channels_or_in_a_flow_is_rejected() -> 
 
 
 def test_a_target_tighter_than_that_of_an_intermediate_is_rejected() -> None:
-    (problem,) = find_target_problems(build_graph(search("1 day", "1 hour").declared()))
+    (problem,) = find_target_problems(build_graph(search("1 day", "1 hour").build_spec()))
     assert (problem.subject, "3600 s by way of clicks > scores" in problem.reason) == ("ranked", True)
     assert "scores on the way by 86400 s; tighten the one or loosen the other" in problem.reason
-    assert find_target_problems(build_graph(search("1 hour", "1 day").declared())) == []
+    assert find_target_problems(build_graph(search("1 hour", "1 day").build_spec())) == []
 
 
 def test_an_output_that_may_retract_rows_is_not_monotone() -> None:
     wf = search()
     wf.table("scores", "site string, n bigint", accepts=["monotone"])
-    (problem,) = find_target_problems(build_graph(wf.declared()))
+    (problem,) = find_target_problems(build_graph(wf.build_spec()))
     assert "accept monotone, but only base or strong is written" in problem.reason
     with pytest.raises(WorkflowError, match="expected accepts to contain base, delta, monotone, found 'rows'"):
         wf.table("ranked", accepts=["rows"])
@@ -102,14 +102,14 @@ def split(lag: object) -> tm.Workflow:
 
 
 def test_a_lag_may_differ_by_pathway() -> None:
-    declared = split({"log > news": "0s", "other": "1 day"}).declared()
+    declared = split({"log > news": "0s", "other": "1 day"}).build_spec()
     assert declared.bindings[-1].triggers == (LagTrigger("log", 0.0), LagTrigger("log", 86_400.0))
     bounds = next(c.bounds for c in build_graph(declared).channels if c.name == "all")
     assert bounds.staleness == {("log", "news"): 0, ("log", "other"): 86_400_000_000}
 
 
 def test_the_shortest_lag_of_a_pathway_applies() -> None:
-    declared = split({"log": "1 hour", "news": "0s", "other": "1 day"}).declared()
+    declared = split({"log": "1 hour", "news": "0s", "other": "1 day"}).build_spec()
     assert declared.bindings[-1].triggers == (LagTrigger("log", 0.0), LagTrigger("log", 3_600.0))
 
 

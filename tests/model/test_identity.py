@@ -51,8 +51,8 @@ def _build_workflow(**options: object) -> tm.Workflow:
 
 
 def test_an_output_is_identified_by_its_task_and_inputs() -> None:
-    (task,) = _build_workflow().declared().list_tasks()
-    (other,) = _build_workflow(parameters={"n": 1}).declared().list_tasks()
+    (task,) = _build_workflow().build_spec().list_tasks()
+    (other,) = _build_workflow(parameters={"n": 1}).build_spec().list_tasks()
     old, new = ChannelPosition(1, EMPTY_PROVENANCE, "c1"), ChannelPosition(2, EMPTY_PROVENANCE, "c2")
     reads = (
         ConsumedInput("a", ReadMode.NEW, ReadSpan(old, new), True),
@@ -66,7 +66,7 @@ def test_an_output_is_identified_by_its_task_and_inputs() -> None:
 
 def test_declared_properties_are_part_of_the_identity() -> None:
     (plain,), (versioned,), (nondeterministic,) = (
-        list(_build_workflow(**options).declared().list_tasks())
+        list(_build_workflow(**options).build_spec().list_tasks())
         for options in ({}, {"version": "2", "environment": ["TZ"]}, {"deterministic": False})
     )
     assert plain.compute_identity() != versioned.compute_identity()
@@ -76,7 +76,7 @@ def test_declared_properties_are_part_of_the_identity() -> None:
 
 
 def test_the_provenance_of_an_output() -> None:
-    (task,) = _build_workflow().declared().list_tasks()
+    (task,) = _build_workflow().build_spec().list_tasks()
     v1, v2, w = (Provenance.from_pathways({(c,): [v]}) for c, v in (("a", 1), ("a", 2), ("in", 7)))
     reads = (
         ConsumedInput("a", ReadMode.NEW, ReadSpan(ChannelPosition(1, v1), ChannelPosition(2, v2)), is_input=True),

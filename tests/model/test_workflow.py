@@ -26,7 +26,7 @@ def read_error(declare: Callable[[tm.Workflow], object]) -> str:
     wf.input("a", "x int, y string")
     with pytest.raises(WorkflowError) as error:
         declare(wf)
-        wf.declared()
+        wf.build_spec()
     assert __file__ in str(error.value), "the message must name the user's file"
     return str(error.value)
 
@@ -40,7 +40,7 @@ def test_a_valid_workflow_is_accepted() -> None:
         return a
 
     wf.sql("counted", "SELECT y, count(*) AS n FROM copies GROUP BY y")
-    model = wf.declared()
+    model = wf.build_spec()
     assert [b.name for b in model.bindings] == ["copies", "counted"]
     assert [(r.port, r.mode) for r in model.bindings[1].tasks[0].reads] == [("copies", ReadMode.ALL)]
     assert model.bindings[1].tasks[0].writes[0].kind is BlockKind.BASE
@@ -110,7 +110,7 @@ def test_a_task_may_read_its_own_state() -> None:
     def dedupe(a: tm.New, seen: tm.All) -> dict[str, tm.Delta]:
         return {"out": a, "seen": a}
 
-    assert wf.declared().bindings[0].tasks[0].state_ports == {"seen"}
+    assert wf.build_spec().bindings[0].tasks[0].state_ports == {"seen"}
 
 
 def test_conflicting_writers_are_rejected() -> None:
@@ -145,7 +145,7 @@ def test_two_tasks_may_append_to_one_channel() -> None:
     def two(a: tm.New) -> tm.Delta:
         return a
 
-    assert {b.name for b in wf.declared().bindings} == {"one", "two"}
+    assert {b.name for b in wf.build_spec().bindings} == {"one", "two"}
 
 
 def test_old_requires_new() -> None:
@@ -198,7 +198,7 @@ def test_flows_are_bound_to_channels_and_nested() -> None:
     wf = tm.Workflow("w")
     wf.input("a", "x int")
     wf.bind(outer, name="both", source="a")
-    (binding,) = wf.declared().bindings
+    (binding,) = wf.build_spec().bindings
     assert [(t.name, t.reads[0].port, t.writes[0].port) for t in binding.tasks] == [
         ("first.clean_rows", "a", "half"),
         ("second.clean_rows", "half", "done"),
@@ -230,7 +230,7 @@ def test_tasks_run_after_the_tasks_that_they_read_from() -> None:
     wf = tm.Workflow("w")
     wf.input("a", "x int")
     wf.bind(flow)
-    assert [t.name for t in wf.declared().bindings[0].tasks] == ["first", "middle", "last"]
+    assert [t.name for t in wf.build_spec().bindings[0].tasks] == ["first", "middle", "last"]
 
 
 def test_every_problem_is_reported_at_once() -> None:
@@ -251,7 +251,7 @@ def test_a_query_must_fit_the_channel_it_writes() -> None:
     wf.sql("q", "SELECT count(*) AS n, y FROM a GROUP BY y")
     wf.table("all_of_it", "x int, y string")
     wf.sql("all_of_it", "SELECT * FROM a")
-    assert len(wf.declared().bindings) == 2
+    assert len(wf.build_spec().bindings) == 2
 
 
 def test_a_strict_query_must_be_incremental() -> None:
@@ -275,7 +275,7 @@ def test_only_a_strict_query_rejects_batch(query: str, refresh: str) -> None:
     wf = tm.Workflow("w")
     wf.input("a", "x int, y string")
     wf.sql("q", query, refresh=refresh)
-    (task,) = wf.declared().list_tasks()
+    (task,) = wf.build_spec().list_tasks()
     assert task.refresh == refresh
 
 
@@ -298,7 +298,7 @@ def test_a_declared_table_may_have_its_schema_declared(updates: tm.Signed | None
     wf.input("a", "x int, y string")
     wf.table("q", "y string, n bigint", updates=updates)
     wf.sql("q", "SELECT y, count(*) AS n FROM a GROUP BY y")
-    assert len(wf.declared().bindings) == 1
+    assert len(wf.build_spec().bindings) == 1
 
 
 def test_a_table_that_is_only_written_as_a_base_may_have_a_key() -> None:
@@ -308,4 +308,4 @@ def test_a_table_that_is_only_written_as_a_base_may_have_a_key() -> None:
     wf.sql("q", "SELECT x, rand() AS r FROM a")
     wf.table("p", "y string, n bigint", key="y")
     wf.sql("p", "SELECT y, count(*) AS n FROM a GROUP BY y", writes=tm.Base)
-    assert len(wf.declared().bindings) == 2
+    assert len(wf.build_spec().bindings) == 2

@@ -30,7 +30,7 @@ def copies(words: tm.New) -> dict[str, tm.Delta]:
     return {"copies": words}
 
 
-WORKFLOW = wf.declared()
+WORKFLOW = wf.build_spec()
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def build_join(lag: object, consistency: object) -> WorkflowSpec:
     wf.sql("counts", "SELECT k, count(id) AS n FROM right GROUP BY k")
     query = "SELECT l.id, c.n FROM left l JOIN counts c ON l.k = c.k"
     wf.sql("out", query, target_lag=lag, consistency=consistency)  # type: ignore[arg-type]
-    return wf.declared()
+    return wf.build_spec()
 
 
 def build_diamond(lag: object, consistency: object) -> WorkflowSpec:
@@ -44,7 +44,7 @@ def build_diamond(lag: object, consistency: object) -> WorkflowSpec:
     wf.sql("large", "SELECT id, k FROM left WHERE k > 0", target_lag="3 hours")
     query = "SELECT s.id, l.id + r.id AS n FROM small s JOIN large l ON s.k = l.k JOIN right r ON r.k = s.k"
     wf.sql("out", query, target_lag=lag, consistency=consistency)  # type: ignore[arg-type]
-    return wf.declared()
+    return wf.build_spec()
 
 
 TARGETS = [

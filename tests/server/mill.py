@@ -124,7 +124,7 @@ def serve_project(
 def _open_without_spark(directory: Path, settings: Settings) -> Tidemill:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tidemill.app.wiring.SparkEngine", Engine)
-        return Tidemill(directory, settings, Project((wf.declared(),)))
+        return Tidemill(directory, settings, Project((wf.build_spec(),)))
 
 
 def _create_users(accounts: AccountCatalog) -> dict[str, str]:

@@ -51,7 +51,7 @@ def upper_words(words: tm.All) -> DataFrame:
 
 def main() -> None:
     spark = SparkSettings(master="local[1]", settings={"spark.driver.memory": "512m"})
-    with Tidemill(Path.cwd(), Settings(spark=spark), Project((wf.declared(),))) as mill:
+    with Tidemill(Path.cwd(), Settings(spark=spark), Project((wf.build_spec(),))) as mill:
         mill.apply()
         Path("words.csv").write_text("word\ntea\nrice\ntea\n")
         mill.insert("words", "words.csv")

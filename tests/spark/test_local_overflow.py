@@ -37,7 +37,7 @@ def test_a_run_continues_on_spark_if_its_result_is_too_large(tmp_path: Path, mon
     workflow = tm.Workflow("many")
     workflow.input("t", "k int")
     workflow.sql("pairs", "SELECT a.k, repeat(hex(a.k * b.k), 50) AS s FROM t a CROSS JOIN t b")
-    with Tidemill(tmp_path, Settings(), Project((workflow.declared(),))) as mill:
+    with Tidemill(tmp_path, Settings(), Project((workflow.build_spec(),))) as mill:
         mill.apply()
         for _ in range(2):
             mill.insert("t", mill.engine.spark.range(100).selectExpr("CAST(id AS INT) AS k"))

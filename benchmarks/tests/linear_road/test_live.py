@@ -76,7 +76,7 @@ def test_answers_are_exact_after_the_loss_of_memory(tmp_path: Path, seconds: int
     answers = []
     for number, batch in enumerate(split_batches(rows, seconds)):
         if number % 5 in (0, 1):
-            mill = Tidemill(tmp_path, settings, Project((build_workflow(1).declared(),)))
+            mill = Tidemill(tmp_path, settings, Project((build_workflow(1).build_spec(),)))
             mill.apply()
         if number == 0:
             mill.insert("history", write_rows(tmp_path, history, HISTORY))

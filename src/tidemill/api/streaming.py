@@ -30,7 +30,9 @@ class Streaming(ABC):
     """Declares tasks on streams of events."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise build_missing_attribute(self, name, {"settled": "watermark", "synch": "barrier"})
+        raise build_missing_attribute(
+            self, name, {"settled": "watermark", "synch": "barrier", "declared": "build_spec"}
+        )
 
     @abstractmethod
     def _add_task(

@@ -124,7 +124,7 @@ class Workflow(Flow):
         self._add_binding(name or flow.name, tasks, where, parts.build_triggers(every, triggers, where), priority)
         return name or flow.name
 
-    def declared(self, knowledge: SchemaKnowledge = NO_KNOWLEDGE) -> WorkflowModel:
+    def build_spec(self, knowledge: SchemaKnowledge = NO_KNOWLEDGE) -> WorkflowModel:
         """Return the declarations as one validated value; raises `WorkflowError` with every problem found."""
         channels = (*self._channels.values(), *self._duplicates)
         groups = (one_flow(name, parts) for name, parts in self._groups.items())

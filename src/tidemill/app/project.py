@@ -53,7 +53,7 @@ def load_project(directory: Path, files: Sequence[str]) -> Project:
     if not workflows and files:
         names = ", ".join(files)
         raise ConfigError(f"{names}: no workflow is defined; write e.g. wf = tm.Workflow('name') at top level")
-    return Project(tuple(w.declared() for w in workflows.values()), modules)
+    return Project(tuple(w.build_spec() for w in workflows.values()), modules)
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -161,7 +161,7 @@ def build_workflow(document: WorkflowDefinition, knowledge: SchemaKnowledge = NO
             priority=table.priority,
             refresh_group=table.refresh_group,
         )
-    return workflow.declared(knowledge)
+    return workflow.build_spec(knowledge)
 
 
 def _build_trigger(part: BaseModel) -> Trigger:

@@ -139,7 +139,7 @@ def project(case: Case) -> Iterator[Tidemill]:
         workflow.input(channel.name, channel.schema, updates=channel.updates)
     for name, text in case.queries.items():
         workflow.sql(name, text)
-    declared = Project((workflow.declared(),))
+    declared = Project((workflow.build_spec(),))
     with TemporaryDirectory() as directory, Tidemill(Path(directory), Settings(), declared) as mill:
         mill.apply()
         assert mill.engine.quick_session is not mill.engine.spark

@@ -52,7 +52,7 @@ def workflow() -> tm.Workflow:
     return wf
 
 
-WORKFLOW = workflow().declared()
+WORKFLOW = workflow().build_spec()
 
 
 @contextmanager

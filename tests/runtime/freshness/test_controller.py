@@ -27,7 +27,7 @@ def build_workflow(**ranked: object) -> WorkflowSpec:
     wf.table("ranked", "url string, users bigint")
     wf.sql("scores", "SELECT site, count(user) AS users FROM clicks GROUP BY site")
     wf.sql("ranked", RANKED, **ranked)  # type: ignore[arg-type]
-    return wf.declared()
+    return wf.build_spec()
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_one_input_has_different_lags_by_two_pathways(refresh: str, tmp_path: Pa
     wf.sql("other", "SELECT id FROM log WHERE news = 0")
     union = "SELECT id FROM news UNION ALL SELECT id FROM other"
     wf.sql("feedback", union, refresh=refresh, target_lag={"news": "0s", "other": DAY})
-    mill = Mill(wf.declared(), tmp_path)
+    mill = Mill(wf.build_spec(), tmp_path)
     mill.insert("log", "1,1", "2,0")
     mill.attempt(mill.fire_due_triggers()[0])
     mill.now += DAY
@@ -204,7 +204,7 @@ def build_flow_workflow(**target: object) -> WorkflowSpec:
     report.sql("totals", "SELECT city, count(id) AS n FROM large GROUP BY city")
     wf.bind(report)
     wf.sql("most", "SELECT max(n) AS n FROM totals", **target)  # type: ignore[arg-type]
-    return wf.declared()
+    return wf.build_spec()
 
 
 def test_a_flow_of_several_tasks_is_one_step_of_a_plan(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def workflow() -> tm.Workflow:
 
 
 def test_a_refresh_group_is_refreshed_in_one_run(tmp_path: Path) -> None:
-    mill = Mill(workflow().declared(), tmp_path)
+    mill = Mill(workflow().build_spec(), tmp_path)
     mill.insert("events", "tide", "mill")
     (run,) = mill.fire_due_triggers()
     assert (run.subject, [f.priority for f in mill.catalog.read_flow_statistics().values()]) == ("words", [12.0])
@@ -42,7 +42,7 @@ def test_a_refresh_group_is_refreshed_in_one_run(tmp_path: Path) -> None:
 
 
 def test_a_catch_up_limit_applies_to_the_whole_group(tmp_path: Path) -> None:
-    mill = Mill(workflow().declared(), tmp_path)
+    mill = Mill(workflow().build_spec(), tmp_path)
     heads: list[set[int]] = []
     mill.insert("events", "first")
     for _ in range(3):
@@ -65,7 +65,7 @@ def test_a_group_without_a_common_channel_is_rejected() -> None:
     wf.input("other", "word string")
     wf.sql("others", "SELECT word FROM other", refresh_group="words")
     with pytest.raises(WorkflowError, match="read no channel in common"):
-        wf.declared()
+        wf.build_spec()
 
 
 def test_a_table_of_a_flow_cannot_have_a_refresh_group() -> None:
@@ -102,7 +102,7 @@ def run_and_advise(mill: Mill) -> str | None:
 
 
 def test_a_group_is_advised_for_tables_that_are_due_together(tmp_path: Path) -> None:
-    mill = Mill(build_ungrouped_workflow().declared(), tmp_path)
+    mill = Mill(build_ungrouped_workflow().build_spec(), tmp_path)
     assert advise_refresh_group(mill.catalog, [mill.workflow], mill.binding("counts")) is None  # no run yet
     advice = run_and_advise(mill)
     assert advice is not None
@@ -112,6 +112,6 @@ def test_a_group_is_advised_for_tables_that_are_due_together(tmp_path: Path) -> 
 
 
 def test_no_group_is_advised_for_tables_that_are_due_at_other_times(tmp_path: Path) -> None:
-    mill = Mill(build_ungrouped_workflow(other=(tm.every("1 hour"),)).declared(), tmp_path)
+    mill = Mill(build_ungrouped_workflow(other=(tm.every("1 hour"),)).build_spec(), tmp_path)
     assert run_and_advise(mill) is None
     mill.close()

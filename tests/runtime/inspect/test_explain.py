@@ -37,7 +37,7 @@ def shop() -> WorkflowSpec:
     def copy_orders_too(orders: tm.New, cities: tm.All) -> tm.Delta:
         return orders
 
-    return wf.declared()
+    return wf.build_spec()
 
 
 WORKFLOW = shop()

@@ -29,7 +29,7 @@ def mill(tmp_path: Path) -> Iterator[Mill]:
     wf.sql("scores", "SELECT site, count(user) AS users FROM clicks GROUP BY site")
     ranked = "SELECT p.url, s.users FROM pages p LEFT JOIN scores s ON p.site = s.site"
     wf.sql("ranked", ranked, target_lag=60)
-    mill = Mill(wf.declared(), tmp_path)
+    mill = Mill(wf.build_spec(), tmp_path)
     yield mill
     mill.close()
 

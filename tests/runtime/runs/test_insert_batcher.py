@@ -32,7 +32,7 @@ class InsertProject:
     def __init__(self, root: Path, clock: Clock | None = None) -> None:
         self.root = root
         self.catalog: SqlCatalog = open_catalog(f"sqlite:///{root / 'catalog.db'}", clock)
-        self.catalog.apply_workflow(wf.declared())
+        self.catalog.apply_workflow(wf.build_spec())
         store = open_store(str(root / "blocks"))
         self.engine = PlainEngine(store.locate_file)
         self.inserter = Inserter(Executor(self.catalog, store, self.engine, "test"), load_file)
