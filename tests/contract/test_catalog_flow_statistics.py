@@ -38,7 +38,7 @@ def end_run(driver: Driver, run: Run, random: Random) -> None:
 
 
 def _build_watermark_stats(driver: Driver, random: Random) -> dict[str, object]:
-    return {"tasks": {"t": {"edge": driver.clock.now - random.choice((5.0, 60.0))}}}
+    return {"tasks": {"t": {"watermark": driver.clock.now - random.choice((5.0, 60.0))}}}
 
 
 def step(driver: Driver, random: Random) -> None:

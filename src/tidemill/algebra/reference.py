@@ -96,7 +96,7 @@ def _count_rows(rows: Rows) -> Counts:
 
 
 def _add_counts(left: Counts, right: Counts, sign: int = 1) -> Counts:
-    return {k: left.get(k, 0) + sign * right.get(k, 0) for k in left.keys() | right.keys()}
+    return {k: left.get(k, 0) + sign * right.get(k, 0) for k in dict.fromkeys([*left, *right])}
 
 
 def _expand_counts(counts: Counts, rows: Rows) -> Rows:
