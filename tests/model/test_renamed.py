@@ -24,6 +24,7 @@ from tidemill.wire.server_schemas import DispatchOverrideDocument
     [
         ("[upkeep]\nautomatic = false", "upkeep was renamed to maintenance"),
         ("[upkeep]\nhistory = 5", "upkeep.history was renamed to maintenance.run_history"),
+        ("[maintenance]\nhistory = 5", "maintenance.history was renamed to maintenance.run_history"),
         ("[server]\nchop = 3", "server.chop was renamed to server.catch_up_limit"),
         ('[sources.drop]\nkind = "folder"\nsettle = 2', "sources.drop.settle was renamed to quiet_period"),
     ],

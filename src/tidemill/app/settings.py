@@ -278,14 +278,20 @@ _RENAMED = {
     "push.forget": "push.producer_retention",
     "sources.*.settle": "quiet_period",
     "storage.threshold": "storage.eviction_threshold",
-    "upkeep.history": "maintenance.run_history",
-    "upkeep.points": "maintenance.snapshots",
-    "upkeep.keep": "maintenance.retention",
-    "upkeep.small_file": "maintenance.small_file_bytes",
-    "upkeep.audit": "maintenance.audit_retention",
-    "upkeep.grace": "maintenance.grace_period",
-    "upkeep.orphans": "maintenance.orphan_retention",
-    "upkeep.past": "maintenance.history_retention",
+    **{
+        f"{section}.{old}": f"maintenance.{new}"
+        for section in ("upkeep", "maintenance")
+        for old, new in {
+            "history": "run_history",
+            "points": "snapshots",
+            "keep": "retention",
+            "small_file": "small_file_bytes",
+            "audit": "audit_retention",
+            "grace": "grace_period",
+            "orphans": "orphan_retention",
+            "past": "history_retention",
+        }.items()
+    },
     "upkeep": "maintenance",
 }
 """Keys of earlier releases."""
