@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import httpx
 
 from tidemill.model.access import UserRole
-from tidemill.model.renamed import build_missing_attribute, reject_renamed_keywords
+from tidemill.model.renamed import raise_missing_attribute, reject_renamed_keywords
 from tidemill.wire import account_schemas, explain_schemas, oneshot_schemas, schemas, server_schemas
 from tidemill.wire.client_sockets import Socket, open_socket
 from tidemill.wire.connection import ApiConnection, to_unreachable
@@ -58,8 +58,10 @@ class Client:
         self._url, self._token, self._timeout = url, token, timeout
         self._sleep = sleep
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise build_missing_attribute(self, name, _RENAMED)
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return raise_missing_attribute(self, name, _RENAMED)
 
     def close(self) -> None:
         self._connection.close()

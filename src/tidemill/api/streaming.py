@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from tidemill.api import parts
 from tidemill.api.marks import STATE, Duration, F, Key, Reading
@@ -18,7 +18,7 @@ from tidemill.api.stateful import (
 )
 from tidemill.model.freshness_target import NO_TARGET, FreshnessTarget
 from tidemill.model.location import SourceLocation, find_caller
-from tidemill.model.renamed import build_missing_attribute
+from tidemill.model.renamed import raise_missing_attribute
 from tidemill.model.state_schema import StateSchema
 from tidemill.model.stateful import WindowTaskSpec
 from tidemill.model.task import Task, TaskInput
@@ -29,10 +29,12 @@ from tidemill.model.window import Between, Window
 class Streaming(ABC):
     """Declares tasks on streams of events."""
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise build_missing_attribute(
-            self, name, {"settled": "watermark", "synch": "barrier", "declared": "build_spec"}
-        )
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return raise_missing_attribute(
+                self, name, {"settled": "watermark", "synch": "barrier", "declared": "build_spec"}
+            )
 
     @abstractmethod
     def _add_task(

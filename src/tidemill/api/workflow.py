@@ -133,7 +133,7 @@ class Workflow(Flow):
         if problems:
             raise WorkflowError(problems)
         resolved = add_freshness_targets(workflow, self._targets).fix_identities()
-        return replace(resolved, resolve=self.declared)
+        return replace(resolved, resolve=self.build_spec)
 
     def _add_task(
         self,

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from tidemill.algebra import program
 from tidemill.app import registry
@@ -43,7 +43,7 @@ from tidemill.model.block import Block, BlockKind, ChannelPosition, parse_block_
 from tidemill.model.change import Updates
 from tidemill.model.flow import BoundFlow
 from tidemill.model.registration import RegistrationChange, diff_registration
-from tidemill.model.renamed import build_missing_attribute
+from tidemill.model.renamed import raise_missing_attribute
 from tidemill.model.run import Run, RunKind
 from tidemill.model.store import GracePeriods, StoreMarker
 from tidemill.model.timestamps import format_version, parse_instant, to_microseconds
@@ -187,8 +187,10 @@ class Tidemill:
             log.warning("the marker of the block store was not updated: %s", error)
         self.catalog.close()
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise build_missing_attribute(self, name, _RENAMED)
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return raise_missing_attribute(self, name, _RENAMED)
 
     def __enter__(self) -> Tidemill:
         return self

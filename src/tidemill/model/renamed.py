@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def build_missing_attribute(owner: object, name: str, renamed: Mapping[str, str]) -> AttributeError:
-    """The error of `__getattr__` for a missing attribute, which names the new one if it was renamed.
+def raise_missing_attribute(owner: object, name: str, renamed: Mapping[str, str]) -> Any:
+    """The body of `__getattr__`: raises for a missing attribute, with the new name if it was renamed.
 
-    >>> print(build_missing_attribute(object(), "tap", {"tap": "change_feed"}))
-    object.tap was renamed to change_feed
+    Classes define `__getattr__` for the interpreter only, so that mypy still reports missing attributes.
+
+    >>> raise_missing_attribute(object(), "tap", {"tap": "change_feed"})
+    Traceback (most recent call last):
+    AttributeError: object.tap was renamed to change_feed
     """
-    kind = type(owner).__name__
     if name in renamed:
-        return AttributeError(f"{kind}.{name} was renamed to {renamed[name]}", name=name, obj=owner)
-    return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=owner)
+        raise AttributeError(f"{type(owner).__name__}.{name} was renamed to {renamed[name]}", name=name, obj=owner)
+    return object.__getattribute__(owner, name)  # raises; an error inside of a property is raised as it is
 
 
 def reject_renamed_keywords(**renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
