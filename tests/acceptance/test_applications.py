@@ -181,7 +181,7 @@ def test_astronomers_are_notified_by_interest_and_agree(application: OpenApplica
     notices = sky.new("notices")
     notified = {(n["astronomer"], n["object"]) for n in notices}
     assert notified == {(i["astronomer"], a["object"]) for a in annotations for i in interests if _is_within(i, a)}
-    opinions = [opinion for one in people for opinion in one.opinions(notices, AT)]
+    opinions = [opinion for one in people for opinion in one.give_opinions(notices, AT)]
     sky.insert("opinions", opinions)
     sky.run("heard", "consensus")
     agreed = sky.rows("consensus", "object", "text")

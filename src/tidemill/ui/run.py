@@ -89,7 +89,7 @@ class _RunPage:
         self._error.set_visibility(bool(run.error))
         self._facts.show_values(
             kind=run.kind,
-            of=run.subject,
+            subject=run.subject,
             attempt=run.attempt,
             owner=run.owner or MISSING,
             requested=format_utc(run.created),
