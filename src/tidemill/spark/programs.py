@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.algebra.declare import CHANGE, NEW
 from tidemill.algebra.fuse import fuse_steps, inline_steps
-from tidemill.algebra.operators import Operator, StepReference, walk_operators
+from tidemill.algebra.operators import Operator
 from tidemill.algebra.program import MAX_COLLECTED_ROWS, DeclaredQuery, Program, ProgramOutput, RefreshMode
 from tidemill.algebra.prune import prune_program
 from tidemill.model.block import Block
@@ -24,16 +24,13 @@ from tidemill.spark.local import batches
 from tidemill.spark.operators import OperatorCompiler, ScanSource
 from tidemill.spark.parquet import read_parquet
 from tidemill.spark.query_sessions import EngineSessions, is_small, run_query, write_result
-from tidemill.spark.session import set_shuffle_partitions, to_cached_leaf
+from tidemill.spark.session import release_checkpoint, set_shuffle_partitions
 from tidemill.spark.small_programs import SmallProgramRunner
 from tidemill.spark.types import build_column, to_content_schema
 from tidemill.spark.view_reader import Locate, ViewReader
 
 MAX_DRIVER_ROWS = 8_000
 """Rows of contents up to which the driver recomputes everything: the result may have many more."""
-
-MAX_DESCRIBED_PLANS = 50
-"""Limit of plans in the description of one plan, whose number doubles with every step that reads others twice."""
 
 
 def run_refresh(
@@ -117,7 +114,13 @@ def _list_change_blocks(query: DeclaredQuery, inputs: Views) -> list[Block]:
 
 
 class ProgramRunner:
-    """One run of a program on all rows: steps are cached by Spark, or read back if they are outputs."""
+    """One run of a program on all rows.
+
+    A step that is an output is read back from its files. Every other step is a local checkpoint: Spark stores its rows
+    on the executors without its plan. With the plan, each reader would repeat it and be repeated in turn, in Spark's
+    planning and in its description of each query; dozens of steps filled the driver's memory. Spark cannot recompute
+    a checkpoint that is lost with an executor: the run then fails, and is retried.
+    """
 
     def __init__(
         self, spark: SparkSession, channels: ScanSource, program: Program, outputs: Mapping[str, WriteTarget]
@@ -125,10 +128,9 @@ class ProgramRunner:
         self._spark = spark
         self._program = program
         self._outputs = outputs
-        self._steps: dict[str, DataFrame] = {}
-        self._compiler = OperatorCompiler(spark, channels, self._steps)
-        self._persisted: list[DataFrame] = []
-        self._plan_counts: dict[str, int] = {}  # the number of plans in Spark's description of a step
+        self.steps: dict[str, DataFrame] = {}
+        self._checkpoints: list[DataFrame] = []
+        self._compiler = OperatorCompiler(spark, channels, self.steps)
 
     def run(self) -> Mapping[str, Schema]:
         try:
@@ -137,38 +139,25 @@ class ProgramRunner:
                 if name in self._outputs:
                     schemas[name] = self._write_step(name, op)
                 else:
-                    self._steps[name] = self._persist_step(name, op)
+                    self.steps[name] = self._checkpoint_step(op)
             for output in self._program.outputs:
                 if output.channel not in schemas:
                     schemas[output.channel] = self._write_output(output)
             return schemas
         finally:
             self._compiler.close()
-            for frame in self._persisted:
-                frame.unpersist()
+            for frame in self._checkpoints:
+                release_checkpoint(frame)
 
-    def _persist_step(self, name: str, op: Operator) -> DataFrame:
-        """Cache a step that is not an output; it is released at the end.
-
-        If its description would be long, it is cached without its plan (a local checkpoint). Spark then releases it
-        when it is no longer referenced, and cannot recompute it: if an executor is lost with it, the run fails and must
-        be restarted.
-        """
-        frame = self._compiler.build_frame(op)
-        self._plan_counts[name] = 1 + sum(
-            self._plan_counts.get(o.step, 0) for o in walk_operators(op) if isinstance(o, StepReference)
-        )
-        if self._plan_counts[name] > MAX_DESCRIBED_PLANS:
-            self._plan_counts[name] = 0
-            return frame.localCheckpoint(eager=False)
-        self._persisted.append(frame.persist())
-        return to_cached_leaf(self._persisted[-1])
+    def _checkpoint_step(self, op: Operator) -> DataFrame:
+        self._checkpoints.append(self._compiler.build_frame(op).localCheckpoint(eager=False))
+        return self._checkpoints[-1]
 
     def _write_step(self, name: str, op: Operator) -> Schema:
         """Write a step that is an output, and read it back from its files."""
         target = self._outputs[name]
         schema = _write_frame(self._compiler.build_frame(op), target)
-        self._steps[name] = read_parquet(self._spark, str(schema), [build_data_path(target.directory)])
+        self.steps[name] = read_parquet(self._spark, str(schema), [build_data_path(target.directory)])
         return schema
 
     def _write_output(self, output: ProgramOutput) -> Schema:

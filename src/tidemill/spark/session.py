@@ -20,7 +20,6 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext, cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from tidemill.errors import EngineError
 from tidemill.model.run import BACKFILL_TAG_PREFIX
@@ -121,21 +120,10 @@ def release_session(spark: SparkSession) -> None:
         spark.client.close()
 
 
-def to_cached_leaf(frame: DataFrame) -> DataFrame:
-    """A frame to be cached, as a leaf of the plans that read it.
-
-    Otherwise each reader repeats its full plan, and is repeated in turn: the planning of a dozen steps that each read
-    others twice never finished. Spark's description of a plan, which it builds for each query, still includes the plans
-    of cached frames recursively.
-    """
-    spark = frame.sparkSession
-    context = find_context(spark)
-    if context is None:
-        return frame
-    assert context._jvm is not None
-    plan = frame._jdf.queryExecution().withCachedData()
-    rows = context._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan)
-    return ClassicDataFrame(rows, spark)
+def release_checkpoint(frame: DataFrame) -> None:
+    """Delete the rows of a local checkpoint on the executors; Spark itself waits until the frame is unreachable."""
+    if find_context(frame.sparkSession) is not None:
+        frame._jdf.queryExecution().logical().rdd().unpersist(False)
 
 
 def set_shuffle_partitions(spark: SparkSession, partitions: int | None) -> None:
