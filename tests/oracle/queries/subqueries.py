@@ -32,7 +32,11 @@ def restriction(writer: QueryWriter, scope: Columns, inner: Inner, depth: int) -
 
 
 def having(writer: QueryWriter, scope: Columns, keys: Columns, inner: Inner, depth: int) -> str:
-    """A condition on groups by a sub-query, which may refer to the groups' keys and aggregates."""
+    """A condition on groups by a sub-query, which may refer to the groups' keys and aggregates.
+
+    Not to a key that is a field of a struct: Spark refuses that (MISSING_ATTRIBUTES).
+    """
+    keys = tuple(k for k in keys if k.text.count(".") < 2)
     other = relation(writer, inner, depth - 1)
     outer_value = expression(writer, scope, Type.INT, depth=0)
     match writer.one(("exists", "in", "scalar")):
