@@ -154,7 +154,8 @@ def planner(rounds: Rounds = 5, as_json: AsJson = False) -> None:
     if as_json:
         write_output(json.dumps(document) + "\n")
         return
-    write_output(_format_markdown(document["by_channels"]) + "\n" + _format_markdown(document["by_blocks"]))
+    tables = ("by_channels", "by_blocks", "by_table")
+    write_output("\n".join(_format_markdown(document[name]) for name in tables))
 
 
 def dispatch(

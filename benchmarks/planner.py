@@ -16,6 +16,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
+import tidemill as tm
+from tidemill.model.task import Task
 from tidemill.model.time import Timeline
 from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.graph import (
@@ -32,13 +34,17 @@ from tidemill.planner.graph import (
 )
 from tidemill.planner.graph_index import GraphIndex
 from tidemill.planner.planner import DynamicProgrammingPlanner
+from tidemill.planner.refresh_mode import ChannelReading, StateStatus, TableState
 from tidemill.planner.steps import CostEstimate, PlanResult
+from tidemill.planner.table_decision import decide_table
 from tidemill.planner.vector import Vector
 
 CHANNELS = (10, 30, 100, 300, 1000)
 BLOCKS = (1, 10, 100, 1000)
 CACHES = 48 * 1024 * 1024
 """Bytes to write to replace the content of the processor's caches."""
+TABLE_INPUTS = 8
+"""Inputs of the widest join of a single table."""
 ACCEPTED = frozenset([BlockShape.BASE, BlockShape.STRONG])
 
 BASE, DELTA = PortRequirement(BlockShape.BASE), PortRequirement(BlockShape.STRONG)
@@ -53,7 +59,10 @@ JOIN = (
 
 
 def measure(*, rounds: int, on_progress: Callable[[str], None]) -> dict[str, Any]:
-    """Blocks that a call considers and its CPU milliseconds; microseconds to add an arrival. Medians of rounds."""
+    """Blocks that a call considers and its CPU milliseconds; microseconds to add an arrival. Medians of rounds.
+
+    For a table without a target, the milliseconds of the whole decision, with the graph that it is planned on.
+    """
     by_channels, by_blocks = [], []
     on_progress("calls on lines and trees of channels")
     for n in CHANNELS:
@@ -65,7 +74,35 @@ def measure(*, rounds: int, on_progress: Callable[[str], None]) -> dict[str, Any
     on_progress("calls after many arrivals")
     for n in BLOCKS:
         by_blocks.append({"arrivals": n, **_time_call(build_line(10, n), rounds), "add_us": _time_additions(n, rounds)})
-    return {"by_channels": by_channels, "by_blocks": by_blocks}
+    on_progress("decisions for single tables")
+    by_table = [{"table": name, "ms": _time_decision(*table, rounds)} for name, table in build_tables().items()]
+    return {"by_channels": by_channels, "by_blocks": by_blocks, "by_table": by_table}
+
+
+def build_tables() -> dict[str, tuple[Task, TableState]]:
+    """Declared tables without a target, each with a small change of a large content."""
+    wf = tm.Workflow("tables")
+    inputs = [f"i{n}" for n in range(TABLE_INPUTS)]
+    for name in inputs:
+        wf.input(name, "k bigint, v bigint", key="k")
+    wf.sql("filter", "SELECT k, v FROM i0 WHERE v > 0")
+    wf.sql("group", "SELECT v, count(*) AS n FROM i0 GROUP BY v")
+    wf.sql("join", "SELECT a.k, b.v FROM i0 a JOIN i1 b ON a.k = b.k")
+    joins = " ".join(f"JOIN {name} ON i0.k = {name}.k" for name in inputs[1:])
+    wf.sql("wide_join", f"SELECT i0.k, i0.v FROM i0 {joins}")
+    return {task.name: (task, _build_table_state(task)) for task in wf.build_spec().list_tasks()}
+
+
+def _build_table_state(task: Task) -> TableState:
+    channels = dict.fromkeys(r.port for r in task.reads)
+    readings = tuple(ChannelReading(c, 1_000_000, 1_000, 100_000_000, 100_000) for c in channels)
+    return TableState(readings, StateStatus.KEPT if len(task.writes) > 1 else StateStatus.NONE)
+
+
+def _time_decision(task: Task, table: TableState, rounds: int) -> float:
+    """Milliseconds to decide how to refresh a table now."""
+    seconds = [_time_action(lambda: decide_table(task, table, {}), with_cold_caches=True) for _ in range(rounds)]
+    return round(1000 * median(seconds), 2)
 
 
 def build_line(channels: int, arrivals: int = 1) -> BlockInventory:

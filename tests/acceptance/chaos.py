@@ -25,7 +25,8 @@ from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import TidemillError
 from tidemill.model.run import Run
 from tidemill.ports.records import Server
-from tidemill.runtime.freshness.catch_up import CatchUpLimit, attempt_run
+from tidemill.runtime.freshness.catch_up import CatchUpLimit
+from tidemill.runtime.freshness.controller import FreshnessController
 from tidemill.runtime.runs.dispatch import DispatchConfig
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.server import ServerIntervals, ServerLoop
@@ -101,7 +102,7 @@ def serve(url: str, root: Path, clock: Clock, owner: str) -> None:
 
     def execute(run: Run, limit: CatchUpLimit | None) -> None:
         try:
-            attempt_run(executor, run, BINDINGS[run.subject], {}, limit)
+            FreshnessController(executor, {}, WORKFLOW).execute_run(run, BINDINGS[run.subject], limit)
         except TidemillError:
             return
 

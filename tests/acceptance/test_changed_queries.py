@@ -14,7 +14,7 @@ from tidemill.app.wiring import Tidemill
 from tidemill.errors import BadInput, Conflict, RunFailed
 from tidemill.model.block import BlockKind
 from tidemill.model.run import RunClaim, RunOutcome
-from tidemill.runtime.freshness.refresh_mode import choose_variants
+from tidemill.runtime.freshness.planning import PlanningContext
 from tidemill.runtime.runs.insert_batcher import SmallInsert
 
 
@@ -254,7 +254,8 @@ def test_an_outdated_plan_is_not_executed(open_mill: Open, tmp_path: Path) -> No
     insert(mill, tmp_path, "x,5\n")
     mill.run("totals")
     insert(mill, tmp_path, "x,1\n")
-    planned, choices = choose_variants(mill.catalog, mill._get_applied_binding("totals"), {}, variant="incremental")
+    context = PlanningContext(mill.catalog, {}, mill.project.workflows[0])
+    planned, choices = context.choose_variants(mill._get_applied_binding("totals"), "incremental")
     assert choices["totals"].mode == "incremental"
     mill.run("totals", variant="recompute")
     insert(mill, tmp_path, "x,2\n")

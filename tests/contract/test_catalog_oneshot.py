@@ -143,7 +143,7 @@ def test_an_action_is_attempted_as_often_as_declared(mill: Bench) -> None:
     document = workflow(action(1, "a", attempts=2))
     submission = mill.submit(document)
     with pytest.raises(RunFailed):
-        mill.shop.attempt_run(mill.catalog.list_runnable_runs()[0])
+        mill.shop.execute_run(mill.catalog.list_runnable_runs()[0])
     assert read_states(mill, submission) == {"1": RunState.WAITING}
     assert mill.catalog.list_runnable_runs() == []  # its retry is not due yet
 

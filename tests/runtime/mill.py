@@ -18,6 +18,7 @@ from tidemill.model.time import Timeline
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.catalog_state import TargetStatus, compute_target_status
 from tidemill.ports.engine import Engine
+from tidemill.runtime.freshness.catch_up import CatchUpLimit
 from tidemill.runtime.freshness.controller import FreshnessController
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.insert import Inserter
@@ -57,9 +58,13 @@ class Mill:
         runs = {self.catalog.fire_trigger(leaf) for leaf in self.catalog.list_due_triggers()}
         return [self.catalog.read_run(run) for run in sorted(run for run in runs if run is not None)]
 
-    def attempt(self, run: Run) -> Run:
-        FreshnessController(self.executor, {}, self.workflow).attempt_run(run, self.binding(run.subject))
+    def attempt(self, run: Run, limit: CatchUpLimit | None = None) -> Run:
+        self.controller.execute_run(run, self.binding(run.subject), limit)
         return self.catalog.read_run(run.id)
+
+    @property
+    def controller(self) -> FreshnessController:
+        return FreshnessController(self.executor, {}, self.workflow)
 
     def binding(self, flow: str) -> BoundFlow:
         return next(b for b in self.workflow.bindings if b.name == flow)

@@ -144,7 +144,7 @@ class Bench:
             ready = [r for r in self.catalog.list_runnable_runs() if r.kind is RunKind.ACTION]
             if not ready:
                 return attempts
-            self.shop.attempt_run(ready[0])
+            self.shop.execute_run(ready[0])
         return limit
 
     def dataset(self, submission: Submission, key: int | str) -> StoredDataset:

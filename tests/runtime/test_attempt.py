@@ -51,7 +51,7 @@ def insert(executor: Executor, directory: Path, word: str) -> None:
 def attempt(executor: Executor) -> RunState:
     run = request_flow_run(executor.catalog, "copies")
     with pytest.raises((TidemillError, ValueError)):
-        executor.attempt_run(run, WORKFLOW.bindings[0], {})
+        executor.attempt_run(run.id, executor.build_flow_work(WORKFLOW.bindings[0], {}))
     return executor.catalog.read_run(run.id).state
 
 
@@ -72,7 +72,8 @@ def test_a_catalog_outage_does_not_count_as_a_failed_attempt(
     for _ in range(MAX_LOST_ATTEMPTS):
         assert attempt(executor) is RunState.READY
     monkeypatch.undo()
-    (block,) = executor.attempt_run(request_flow_run(executor.catalog, "copies"), WORKFLOW.bindings[0], {}) or []
+    run = request_flow_run(executor.catalog, "copies")
+    (block,) = executor.attempt_run(run.id, executor.build_flow_work(WORKFLOW.bindings[0], {})) or []
     assert block.rows == 1
 
 

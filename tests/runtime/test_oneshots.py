@@ -129,7 +129,7 @@ def test_servers_share_the_work_of_a_submission(url: str, tmp_path: Path, mill: 
             ServerLoop(
                 process.catalog,
                 Server(name, "work", 2),
-                lambda run, _, process=process: process.shop.attempt_run(run),
+                lambda run, _, process=process: process.shop.execute_run(run),
                 [],
                 ServerIntervals(0.01),
             )

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -59,10 +59,9 @@ from tidemill.ports.records import Server
 from tidemill.ports.storage import BlockStore
 from tidemill.publish import MailReceiver, Notifier, WebhookReceiver, build_receivers
 from tidemill.retention.compaction import CompactionLimits, estimate_merge_seconds
-from tidemill.runtime.freshness.catch_up import CatchUpLimit, attempt_run
+from tidemill.runtime.freshness.catch_up import CatchUpLimit
 from tidemill.runtime.freshness.controller import FreshnessController
 from tidemill.runtime.freshness.infeasible_targets import explain_infeasible_targets
-from tidemill.runtime.freshness.refresh_mode import choose_variants
 from tidemill.runtime.freshness.staleness import StalenessHistory
 from tidemill.runtime.freshness.visibility import EVENTS, read_history
 from tidemill.runtime.inspect.block_trace import BlockTrace, trace_block
@@ -327,20 +326,13 @@ class Tidemill:
         output replaces the existing content.
         `on_choice` is called before the run with the chosen variant and the reason for each declared table.
         """
-        updates = self.project.list_updates()
-        applied = self._get_applied_binding(name)
-        if variant is None and (controller := self._find_controller(applied)) is not None:
-            result = controller.run_flow(applied, progress)
-            self._finish_run(result[1])
-            return result
-        binding, choices = choose_variants(self.catalog, applied, updates, variant=variant)
+        binding = self._get_applied_binding(name)
         if variant == program.RefreshMode.BATCH:
             binding = self._reset_programmed_tasks(binding)
-        elif variant is not None and not choices:
+        elif variant is not None and all(t.refresh is None for t in binding.tasks):
             raise ConfigError(f"flow {name!r} has no declared table, so there is no variant {variant!r} to choose")
-        if on_choice is not None:
-            on_choice(choices)
-        result = self.executor.run_flow(binding, updates, progress)
+        controller = self._build_controller(binding)
+        result = controller.run_flow(binding, progress, variant=variant, on_choice=on_choice or (lambda _: None))
         self._finish_run(result[1])
         return result
 
@@ -384,19 +376,14 @@ class Tidemill:
         if run.kind is RunKind.ACTION:
             self._execute_action(run)
             return
-        updates = self.project.list_updates()
         try:
-            applied = self._get_applied_binding(run.subject)
+            binding = self._get_applied_binding(run.subject)
         except (NotFound, ConfigError) as error:
             log.warning("run %d of %s is left to other servers: %s", run.id, run.subject, error)
             return
+        variant = program.RefreshMode.BATCH if run.backfill else None
         try:
-            if not run.backfill and (controller := self._find_controller(applied)) is not None:
-                new_blocks = controller.attempt_run(run, applied)
-            else:
-                variant = program.RefreshMode.BATCH if run.backfill else None
-                binding, _ = choose_variants(self.catalog, applied, updates, variant=variant)
-                new_blocks = attempt_run(self.executor, run, binding, updates, limit)
+            new_blocks = self._build_controller(binding).execute_run(run, binding, limit, variant=variant)
         except TidemillError as error:
             log.error("run %d of %s: %s", run.id, run.subject, error)
             return
@@ -408,21 +395,19 @@ class Tidemill:
 
     def _execute_action(self, run: Run) -> None:
         try:
-            if self.oneshot_service.attempt_run(run):
+            if self.oneshot_service.execute_run(run):
                 log.info("run %d of %s: finished", run.id, run.subject)
         except TidemillError as error:
             log.error("run %d of %s: %s", run.id, run.subject, error)
 
-    def _find_controller(self, binding: BoundFlow) -> FreshnessController | None:
-        """The controller for a flow that writes channels with freshness targets; None for other flows."""
-        declared = (*self.project.workflows, *self._build_registered_workflows())
+    def _build_controller(self, binding: BoundFlow) -> FreshnessController:
+        """The controller that plans and executes the runs of a flow."""
+        declared = chain(self.project.workflows, self._build_registered_workflows())
         workflow = next(w for w in declared if any(b.name == binding.name for b in w.bindings))
-        has_targets = any(c.freshness_target for c in workflow.channels if c.name in binding.written_channels)
         planner = self.settings.planner
-        controller = FreshnessController(
+        return FreshnessController(
             self.executor, self.project.list_updates(), workflow, planner.asynchronous, planner.incremental
         )
-        return controller if has_targets else None
 
     @property
     def dispatch_config(self) -> DispatchConfig:

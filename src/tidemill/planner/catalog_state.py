@@ -15,11 +15,11 @@ from tidemill.model.provenance import Provenance
 from tidemill.model.time import Timeline, Version
 from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.bounds import compute_inconsistency, get_declared_limit
-from tidemill.planner.cost import CostModel, ScanVolume, estimate_seconds, measure_reads
+from tidemill.planner.cost import CostModel, measure_reads
 from tidemill.planner.graph import APPLY, EMPTY, BlockNode, BlockShape, DataSize, PlanningGraph
 from tidemill.planner.graph_index import GraphIndex
 from tidemill.planner.planner import DynamicProgrammingPlanner
-from tidemill.planner.refresh_mode import PRIORS, STATE_DROP_GAIN, build_prior, estimate_compaction
+from tidemill.planner.refresh_mode import STATE_DROP_GAIN, complete_cost_models, estimate_refresh
 from tidemill.planner.steps import CostEstimate, PlanResult, PlanStep
 from tidemill.planner.vector import NEVER, PlanningClock, pack_provenance
 from tidemill.planner.workflow_graph import apply_target
@@ -82,39 +82,31 @@ class LearntCosts:
         self._tasks = {t.name: t for t in graph.tasks}
         self._contents = {channel: head.size for channel, head in state.heads.items()}
         self._models = models
+        self._completed: dict[str, dict[str, CostModel]] = {}  # with priors, by task
 
     def __call__(self, task: str, variant: str, reads: Sequence[BlockNode], /) -> CostEstimate:
         if variant == APPLY.name:  # readers apply deltas while they read
             return CostEstimate(0.0, (sum((b.size for b in reads), EMPTY),))
         models = self._find_cost_models(task)
-        moved = [b for b in reads if b.source is not None and b.source != b.target]
-        if not any(b.source is not None for b in reads):
-            extra = STATE_DROP_GAIN if variant == RefreshMode.RECOMPUTE else 0.0
-            return self._estimate_step(models, variant, measure_reads(reads), extra)
         contents = sum((self._contents[c] for c in self._tasks[task].reads), EMPTY)
-        volume = replace(measure_reads(moved), content=contents.rows)
-        extra = (
-            estimate_compaction(models[RefreshMode.BATCH], volume, contents.bytes)
-            if variant == RefreshMode.INCREMENTAL
-            else 0.0
-        )
-        name = resolve_variant(variant, self._tasks[task].reads, [b.channel for b in moved])
-        return self._estimate_step(models, name, volume, extra)
-
-    def _estimate_step(
-        self, models: Mapping[str, CostModel], variant: str, volume: ScanVolume, extra: float
-    ) -> CostEstimate:
-        sizes = models[variant].estimate_run(volume).sizes
-        return CostEstimate(estimate_seconds(variant, models, volume) + extra, sizes)
+        name, volume, extra = variant, measure_reads(reads), 0.0
+        if any(b.source is not None for b in reads):
+            moved = [b for b in reads if b.source is not None and b.source != b.target]
+            name = resolve_variant(variant, self._tasks[task].reads, [b.channel for b in moved])
+            volume = replace(measure_reads(moved), content=contents.rows)
+        elif variant == RefreshMode.RECOMPUTE:
+            extra = STATE_DROP_GAIN
+        seconds = estimate_refresh(name, models, volume, contents.bytes)
+        return CostEstimate(seconds + extra, models[name].estimate_run(volume).sizes)
 
     def _find_cost_models(self, task: str) -> dict[str, CostModel]:
-        writes = len(self._tasks[task].writes)
-        partial_names = (f"{RefreshMode.INCREMENTAL}:{c}" for c in self._tasks[task].reads)
-        names = [*PRIORS, *partial_names, *(v.name for v in self._tasks[task].variants)]
-        models = {str(name): self._models.get((task, str(name))) or build_prior(str(name), writes) for name in names}
-        return {
-            n: model if len(model.output_ratios) == writes else build_prior(n, writes) for n, model in models.items()
-        }
+        if task not in self._completed:
+            node = self._tasks[task]
+            partial_names = (f"{RefreshMode.INCREMENTAL}:{c}" for c in node.reads)
+            names = (*partial_names, *(v.name for v in node.variants))
+            models = {name: model for (owner, name), model in self._models.items() if owner == task}
+            self._completed[task] = complete_cost_models(models, names, len(node.writes))
+        return self._completed[task]
 
 
 def resolve_variant(variant: str, reads: Sequence[str], moved: Sequence[str]) -> str:

@@ -1,11 +1,11 @@
-"""Chooses the refresh mode of a declared table: incremental or batch.
+"""The refresh modes of a declared table: which of them are usable now, their costs, and the record of a choice.
 
-The cost of a mode is estimated by a model fitted from its runs. An impossible mode has no cost but a reason.
+The cost of a mode is estimated by a model fitted from its runs. The planner compares the usable modes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -34,6 +34,55 @@ class ChannelReading:
     append_only: bool = False  # whether the query relies on rows being only added
 
 
+class StateStatus(Enum):
+    """Status of the state that a refresh keeps besides its result."""
+
+    NONE = "none"  # the table has no state
+    KEPT = "kept"
+    DROPPED = "dropped"  # by a refresh that recomputed the result only
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """The state of a declared table, from which its usable refresh modes follow."""
+
+    readings: tuple[ChannelReading, ...]
+    state: StateStatus = StateStatus.NONE
+    disabled: str | None = None  # why incremental refresh is not allowed; None: it is
+
+    @property
+    def content(self) -> int:
+        return sum(r.content for r in self.readings)
+
+    @property
+    def change(self) -> int:
+        return sum(r.change for r in self.readings)
+
+    @property
+    def full_volume(self) -> ScanVolume:
+        """The volume that a full refresh reads."""
+        return ScanVolume(0, self.content, sum(r.bytes for r in self.readings))
+
+    @property
+    def change_volume(self) -> ScanVolume:
+        """The volume that an incremental refresh reads."""
+        change_bytes = sum(r.change_bytes for r in self.readings)
+        return ScanVolume(self.change, self.content, change_bytes, compute_spread_factor(self.change))
+
+    def find_obstacle(self) -> str | None:
+        """Return why a refresh cannot continue from the last one, or None."""
+        if self.disabled is not None:
+            return self.disabled
+        for reading in self.readings:
+            if not reading.consumed:
+                return f"there is no previous refresh to continue from: this query never consumed {reading.channel}"
+            if reading.replaced and reading.append_only:
+                return f"the content of {reading.channel} was replaced"
+        return DROPPED_STATE if self.state is StateStatus.DROPPED else None
+
+
+DROPPED_STATE = "its state was dropped by the last recomputation"
+
 PRIORS: Mapping[str, CostTerms] = {
     RefreshMode.BATCH: CostTerms(start=0.3, change=1e-9, content=1.4e-6, byte=1e-11),
     RefreshMode.RECOMPUTE: CostTerms(start=0.3, change=1e-9, content=1.1e-6, byte=1e-11),
@@ -44,8 +93,16 @@ PRIORS: Mapping[str, CostTerms] = {
 
 def build_prior(variant: str, outputs: int) -> CostModel:
     """Return the cost model of a variant before its first run; the batch prior for an unknown variant."""
-    mode = variant.split(":", 1)[0]
-    return guess_cost_model(PRIORS.get(mode, PRIORS[RefreshMode.BATCH]), *([1.0] * outputs))
+    return guess_cost_model(PRIORS.get(get_mode(variant), PRIORS[RefreshMode.BATCH]), *([1.0] * outputs))
+
+
+def get_mode(variant: str) -> str:
+    """Return the refresh mode of a variant.
+
+    >>> get_mode("incremental:pages")
+    'incremental'
+    """
+    return variant.split(":", 1)[0]
 
 
 COMPACTION_BYTE_SECONDS = 1.2e-8
@@ -57,14 +114,6 @@ rows of the base, compaction does not wait for readers."""
 
 STATE_DROP_GAIN = 0.25
 """Seconds that dropping the state must save, because the next refresh may have to rebuild it."""
-
-
-class StateStatus(Enum):
-    """Status of the state that a refresh keeps besides its result."""
-
-    NONE = "none"  # the table has no state
-    KEPT = "kept"
-    DROPPED = "dropped"  # by a refresh that recomputed the result only
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,80 +135,56 @@ class RefreshChoice:
     options: tuple[RefreshOption, ...]
 
 
-def choose_mode(
-    readings: Iterable[ChannelReading],
-    models: Mapping[str, CostModel],
-    *,
-    declared: str = "auto",
-    only_batch: str | None = None,
-    state: StateStatus = StateStatus.NONE,
-) -> RefreshChoice:
-    """Choose the cheapest possible mode; `declared` is the declared one, `only_batch` why no other is possible."""
-    channels = list(readings)
-    content, change = sum(r.content for r in channels), sum(r.change for r in channels)
-    cost = estimate_modes(channels, models)
-    size = sum(r.bytes for r in channels)
-    cost[RefreshMode.INCREMENTAL] += estimate_compaction(
-        models.get(RefreshMode.BATCH), ScanVolume(change, content), size
-    )
-    full_modes = [RefreshMode.BATCH] if state is StateStatus.NONE else [RefreshMode.BATCH, RefreshMode.RECOMPUTE]
-    options = tuple(RefreshOption(mode, content, cost[mode]) for mode in full_modes)
-    obstacle = only_batch or _find_obstacle(channels) or (_DROPPED if state is StateStatus.DROPPED else None)
-    if obstacle is not None:
-        impossible = (*options, RefreshOption(RefreshMode.INCREMENTAL, change, None, obstacle))
-        if declared == RefreshMode.RECOMPUTE and RefreshMode.RECOMPUTE in full_modes:
-            return RefreshChoice(RefreshMode.RECOMPUTE, f"refresh is {declared!r}", impossible)
-        keep_dropped = (
-            obstacle is _DROPPED
-            and declared == "auto"
-            and cost[RefreshMode.RECOMPUTE] + STATE_DROP_GAIN < cost[RefreshMode.INCREMENTAL]
-        )
-        return RefreshChoice(RefreshMode.RECOMPUTE if keep_dropped else RefreshMode.BATCH, obstacle, impossible)
-    options = (*options, RefreshOption(RefreshMode.INCREMENTAL, change, cost[RefreshMode.INCREMENTAL]))
-    if declared != "auto":
-        mode = RefreshMode.INCREMENTAL if declared == "incremental_strict" else declared
-        return RefreshChoice(mode, f"refresh is {declared!r}", options)
-    surcharges = {RefreshMode.RECOMPUTE: STATE_DROP_GAIN}
-    cheapest = min(
-        options,
-        key=lambda o: ((o.seconds or 0.0) + surcharges.get(RefreshMode(o.mode), 0.0), o.mode == RefreshMode.BATCH),
-    )
-    return RefreshChoice(cheapest.mode, f"{change} of {content} rows changed", options)
+def find_possible_variants(
+    table: TableState, variants: Collection[str], models: Mapping[str, CostModel]
+) -> frozenset[str]:
+    """Return the variants that can refresh a table now; `models` has a cost model of each mode.
+
+    The result is recomputed without its state only if the state exists, or if it would not pay to rebuild it.
+    """
+    obstacle = table.find_obstacle()
+    if obstacle is None:
+        return frozenset(variants)
+    stays_dropped = obstacle is DROPPED_STATE and not _is_state_profitable(table, models)
+    full_modes = {RefreshMode.BATCH, RefreshMode.RECOMPUTE} if stays_dropped else {RefreshMode.BATCH}
+    return frozenset(variants) & full_modes
 
 
-def estimate_modes(readings: Iterable[ChannelReading], cost_models: Mapping[str, CostModel]) -> dict[str, float]:
-    """Estimate the seconds of each mode; `cost_models` has the cost models of those that ever ran."""
-    channels = list(readings)
-    content, size = sum(r.content for r in channels), sum(r.bytes for r in channels)
-    full_volume = ScanVolume(0, content, size)
-    change = sum(r.change for r in channels)
-    change_volume = ScanVolume(change, content, sum(r.change_bytes for r in channels), compute_spread_factor(change))
-    models = {mode: cost_models.get(mode) or build_prior(mode, 1) for mode in PRIORS}
-    return {
-        mode: estimate_seconds(mode, models, change_volume if mode == RefreshMode.INCREMENTAL else full_volume)
-        for mode in PRIORS
-    }
+def _is_state_profitable(table: TableState, models: Mapping[str, CostModel]) -> bool:
+    """Tell whether an incremental refresh, if there were a state, would be cheaper than recomputing the result."""
+    recompute = estimate_refresh(RefreshMode.RECOMPUTE, models, table.full_volume, table.full_volume.bytes)
+    incremental = estimate_refresh(RefreshMode.INCREMENTAL, models, table.change_volume, table.full_volume.bytes)
+    return incremental <= recompute + STATE_DROP_GAIN
 
 
-def estimate_compaction(batch: CostModel | None, volume: ScanVolume, size: float) -> float:
+def select_declared_variant(possible: frozenset[str], declared: str) -> frozenset[str]:
+    """Return the declared variant if it is possible, else all possible variants."""
+    name = RefreshMode.INCREMENTAL if declared == "incremental_strict" else declared
+    return possible & {name} or possible
+
+
+def complete_cost_models(
+    models: Mapping[str, CostModel], variants: Iterable[str], outputs: int
+) -> dict[str, CostModel]:
+    """Return a cost model of each refresh mode and variant: the fitted one, or the prior before its first run."""
+    fitted = {name: model for name, model in models.items() if len(model.output_ratios) == outputs}
+    return {str(n): fitted.get(n) or build_prior(n, outputs) for n in dict.fromkeys((*PRIORS, *variants))}
+
+
+def estimate_refresh(variant: str, models: Mapping[str, CostModel], volume: ScanVolume, size: float) -> float:
+    """Estimate the seconds of a refresh that reads contents of this size, with the compaction right after it."""
+    seconds = estimate_seconds(variant, models, volume)
+    if get_mode(variant) != RefreshMode.INCREMENTAL:
+        return seconds
+    return seconds + estimate_compaction(models[RefreshMode.BATCH], volume, size)
+
+
+def estimate_compaction(batch: CostModel, volume: ScanVolume, size: float) -> float:
     """Estimate the seconds of the compaction right after an incremental refresh of this volume and content size.
 
     The size of the result is estimated from batch runs.
     """
     if volume.change <= MAJOR_COMPACTION_SHARE * volume.content:
         return 0.0
-    results = (batch or build_prior(RefreshMode.BATCH, 1)).estimate_run(ScanVolume(0, volume.content, size)).sizes
+    results = batch.estimate_run(ScanVolume(0, volume.content, size)).sizes
     return COMPACTION_BYTE_SECONDS * sum(result.bytes for result in results)
-
-
-_DROPPED = "its state was dropped by the last recomputation"
-
-
-def _find_obstacle(readings: list[ChannelReading]) -> str | None:
-    """Return why a refresh cannot continue from the last one, or None."""
-    for reading in readings:
-        if not reading.consumed:
-            return f"there is no previous refresh to continue from: this query never consumed {reading.channel}"
-        if reading.replaced and reading.append_only:
-            return f"the content of {reading.channel} was replaced"
-    return None

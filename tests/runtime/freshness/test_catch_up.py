@@ -19,8 +19,8 @@ from tidemill.algebra.reference import is_same_bag
 from tidemill.model.change import Rows
 from tidemill.model.run import Run, RunState
 from tidemill.ports.records import ChannelRead, DeltaLink
-from tidemill.runtime.freshness.catch_up import CatchUpLimit, attempt_run, compute_read_limit, find_stops
-from tidemill.runtime.freshness.refresh_mode import choose_variants
+from tidemill.runtime.freshness.catch_up import CatchUpLimit, compute_read_limit, find_stops
+from tidemill.runtime.freshness.planning import PlanningContext
 from tidemill.runtime.runs.requests import request_flow_run
 
 EXAMPLES = max(6, int(os.environ.get("TIDEMILL_EXAMPLES", "100")) // 16)
@@ -74,9 +74,7 @@ def run_flow(mill: Mill, flow: str, limit: CatchUpLimit | None) -> list[Run]:
     runs = []
     while waiting := mill.catalog.list_runs(state=RunState.READY, subject=flow):
         (run,) = waiting
-        binding, _ = choose_variants(mill.catalog, mill.binding(flow), {})
-        attempt_run(mill.executor, run, binding, {}, limit)
-        runs.append(mill.catalog.read_run(run.id))
+        runs.append(mill.attempt(run, limit))
     return runs
 
 
@@ -149,7 +147,8 @@ def test_a_full_read_is_not_split() -> None:
         for _ in range(4):
             mill.now += PERIOD
             mill.insert("events", "1")
-        flow, _ = choose_variants(mill.catalog, mill.binding("joined_limited"), {}, variant="batch")
+        context = PlanningContext(mill.catalog, {}, mill.workflow)
+        flow, _ = context.choose_variants(mill.binding("joined_limited"), "batch")
         assert compute_read_limit(mill.catalog, flow, CatchUpLimit(1.0, PERIOD)).left_blocks == 0
 
 

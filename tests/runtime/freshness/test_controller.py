@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.runtime.mill import Mill
 
 import tidemill as tm
+from tidemill.errors import ConfigError
 from tidemill.model.run import RunState
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.runtime.freshness.infeasible_targets import explain_infeasible_targets
+from tidemill.runtime.freshness.planning import INCREMENTAL_DISABLED
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.requests import request_flow_run
 
@@ -227,3 +230,49 @@ def test_a_first_plan_writes_the_state_of_a_table_of_any_size(mill: Mill, monkey
     mill.insert("pages", "x,a")
     mill.attempt(mill.fire_due_triggers()[0])
     assert ("scores", "batch") in mill.list_refreshes()
+
+
+def test_each_table_of_a_flow_with_a_target_is_refreshed_in_its_cheapest_mode(tmp_path: Path) -> None:
+    mill = Mill(build_flow_workflow(target_lag=0), tmp_path)
+    for day in range(3):
+        mill.now += DAY
+        mill.insert("orders", f"{11 + day},a")
+        mill.attempt(mill.fire_due_triggers()[0])
+    (newest, *_) = mill.catalog.list_runs(subject="report")
+    assert newest.stats["tasks"]["totals"]["variant"] == "incremental"
+    assert mill.rows("most") == {(3,)}
+    mill.close()
+
+
+def test_a_requested_run_without_new_data_is_incremental(mill: Mill) -> None:
+    mill.insert("clicks", "1,a")
+    mill.insert("pages", "x,a")
+    for flow in ("scores", "ranked"):  # without a target, and with one
+        for _ in range(2):
+            mill.controller.run_flow(mill.binding(flow))
+    assert mill.list_refreshes() == [
+        ("scores", "batch"), ("scores", "incremental"), ("ranked", "batch"), ("ranked", "incremental"),
+    ]  # fmt: skip
+    assert mill.rows("ranked") == {("x", 1)}
+
+
+def test_the_settings_can_disable_incremental_refresh(tmp_path: Path) -> None:
+    mill = Mill(build_workflow(), tmp_path)
+    controller = replace(mill.controller, incremental=False)
+    reasons: list[str] = []
+    for _ in range(2):
+        mill.insert("clicks", "1,a")
+        controller.run_flow(mill.binding("scores"), on_choice=lambda c: reasons.append(c["scores"].reason))
+    assert mill.list_refreshes() == [("scores", "batch")] * 2
+    assert reasons == [INCREMENTAL_DISABLED] * 2
+    mill.close()
+
+
+def test_a_run_that_cannot_be_planned_fails(tmp_path: Path) -> None:
+    mill = Mill(build_workflow(), tmp_path)
+    mill.insert("clicks", "1,a")
+    run = request_flow_run(mill.catalog, "scores")
+    with pytest.raises(ConfigError, match="cannot be refreshed by variant 'incremental' now: there is no previous"):
+        mill.controller.execute_run(run, mill.binding("scores"), variant="incremental")
+    assert mill.catalog.read_run(run.id).state is RunState.FAILED
+    mill.close()

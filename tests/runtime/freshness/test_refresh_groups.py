@@ -11,9 +11,8 @@ import tidemill as tm
 from tidemill.app.registry import build_workflow, parse_definition
 from tidemill.errors import WorkflowError
 from tidemill.model.run import RunState
-from tidemill.runtime.freshness.catch_up import CatchUpLimit, attempt_run
+from tidemill.runtime.freshness.catch_up import CatchUpLimit
 from tidemill.runtime.freshness.refresh_groups import advise_refresh_group
-from tidemill.runtime.freshness.refresh_mode import choose_variants
 
 COUNTS = "SELECT word, count(*) AS n FROM events GROUP BY word"
 TOTALS = "SELECT count(*) AS n FROM events"
@@ -34,7 +33,7 @@ def test_a_refresh_group_is_refreshed_in_one_run(tmp_path: Path) -> None:
     mill.insert("events", "tide", "mill")
     (run,) = mill.fire_due_triggers()
     assert (run.subject, [f.priority for f in mill.catalog.read_flow_statistics().values()]) == ("words", [12.0])
-    attempt_run(mill.executor, run, choose_variants(mill.catalog, mill.binding("words"), {})[0], {}, None)
+    mill.attempt(run)
     assert mill.rows("counts") == {("tide", 1), ("mill", 1)}
     assert mill.rows("totals") == {(2,)}
     assert {b.run for b in mill.catalog.list_blocks() if b.channel in ("counts", "totals") and b.seq} == {run.id}
@@ -47,9 +46,7 @@ def test_a_catch_up_limit_applies_to_the_whole_group(tmp_path: Path) -> None:
     mill.insert("events", "first")
     for _ in range(3):
         (run,) = mill.fire_due_triggers() or mill.catalog.list_runs(state=RunState.READY, subject="words")
-        attempt_run(
-            mill.executor, run, choose_variants(mill.catalog, mill.binding("words"), {})[0], {}, CatchUpLimit(1.0, 10.0)
-        )
+        mill.attempt(run, CatchUpLimit(1.0, 10.0))
         heads.append({r.upto for r in mill.catalog.list_run_reads(run.id) if r.channel == "events"})
         if len(heads) == 1:
             for word in ("tide", "mill"):
@@ -96,8 +93,7 @@ def run_and_advise(mill: Mill) -> str | None:
     """The advice for `counts` after all due runs."""
     mill.insert("events", "tide")
     for run in mill.fire_due_triggers():
-        binding = choose_variants(mill.catalog, mill.binding(run.subject), {})[0]
-        attempt_run(mill.executor, run, binding, {}, None)
+        mill.attempt(run)
     return advise_refresh_group(mill.catalog, [mill.workflow], mill.binding("counts"))
 
 

@@ -16,7 +16,7 @@ from tidemill.model.run import Consumption
 from tidemill.model.task import ReadMode
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.explanation import TableExplanation, WriterExplanation
-from tidemill.runtime.freshness.refresh_mode import choose_variants
+from tidemill.runtime.freshness.planning import PlanningContext
 from tidemill.runtime.inspect.explain import explain_table
 
 
@@ -69,7 +69,7 @@ def explain_writer(driver: Driver, table: str) -> WriterExplanation:
 def refresh(driver: Driver, flow: str) -> None:
     """Run the flow by the chosen variant, in the catalog only."""
     (binding,) = (b for b in WORKFLOW.bindings if b.name == flow)
-    chosen, _ = choose_variants(driver.catalog, binding, {})
+    chosen, _ = PlanningContext(driver.catalog, {}, WORKFLOW).choose_variants(binding)
     claim = driver.open_flow(chosen)
     driver.commit(claim, [Consumption(*port, span.since.seq, span.upto) for port, span in claim.spans.items()])
 

@@ -10,15 +10,12 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tidemill.model.block import Block
-from tidemill.model.change import Updates
 from tidemill.model.flow import BoundFlow
-from tidemill.model.run import Run
 from tidemill.model.stateful import WindowTaskSpec
 from tidemill.model.task import ReadMode, Task
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import DeltaLink
-from tidemill.runtime.runs.execution import NO_READ_LIMIT, Executor, ReadPositions
+from tidemill.runtime.runs.execution import NO_READ_LIMIT, ReadPositions
 from tidemill.scheduler.job import Job, JobProfile, UpdateCost
 
 Reader = tuple[str, str]
@@ -68,21 +65,6 @@ def compute_read_limit(catalog: CatalogReader, binding: BoundFlow, limit: CatchU
     last = times[count - 1]
     left_blocks = sum(time > last for blocks in pending.values() for time in blocks.stops.values())
     return ReadLimit({reader: blocks.find_stop(last) for reader, blocks in pending.items()}, left_blocks, times[count])
-
-
-def attempt_run(
-    executor: Executor,
-    run: Run,
-    binding: BoundFlow,
-    updates: Mapping[str, Updates],
-    catch_up_limit: CatchUpLimit | None,
-) -> list[Block] | None:
-    """Make one attempt at a run within a catch-up limit; the data that it leaves is due after its commit."""
-    limit = compute_read_limit(executor.catalog, binding, catch_up_limit)
-    details = {"pending_blocks": limit.left_blocks} if limit.left_blocks else {}
-    return executor.attempt_run(
-        run, binding, updates, upto=limit.positions, details=details, oldest_unread=limit.oldest_unread
-    )
 
 
 def _count_fitting_moments(flow: str, times: list[float], limit: CatchUpLimit) -> int:

@@ -1,27 +1,30 @@
-"""Meets freshness targets by running the planner's decisions.
+"""Runs flows as the planner decides: with freshness targets and without.
 
-A plan consists of atomic runs, one per step. Each reads up to the positions at planning time, so data that arrives
-later waits for the next plan. A plan that is interrupted keeps the results of its finished steps, and the next plan
-continues from them.
+A plan consists of atomic runs: first those of other flows that the flow needs, then its own. Each reads up to the
+positions at planning time, so data that arrives later waits for the next plan. A plan that is interrupted keeps the
+results of its finished runs, and the next plan continues from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tidemill.errors import ChannelBusy, Conflict, RunFailed, TidemillError
+from tidemill.errors import Conflict, RunFailed, TidemillError
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.model.flow import BoundFlow
-from tidemill.model.run import ClaimRequest, Run, RunOutcome
+from tidemill.model.run import ClaimRequest, Run, RunClaim, RunOutcome
 from tidemill.model.trigger import LagTrigger
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.catalog_state import PlanDecision
+from tidemill.planner.refresh_mode import RefreshChoice
 from tidemill.ports.engine import Progress
-from tidemill.runtime.freshness.planning import PlannedRun, PlanningContext
-from tidemill.runtime.runs.execution import Executor, ReadPositions
+from tidemill.runtime.freshness.catch_up import CatchUpLimit, compute_read_limit
+from tidemill.runtime.freshness.planning import PlannedRun, PlanningContext, RunPlan
+from tidemill.runtime.runs.execution import Executor, ReadPositions, RunWork
+from tidemill.runtime.runs.lease import Lease
 from tidemill.runtime.runs.log import RunLog
 from tidemill.runtime.runs.supervision import WorkTimer
 
@@ -31,10 +34,12 @@ REPLAN_SECONDS = 60.0
 CONFLICT_RETRY_SECONDS = 1.0
 """Seconds until a run is retried whose plan conflicts with another run."""
 
+ChoiceListener = Callable[[Mapping[str, RefreshChoice]], None]
+
 
 @dataclass(frozen=True, slots=True)
 class FreshnessController:
-    """Meets the freshness targets of a workflow's channels."""
+    """Plans and executes the runs of a workflow's flows."""
 
     executor: Executor
     updates: Mapping[str, Updates]
@@ -42,76 +47,127 @@ class FreshnessController:
     asynchronous: bool = True  # False: a plan refreshes everything to the newest data
     incremental: bool = True
 
-    def attempt_run(self, run: Run, binding: BoundFlow) -> list[Block] | None:
-        """Make one attempt at a run of a flow with freshness targets; None if it has to wait, or nothing is due.
+    def execute_run(
+        self, run: Run, binding: BoundFlow, limit: CatchUpLimit | None = None, *, variant: str | None = None
+    ) -> list[Block] | None:
+        """Make one attempt at a requested run; None if it has to wait, or nothing is due.
 
-        The run is acquired before planning, so that no other server plans it as well, and claimed for its own step when
-        the steps before it are finished.
+        `limit` limits the data that it loads, unless freshness targets decide how far it reads.
         """
-        executor, timer = self.executor, WorkTimer(self.executor.engine)
-        try:
-            acquired = executor.take_run(run.id)
-        except Conflict:
+        timer = WorkTimer(self.executor.engine)
+        plan = self._plan_run(run, binding, variant)
+        prepared = self._run_prerequisites(run, plan)
+        if prepared is None:
             return None
-        with executor.hold_lease(acquired, RunLog()):
-            context, decision = self._plan_refresh(binding, fresh=self._is_requested(run))
-            try:
-                final_run, positions = self._run_prerequisites(context, decision, cause=run.id)
-            except (Conflict, ChannelBusy):
-                executor.catalog.release_run(run.id, acquired.fencing_token, seconds=CONFLICT_RETRY_SECONDS)
-                return None
-        self._schedule_reminder(binding, decision)
-        if final_run is None:
-            self._finish_empty_run(acquired, decision)
+        fencing_token, written = prepared
+        work = self._build_work(binding, plan, written, limit)
+        blocks = self.executor.attempt_run(run.id, work, fencing_token=fencing_token)
+        if blocks is None or plan.own_run is None:
             return None
-        details = _describe_decision(decision)
-        blocks = executor.attempt_run(
-            run, final_run.binding, self.updates, upto=positions, details=details, fencing_token=acquired.fencing_token
-        )
-        if blocks is not None:
-            executor.catalog.set_freshness_lead(binding.name, timer.elapsed_seconds)
+        if plan.decision is not None:
+            self.executor.catalog.set_freshness_lead(binding.name, timer.elapsed_seconds)
         return blocks
 
-    def run_flow(self, binding: BoundFlow, progress: Progress | None = None) -> tuple[Run, list[Block]]:
-        """Refresh a flow with freshness targets, and its upstream tables, to all data that has arrived."""
-        context, decision = self._plan_refresh(binding, fresh=True)
-        final_run, positions = self._run_prerequisites(context, decision)
-        final_binding = binding if final_run is None else final_run.binding
-        return self.executor.run_flow(
-            final_binding, self.updates, progress, upto=positions, details=_describe_decision(decision)
-        )
+    def run_flow(
+        self,
+        binding: BoundFlow,
+        progress: Progress | None = None,
+        *,
+        variant: str | None = None,
+        on_choice: ChoiceListener = lambda _: None,
+    ) -> tuple[Run, list[Block]]:
+        """Run a flow to its end; with freshness targets, refresh its upstream tables as well, to all data.
 
-    def decide_refresh(self, binding: BoundFlow, *, fresh: bool) -> PlanDecision:
-        return self._plan_refresh(binding, fresh=fresh)[1]
+        `on_choice` is called before the run with the chosen variant and the reason for each declared table.
+        """
+        context = self._build_context()
+        plan = context.plan_run(binding, fresh=True, variant=variant)
+        on_choice(plan.choices)
+        written = self._run_planned(plan.prerequisites, {})
+        own_run = plan.own_run or PlannedRun(context.choose_variants(binding)[0])
+        upto, details = _compute_read_positions(own_run, written), _describe_plan(plan)
+        return self.executor.run_flow(own_run.binding, self.updates, progress, upto=upto, details=details)
 
-    def _plan_refresh(self, binding: BoundFlow, *, fresh: bool) -> tuple[PlanningContext, PlanDecision]:
-        """Return the decision for the first channel of the flow that is due."""
-        catalog = self.executor.catalog
-        context = PlanningContext(
-            catalog, self.updates, self.workflow, catalog.read_time(), incremental=self.incremental
-        )
-        lead = self._get_lead_time(binding)
-        goals = [c.name for c in self.workflow.channels if c.name in binding.written_channels and c.freshness_target]
-        everything = fresh or not self.asynchronous
-        decisions = [context.decide_refresh(goal, lead=lead, fresh=everything) for goal in goals]
-        return context, next((d for d in decisions if d.steps), decisions[0])
+    def _build_context(self) -> PlanningContext:
+        return PlanningContext(self.executor.catalog, self.updates, self.workflow, incremental=self.incremental)
 
-    def _run_prerequisites(
-        self, context: PlanningContext, decision: PlanDecision, cause: int | None = None
-    ) -> tuple[PlannedRun | None, ReadPositions]:
-        """Run all steps but the last; return the last, which is the flow's own, and its positions. None: no plan."""
+    def _plan_run(self, run: Run, binding: BoundFlow, variant: str | None) -> RunPlan:
+        """Plan a requested run; if that fails, the run fails."""
+        context = self._build_context()
+        try:
+            if variant is not None or not context.find_goals(binding):
+                return context.plan_run(binding, variant=variant)
+            fresh = not self.asynchronous or self._is_requested(run)
+            return context.plan_run(binding, lead=self._get_lead_time(binding), fresh=fresh)
+        except TidemillError:
+            with self.executor.hold_lease(self.executor.take_run(run.id), RunLog()):
+                raise
+
+    def _run_prerequisites(self, run: Run, plan: RunPlan) -> tuple[int | None, Mapping[str, int]] | None:
+        """Run all runs of a plan but its own; return the fencing token of this run, and the positions they wrote.
+
+        The run is acquired before, so that no other server executes the same plan; without prerequisites it is not.
+        None if another server has it, or a prerequisite conflicts with another run: then it is retried soon.
+        """
+        if not plan.prerequisites:
+            return None, {}
+        try:
+            acquired = self.executor.take_run(run.id)
+        except Conflict:
+            return None
+        with self.executor.hold_lease(acquired, RunLog()):
+            try:
+                return acquired.fencing_token, self._run_planned(plan.prerequisites, {"cause": run.id})
+            except Conflict:
+                catalog = self.executor.catalog
+                catalog.release_run(run.id, acquired.fencing_token, seconds=CONFLICT_RETRY_SECONDS)
+                return None
+
+    def _run_planned(self, planned_runs: tuple[PlannedRun, ...], details: Mapping[str, Any]) -> dict[str, int]:
+        """Execute runs in order, and return the positions that they wrote."""
         written: dict[str, int] = {}
-        details = {} if cause is None else {"cause": cause}
-        planned_runs = context.build_planned_runs(decision)
-        for planned_run in planned_runs[:-1]:
+        for planned_run in planned_runs:
             for block in self._run_step(planned_run, _compute_read_positions(planned_run, written), details):
                 written[block.channel] = max(block.seq, written.get(block.channel, 0))
-        return (planned_runs[-1], _compute_read_positions(planned_runs[-1], written)) if planned_runs else (None, {})
+        return written
+
+    def _build_work(
+        self, binding: BoundFlow, plan: RunPlan, written: Mapping[str, int], limit: CatchUpLimit | None
+    ) -> RunWork[list[Block]]:
+        """Build the work of a plan's own run. The data that a catch-up limit leaves is due after its commit."""
+        if plan.own_run is None:
+            return RunWork(ClaimRequest(), self._build_empty_commit(binding, plan))
+        own_run, details = plan.own_run, _describe_plan(plan)
+        upto, oldest_unread = _compute_read_positions(own_run, written), None
+        if plan.decision is None:
+            read_limit = compute_read_limit(self.executor.catalog, own_run.binding, limit)
+            upto, oldest_unread = read_limit.positions, read_limit.oldest_unread
+            details |= {"pending_blocks": read_limit.left_blocks} if read_limit.left_blocks else {}
+        work = self.executor.build_flow_work(
+            own_run.binding, self.updates, upto=upto, details=details, oldest_unread=oldest_unread
+        )
+
+        def commit(claim: RunClaim, log: RunLog, lease: Lease) -> list[Block]:
+            self._schedule_reminder(binding, plan.decision)
+            return work.commit(claim, log, lease)
+
+        return replace(work, commit=commit)
+
+    def _build_empty_commit(
+        self, binding: BoundFlow, plan: RunPlan
+    ) -> Callable[[RunClaim, RunLog, Lease], list[Block]]:
+        """Build the commit of a run for which nothing is due."""
+
+        def commit(claim: RunClaim, _log: RunLog, _lease: Lease) -> list[Block]:
+            self._schedule_reminder(binding, plan.decision)
+            return self.executor.catalog.commit_run(claim, RunOutcome((), stats=_describe_plan(plan)))
+
+        return commit
 
     def _run_step(self, planned_run: PlannedRun, positions: ReadPositions, details: Mapping[str, Any]) -> list[Block]:
         try:
             return self.executor.run_flow(planned_run.binding, self.updates, upto=positions, details=details)[1]
-        except (Conflict, ChannelBusy):
+        except Conflict:
             raise
         except TidemillError as error:
             if error.retry_in is not None:  # the step is not at fault
@@ -127,26 +183,18 @@ class FreshnessController:
         fired = [f.trigger for f in self.executor.catalog.list_firings(run.subject) if f.run == run.id]
         return not fired or not all(isinstance(trigger, LagTrigger) for trigger in fired)
 
-    def _schedule_reminder(self, binding: BoundFlow, decision: PlanDecision) -> None:
+    def _schedule_reminder(self, binding: BoundFlow, decision: PlanDecision | None) -> None:
         """Set the flow's next deadline: work that this plan defers might otherwise never become due.
 
         If something is due but there is no plan for it, planning is retried later.
         """
+        if decision is None:
+            return
         now = self.executor.catalog.read_time()
         if decision.result is not None and not decision.steps:
             self.executor.catalog.set_freshness_deadline(binding.name, now + REPLAN_SECONDS)
         elif decision.next_due is not None:
             self.executor.catalog.set_freshness_deadline(binding.name, decision.next_due / 1_000_000)
-
-    def _finish_empty_run(self, acquired: Run, decision: PlanDecision) -> None:
-        """Finish a run for which nothing is due."""
-        claim = self.executor.claim_run(acquired.id, ClaimRequest(), fencing_token=acquired.fencing_token)
-        self.executor.run_once(
-            claim,
-            lambda claim, _log, _lease: self.executor.catalog.commit_run(
-                claim, RunOutcome((), stats=_describe_decision(decision))
-            ),
-        )
 
 
 def _compute_read_positions(planned_run: PlannedRun, written: Mapping[str, int]) -> ReadPositions:
@@ -157,8 +205,11 @@ def _compute_read_positions(planned_run: PlannedRun, written: Mapping[str, int])
     }
 
 
-def _describe_decision(decision: PlanDecision) -> dict[str, Any]:
-    """Describe a decision for the record of its run."""
+def _describe_plan(plan: RunPlan) -> dict[str, Any]:
+    """Describe a plan for the record of its run; without targets, the run's statistics tell the variants."""
+    decision = plan.decision
+    if decision is None:
+        return {}
     if decision.result is None:
         return {"plan": {"reason": "nothing is due", "steps": []}}
     if decision.result.plan is None:

@@ -1,43 +1,60 @@
-"""Reads a workflow's state from the catalog and plans its refreshes."""
+"""Plans the runs of flows: reads the state from the catalog, and asks the planner.
+
+A flow that writes channels with freshness targets is planned over its workflow, so that its inputs are refreshed first
+where that is needed. Any other flow is planned alone: its tables must be fresh now.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tidemill.algebra.program import RefreshMode
-from tidemill.model.block import ChannelPosition
+from tidemill.errors import ConfigError
 from tidemill.model.change import Updates
 from tidemill.model.channel import ChannelRole
 from tidemill.model.flow import BoundFlow
 from tidemill.model.freshness_target import NO_TARGET, FreshnessTarget
 from tidemill.model.provenance import EMPTY_PROVENANCE
 from tidemill.model.task import ReadMode, Task, Variant
-from tidemill.model.view import SnapshotDiff, list_blocks
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.catalog_state import CatalogState, ChannelPoint, DecisionRequest, PlanDecision, resolve_variant
 from tidemill.planner.cost import CostModel
-from tidemill.planner.graph import EMPTY, DataSize
-from tidemill.planner.refresh_mode import RefreshChoice
+from tidemill.planner.graph import BlockNode, BlockShape, DataSize
+from tidemill.planner.refresh_mode import (
+    RefreshChoice,
+    complete_cost_models,
+    find_possible_variants,
+    select_declared_variant,
+)
 from tidemill.planner.steps import PlanStep
+from tidemill.planner.table_decision import TableDecision, decide_table
 from tidemill.planner.workflow_graph import BoundTask, build_graph, list_bound_tasks
 from tidemill.ports.catalog import CatalogReader
-from tidemill.runtime.freshness.refresh_mode import compare_modes, compute_size, list_deltas, read_cost_models
+from tidemill.runtime.freshness.catalog_facts import CatalogFacts, PlannedBlocks
 from tidemill.runtime.runs.execution import ReadPositions
-from tidemill.runtime.runs.views import ChannelViews
 
-_REQUESTED_VARIANTS = {"batch": "batch", "incremental": "incremental", "incremental_strict": "incremental"}
+INCREMENTAL_DISABLED = "the settings disable incremental refresh (planner.incremental)"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """One step of a plan: a bound flow with the chosen variants, and the positions up to which it reads."""
+    """One run of a plan: a bound flow with the chosen variants, and the positions up to which it reads."""
 
-    step: PlanStep
     binding: BoundFlow
-    positions: ReadPositions
+    positions: ReadPositions = field(default_factory=dict)
     unmoved_channels: frozenset[str] = frozenset()  # channels whose cursor does not move, even if data arrives
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """The plan of a flow's run: the runs of other flows that it needs, and its own."""
+
+    own_run: PlannedRun | None  # None: nothing is due, or no plan would meet the target
+    prerequisites: tuple[PlannedRun, ...] = ()
+    choices: Mapping[str, RefreshChoice] = field(default_factory=dict)  # by declared table, without a target
+    decision: PlanDecision | None = None  # with a target
 
 
 @dataclass
@@ -47,8 +64,28 @@ class PlanningContext:
     catalog: CatalogReader
     updates: Mapping[str, Updates]
     workflow: WorkflowSpec
-    now: float
     incremental: bool = True  # False: everything is recomputed
+
+    def plan_run(
+        self, binding: BoundFlow, *, lead: float = 0.0, fresh: bool = False, variant: str | None = None
+    ) -> RunPlan:
+        """Plan a run of a flow: for the first of its channels with a target that is due, or else for all its tables.
+
+        `fresh`: reflect all data, regardless of targets. `variant` is the one that was requested for all its tables:
+        then the run refreshes nothing else.
+        """
+        goals = self.find_goals(binding) if variant is None else []
+        if not goals:
+            chosen, choices = self.choose_variants(binding, variant)
+            return RunPlan(PlannedRun(chosen), choices=choices)
+        decisions = [self.decide_refresh(goal, lead=lead, fresh=fresh) for goal in goals]
+        decision = next((d for d in decisions if d.steps), decisions[0])
+        runs = self._build_planned_runs(decision)
+        return RunPlan(runs[-1] if runs else None, tuple(runs[:-1]), decision=decision)
+
+    def find_goals(self, binding: BoundFlow) -> list[str]:
+        """Find the channels of a flow that have a freshness target."""
+        return [c.name for c in self.workflow.channels if c.name in binding.written_channels and c.freshness_target]
 
     def find_target(self, channel: str) -> FreshnessTarget:
         declared = self.workflow.find_channel(channel)
@@ -58,94 +95,123 @@ class PlanningContext:
         """Decide how to refresh a channel with a freshness target; `fresh`: reflect all data, regardless of it."""
         return self.decision_request.decide_refresh(channel, self.find_target(channel), lead=lead, fresh=fresh)
 
+    def choose_variants(
+        self, binding: BoundFlow, variant: str | None = None, planned: PlannedBlocks | None = None
+    ) -> tuple[BoundFlow, dict[str, RefreshChoice]]:
+        """Return a flow with one variant for each task, such that its tables are fresh now, and the reasons.
+
+        `planned` are blocks that other runs write before.
+        """
+        written, choices = dict(planned or {}), dict[str, RefreshChoice]()
+        tasks: list[Task] = []
+        for task in binding.tasks:
+            if task.refresh is None:
+                tasks.append(task)
+                continue
+            decision = self._decide_table(binding.name, task, written, variant)
+            written[decision.result.channel] = decision.result
+            choices[task.name] = decision.choice
+            tasks.append(task.select_variant(decision.choice.mode) if len(task.variants) > 1 else task)
+        return replace(binding, tasks=tuple(tasks)), choices
+
+    def _decide_table(self, flow: str, task: Task, planned: PlannedBlocks, requested: str | None) -> TableDecision:
+        names = [v.name for v in task.variants]
+        if requested is not None and requested not in names:
+            reason = f" ({task.batch_reason})" if task.batch_reason else ""
+            raise ConfigError(
+                f"table {task.name!r} has no variant {requested!r}{reason}; its variants are {', '.join(names)}"
+            )
+        if len(names) == 1:
+            return self._decide_batch(task, requested)
+        table = self._facts.read_table_state(flow, task, planned)
+        if requested is None and not self.incremental:
+            table = replace(table, disabled=INCREMENTAL_DISABLED)
+        decision = decide_table(task, table, self._facts.read_cost_models(flow, task.name), requested)
+        if decision is None:
+            raise ConfigError(
+                f"table {task.name!r} cannot be refreshed by variant {requested!r} now: {table.find_obstacle()}"
+            )
+        return decision
+
+    def _decide_batch(self, task: Task, requested: str | None) -> TableDecision:
+        """Return the decision for a table whose query can only be run in batch."""
+        (write,) = task.writes
+        reason = (task.batch_reason or "") if requested is None else f"variant {requested!r} was requested"
+        content = self._facts.views.get_channel(write.port)
+        result = BlockNode(write.port, BlockShape.BASE, None, (), DataSize(content.rows, content.bytes))
+        return TableDecision(RefreshChoice(task.variant.name, reason, ()), result)
+
     @cached_property
     def decision_request(self) -> DecisionRequest:
         graph = build_graph(self.workflow, self._is_usable)
         reads = {t.name: t.reads for t in graph.tasks}
         return DecisionRequest(graph, self._read_catalog_state(reads), self._cost_models)
 
-    def build_planned_runs(self, decision: PlanDecision) -> list[PlannedRun]:
+    def _build_planned_runs(self, decision: PlanDecision) -> list[PlannedRun]:
         """Return the runs of a decision, in order. A flow of several tasks runs all of them, once."""
         planned_runs: dict[str, PlannedRun] = {}
+        planned: dict[str, BlockNode] = {}
         for step in decision.steps:
             bound_task = self._bound_tasks[step.task]
             if bound_task.binding.name not in planned_runs:
-                planned_runs[bound_task.binding.name] = self._build_planned_run(step, bound_task)
+                planned_runs[bound_task.binding.name] = self._build_planned_run(step, bound_task, planned)
+            planned |= {block.channel: block for block in step.writes}
         return list(planned_runs.values())
 
-    def _build_planned_run(self, step: PlanStep, bound_task: BoundTask) -> PlannedRun:
+    def _build_planned_run(self, step: PlanStep, bound_task: BoundTask, planned: PlannedBlocks) -> PlannedRun:
         binding, task = bound_task.binding, bound_task.task
         read = [(t.name, r.port) for t in binding.tasks for r in t.reads if r.port not in binding.written_channels]
-        upto = {key: self._channel_views.get_channel(key[1]).head.seq for key in read}
+        upto = {key: self._facts.views.get_channel(key[1]).head.seq for key in read}
         if task.refresh is None or len(binding.tasks) > 1:
-            return PlannedRun(step, binding, upto)
+            return PlannedRun(self.choose_variants(binding, planned=planned)[0], upto)
         channels = tuple(b.channel for b in step.reads)
         moved = [b.channel for b in step.reads if b.source != b.target]
         unmoved = [c for c in channels if c not in moved]
-        upto |= {(task.name, c): self._cursor_positions[binding.name, task.name, c].seq for c in unmoved}
+        upto |= {(task.name, c): self._facts.cursors[binding.name, task.name, c].seq for c in unmoved}
         variant = resolve_variant(step.variant, channels, moved)
-        return PlannedRun(step, replace(binding, tasks=(task.select_variant(variant),)), upto, frozenset(unmoved))
+        return PlannedRun(replace(binding, tasks=(task.select_variant(variant),)), upto, frozenset(unmoved))
 
     @cached_property
-    def _channel_views(self) -> ChannelViews:
-        return ChannelViews(self.catalog, self.updates)
+    def _facts(self) -> CatalogFacts:
+        return CatalogFacts(self.catalog, self.updates)
 
     @cached_property
     def _bound_tasks(self) -> dict[str, BoundTask]:
         return list_bound_tasks(self.workflow)
 
     @cached_property
-    def _cursor_positions(self) -> dict[tuple[str, str, str], ChannelPosition]:
-        return {(c.binding, c.task, c.channel): c.position for c in self.catalog.read_cursors()}
-
-    @cached_property
     def _cost_models(self) -> dict[tuple[str, str], CostModel]:
         """Cost models by the planner's name of a task, and its variant."""
-        flows = {bound_task.binding.name for bound_task in self._bound_tasks.values()}
-        costs = {flow: read_cost_models(self.catalog, flow) for flow in flows}
         return {
             (name, variant): model
             for name, bound_task in self._bound_tasks.items()
-            for (task, variant), model in costs[bound_task.binding.name].items()
-            if task == bound_task.task.name
+            for variant, model in self._facts.read_cost_models(bound_task.binding.name, bound_task.task.name).items()
         }
 
     @cached_property
-    def _mode_choices(self) -> dict[tuple[str, str], RefreshChoice]:
-        """The comparison of refresh modes for each declared table, by flow and task."""
-        choices: dict[tuple[str, str], RefreshChoice] = {}
-        for name, bound_task in self._bound_tasks.items():
-            if bound_task.task.refresh is not None:
-                costs = {
-                    (bound_task.task.name, variant): model
-                    for (task, variant), model in self._cost_models.items()
-                    if task == name
-                }
-                flow, task = bound_task.binding.name, bound_task.task
-                choices[flow, task.name] = compare_modes(self.catalog, flow, task, self.updates, costs)
-        return choices
+    def _usable_variants(self) -> dict[tuple[str, str], frozenset[str]]:
+        """The variants that are possible now and allowed by the declared refresh mode, by flow and task."""
+        return {
+            (bound_task.binding.name, bound_task.task.name): self._find_usable_variants(bound_task)
+            for bound_task in self._bound_tasks.values()
+            if len(bound_task.task.variants) > 1
+        }
+
+    def _find_usable_variants(self, bound_task: BoundTask) -> frozenset[str]:
+        flow, task = bound_task.binding.name, bound_task.task
+        names = [v.name for v in task.variants if self.incremental or v.name != RefreshMode.INCREMENTAL]
+        models = complete_cost_models(self._facts.read_cost_models(flow, task.name), names, 1)
+        possible = find_possible_variants(self._facts.read_table_state(flow, task), names, models)
+        return select_declared_variant(possible, task.refresh or "auto")
 
     def _is_usable(self, binding: BoundFlow, task: Task, variant: Variant) -> bool:
-        """Tell whether a variant is possible now and allowed by the table's declared refresh mode."""
-        if not self.incremental and variant.name == RefreshMode.INCREMENTAL:
-            return False
-        choice = self._mode_choices.get((binding.name, task.name))
-        if choice is None or len(task.variants) == 1:
-            return True
-        possible = {o.mode for o in choice.options if o.seconds is not None}
-        if RefreshMode.INCREMENTAL not in possible and choice.mode != RefreshMode.RECOMPUTE:
-            possible.discard(RefreshMode.RECOMPUTE)  # without state to continue from, the state is built first
-        requested = _REQUESTED_VARIANTS.get(task.refresh or "")
-        return variant.name in possible and (
-            requested is None or requested not in possible or variant.name == requested
-        )
+        usable = self._usable_variants.get((binding.name, task.name))
+        return usable is None or variant.name in usable
 
     def _read_catalog_state(self, reads: Mapping[str, tuple[str, ...]]) -> CatalogState:
-        channels = [c for c in self.workflow.channels if c.role is not ChannelRole.STATE]
+        channels, facts = [c for c in self.workflow.channels if c.role is not ChannelRole.STATE], self._facts
         heads = {
-            c.name: ChannelPoint(
-                self._channel_views.get_channel(c.name).head.provenance, self._compute_content_size(c.name)
-            )
+            c.name: ChannelPoint(facts.views.get_channel(c.name).head.provenance, facts.compute_content_size(c.name))
             for c in channels
         }
         cursors = {
@@ -156,32 +222,18 @@ class PlanningContext:
         points = [*heads.values(), *cursors.values()]
         arrivals = {c.name: self._read_arrivals(c.name, points) for c in channels if c.role is ChannelRole.INPUT}
         newest = max((versions[-1] for versions in arrivals.values() if versions), default=0)
-        return CatalogState(heads, cursors, arrivals, max(int(self.now * 1_000_000), newest + 1))
-
-    def _compute_content_size(self, channel: str) -> DataSize:
-        registered = self._channel_views.get_channel(channel)
-        if registered.channel.schema is None:
-            return EMPTY
-        return compute_size(list_blocks(self._channel_views.build_snapshot(channel, registered.head.seq)))
+        return CatalogState(heads, cursors, arrivals, max(int(self.catalog.read_time() * 1_000_000), newest + 1))
 
     def _list_changes(self, bound_task: BoundTask, reads: Iterable[str]) -> Iterator[tuple[str, ChannelPoint]]:
         """Yield a task's position on each channel whose changes it reads, and the size of the change since."""
         new = {r.port for v in bound_task.task.variants for r in v.reads if r.mode is ReadMode.NEW}
         for channel in (c for c in reads if c in new):
-            position = self._cursor_positions.get((bound_task.binding.name, bound_task.task.name, channel))
+            position = self._facts.cursors.get((bound_task.binding.name, bound_task.task.name, channel))
             if position is not None:
-                yield channel, ChannelPoint(position.provenance, self._compute_change_size(channel, position.seq))
+                change = self._facts.compute_change_size(channel, position.seq)
+                yield channel, ChannelPoint(position.provenance, change)
             elif bound_task.task.refresh is None:
-                yield channel, ChannelPoint(EMPTY_PROVENANCE, self._compute_content_size(channel))
-
-    def _compute_change_size(self, channel: str, since: int) -> DataSize:
-        registered = self._channel_views.get_channel(channel)
-        if since == registered.head.seq or registered.channel.schema is None:
-            return EMPTY
-        view = self._channel_views.build_change(channel, since, registered.head.seq)
-        return (
-            self._compute_content_size(channel) if isinstance(view, SnapshotDiff) else compute_size(list_deltas(view))
-        )
+                yield channel, ChannelPoint(EMPTY_PROVENANCE, self._facts.compute_content_size(channel))
 
     def _read_arrivals(self, channel: str, points: Iterable[ChannelPoint]) -> list[int]:
         """Read the versions of an input from the oldest that any channel reflects."""

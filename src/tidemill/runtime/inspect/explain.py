@@ -10,11 +10,9 @@ from tidemill.model.flow import BoundFlow
 from tidemill.model.task import Refresh, Task
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.explanation import PlanExplanation, TableExplanation, explain_plan, explain_writer
-from tidemill.planner.refresh_mode import RefreshChoice
 from tidemill.ports.catalog import CatalogReader
 from tidemill.runtime.freshness.planning import PlanningContext
 from tidemill.runtime.freshness.refresh_groups import advise_refresh_group
-from tidemill.runtime.freshness.refresh_mode import choose_variants
 from tidemill.runtime.maintenance.compaction import explain_compaction
 
 
@@ -26,9 +24,12 @@ def explain_table(
     if not writer_tasks:
         names = ", ".join(sorted({name for name, _, _ in _list_tables(workflows)}))
         raise NotFound(f"no table {table!r} is declared; the tables are {names or 'none'}")
-    choices = {b.name: _choose_variants(catalog, b, updates) for b, _ in writer_tasks}
-    writers = tuple(explain_writer(b.name, t, choices[b.name].get(t.name)) for b, t in writer_tasks)
-    plan = _build_plan(catalog, workflows, updates, table)
+    workflow = next(w for w in workflows if writer_tasks[0][0] in w.bindings)
+    context = PlanningContext(catalog, updates, workflow)
+    applied = _find_applied_flows(catalog, workflow)
+    choices = {b.name: context.choose_variants(b)[1] for b, _ in writer_tasks if b.name in applied}
+    writers = tuple(explain_writer(b.name, t, choices.get(b.name, {}).get(t.name)) for b, t in writer_tasks)
+    plan = _build_plan(context, table) if applied == {b.name for b in workflow.bindings} else None
     registered = any(c.channel.name == table for c in catalog.list_channels())
     compaction = explain_compaction(catalog, updates, table) if registered else None
     return TableExplanation(
@@ -36,15 +37,8 @@ def explain_table(
     )
 
 
-def _build_plan(
-    catalog: CatalogReader, workflows: Sequence[WorkflowSpec], updates: Mapping[str, Updates], table: str
-) -> PlanExplanation | None:
-    """Explain the plan for a table with a freshness target; None without one, or if the workflow is not applied."""
-    workflow = next(w for w in workflows if w.find_channel(table) is not None)
-    registered = {b.name: b.identity for b in catalog.list_bindings()}
-    if any(registered.get(b.name) != b.compute_identity() for b in workflow.bindings):
-        return None
-    context = PlanningContext(catalog, updates, workflow, catalog.read_time())
+def _build_plan(context: PlanningContext, table: str) -> PlanExplanation | None:
+    """Explain the plan for a table with a freshness target; None without one."""
     if not context.find_target(table):
         return None
     return explain_plan(
@@ -64,11 +58,7 @@ def _list_results(task: Task) -> list[str]:
     return [w.port for w in task.writes if not isinstance(code, Refresh) or w.argument == code.table]
 
 
-def _choose_variants(
-    catalog: CatalogReader, binding: BoundFlow, updates: Mapping[str, Updates]
-) -> dict[str, RefreshChoice]:
-    """Return the mode that a run would choose for each declared table of a flow; empty if the flow is not applied."""
+def _find_applied_flows(catalog: CatalogReader, workflow: WorkflowSpec) -> set[str]:
+    """Return the flows that are registered as they are declared."""
     registered = {b.name: b.identity for b in catalog.list_bindings()}
-    if registered.get(binding.name) != binding.compute_identity():
-        return {}
-    return choose_variants(catalog, binding, updates)[1]
+    return {b.name for b in workflow.bindings if registered.get(b.name) == b.compute_identity()}

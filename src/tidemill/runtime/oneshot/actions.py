@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tidemill.api.documents import OUTPUT, SourceResolver, build_task, parse_workflow, to_canonical_task
-from tidemill.errors import BlockDamaged, Conflict, RunFailed, RunKilled, TidemillError
+from tidemill.errors import BlockDamaged, RunFailed, RunKilled, TidemillError
 from tidemill.model.action import Action, Script, Work
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append
@@ -20,7 +20,7 @@ from tidemill.model.task import Command, Task
 from tidemill.model.view import View
 from tidemill.ports.engine import WriteTarget
 from tidemill.runtime.oneshot.dataset_catalog import DatasetCatalog
-from tidemill.runtime.runs.execution import Executor
+from tidemill.runtime.runs.execution import Executor, RunWork, compute_backoff
 from tidemill.runtime.runs.flow import format_tag
 from tidemill.runtime.runs.lease import Lease
 from tidemill.runtime.runs.log import RunLog
@@ -44,24 +44,20 @@ class ActionRunner:
     environment: Mapping[str, str]
     locate: Callable[[str], str]
 
-    def attempt_run(self, run: Run) -> bool:
+    def execute_run(self, run: Run) -> bool:
         """Make one attempt at the run of an action; False if another process has claimed it, or it has to wait."""
-        try:
-            claim = self.executor.claim_run(run.id, ClaimRequest())
-        except Conflict:
-            return False
-        self.executor.run_once(claim, self._run_and_commit, retry_in=self._compute_retry_delay(claim))
-        return True
+        work = RunWork(ClaimRequest(), self._run_and_commit, self._compute_retry_delay)
+        return self.executor.attempt_run(run.id, work) is not None
 
-    def _compute_retry_delay(self, claim: RunClaim) -> float | None:
+    def _compute_retry_delay(self, run: Run) -> float | None:
         """Return the back-off in seconds; None for an unreadable action, whose attempt fails and reports why."""
         try:
-            retry = self._build_task(self.dataset_catalog.read_action_spec(claim.run.id))[1].retry
+            retry = self._build_task(self.dataset_catalog.read_action_spec(run.id))[1].retry
         except TidemillError:
             return None
-        return retry.compute_backoff(claim.run.attempt - claim.run.lost_attempts)
+        return compute_backoff(retry, run)
 
-    def _run_and_commit(self, claim: RunClaim, log: RunLog, lease: Lease) -> None:
+    def _run_and_commit(self, claim: RunClaim, log: RunLog, lease: Lease) -> ActionResult:
         spec = self.dataset_catalog.read_action_spec(claim.run.id)
         action, task = self._build_task(spec)
         self._check_unchanged(spec, action, task)
@@ -81,7 +77,9 @@ class ActionRunner:
             raise
         files = self.executor.store.publish_files(directory, target.receipt.rows)
         log.write_line(f"{action.name}: {sum(f.rows for f in files)} rows")
-        self.dataset_catalog.commit_dataset(claim, ActionResult(schema, files, timer.elapsed_seconds, log.text))
+        result = ActionResult(schema, files, timer.elapsed_seconds, log.text)
+        self.dataset_catalog.commit_dataset(claim, result)
+        return result
 
     def _build_task(self, spec: ActionSpec) -> tuple[Action, Task]:
         workflow = _workflow(json.dumps(spec.document))

@@ -66,7 +66,7 @@ class SubmissionRunner:
         attempted = False
         for run in [r for r in runnable if r.id in own_runs] or runnable[:1]:
             with suppress(TidemillError):  # the run records the error, and may be retried
-                attempted = self.actor.attempt_run(run) or attempted
+                attempted = self.actor.execute_run(run) or attempted
         return attempted
 
 

@@ -53,9 +53,9 @@ class OneShotService:
         """Run the ready actions of a submission, and wait for those that other processes run, until it has ended."""
         return self._build_submission_runner().complete_submission(number, on_progress)
 
-    def attempt_run(self, run: Run) -> bool:
+    def execute_run(self, run: Run) -> bool:
         """Make one attempt at the run of an action, and copy its result to the requested locations."""
-        attempted = self._build_action_runner().attempt_run(run)
+        attempted = self._build_action_runner().execute_run(run)
         if attempted:
             self._build_submission_runner().place_copies()
         return attempted

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from tidemill.errors import CatalogError, ChannelBusy, Conflict, LeaseLost, RunKilled, TidemillError
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.model.flow import BoundFlow
-from tidemill.model.run import PENDING_STATES, ClaimRequest, Run, RunClaim, RunKind, RunOutcome, build_claim_request
+from tidemill.model.run import PENDING_STATES, ClaimRequest, Run, RunClaim, RunKind, build_claim_request
+from tidemill.model.task import RetryPolicy
 from tidemill.ports.catalog import CatalogWriter
 from tidemill.ports.engine import Engine, Progress
 from tidemill.ports.storage import BlockStore
@@ -33,8 +34,16 @@ ReadPositions = Mapping[tuple[str, str], int]
 NO_READ_LIMIT: ReadPositions = MappingProxyType({})
 NO_DETAILS: RunDetails = MappingProxyType({})
 
-Perform = Callable[[RunClaim, RunLog, Lease], RunOutcome]
 Commit = Callable[[RunClaim, RunLog, Lease], T]
+
+
+@dataclass(frozen=True, slots=True)
+class RunWork(Generic[T]):
+    """The work of a run: what it claims, how an attempt executes and commits, and when a failed one is retried."""
+
+    request: ClaimRequest
+    commit: Commit[T]
+    retry_in: Callable[[Run], float | None] = lambda _: None  # seconds after a failed attempt; None: no retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,73 +73,64 @@ class Executor:
     ) -> tuple[Run, list[Block]]:
         """Run a bound flow to its end, with the retries that its tasks allow.
 
-        A run of the flow that a dead process left is given up first, once its lease has expired. `upto` limits the
-        reads; `details` are details to record with the run.
+        A run of the flow that a dead process left is given up first, once its lease has expired. The other arguments
+        are those of `build_flow_work`.
         """
         self.process_runs.recover_claims()
         for expired in self.catalog.reclaim_expired_runs():
             if expired.subject == binding.name:
                 self._give_up(expired.id)
-        attempts = max((t.retry.attempts for t in binding.tasks), default=1)
-        run = self.catalog.request_run(RunKind.FLOW, binding.name, attempts=attempts)
-
-        def perform_flow(claim: RunClaim, log: RunLog, lease: Lease) -> RunOutcome:
-            services = (self.catalog, self.store, self.engine)
-            return FlowAttempt(*services, binding, updates, claim, log, lease, progress, details).run_tasks()
-
-        retry = max((t.retry for t in binding.tasks), key=lambda r: r.attempts)
-        return self.run_attempts(run, build_claim_request(binding, upto), perform_flow, retry_in=retry.compute_backoff)
-
-    def attempt_run(
-        self,
-        run: Run,
-        binding: BoundFlow,
-        updates: Mapping[str, Updates],
-        *,
-        upto: ReadPositions = NO_READ_LIMIT,
-        details: RunDetails = NO_DETAILS,
-        oldest_unread: float | None = None,
-        fencing_token: int | None = None,
-    ) -> list[Block] | None:
-        """Make one attempt at a requested run; None if another process has claimed it, or it has to wait.
-
-        A failed attempt raises; the run stays ready for a retry if its tasks allow one. `oldest_unread` is the time of
-        the oldest block that the run leaves unread: its flow is due again after the commit. `fencing_token` is the
-        token under which this process acquired the run before.
-        """
-        try:
-            request = build_claim_request(binding, upto)
-            claim = self.claim_run(run.id, request, fencing_token=fencing_token)
-        except Conflict:
-            return None
-        retry = max((t.retry for t in binding.tasks), key=lambda r: r.attempts)
-        backoff = retry.compute_backoff(claim.run.attempt - claim.run.lost_attempts)
-
-        def commit(claim: RunClaim, log: RunLog, lease: Lease) -> list[Block]:
-            services = (self.catalog, self.store, self.engine)
-            outcome = FlowAttempt(*services, binding, updates, claim, log, lease, None, details).run_tasks()
-            return self.catalog.commit_run(claim, replace(outcome, backlog_since=oldest_unread))
-
-        return self.run_once(claim, commit, retry_in=backoff)
-
-    def run_attempts(
-        self, run: Run, request: ClaimRequest, perform: Perform, *, retry_in: Callable[[int], float]
-    ) -> tuple[Run, list[Block]]:
-        """Attempt a run until it finishes or its attempts are used up."""
-
-        def commit(claim: RunClaim, log: RunLog, lease: Lease) -> list[Block]:
-            return self.catalog.commit_run(claim, perform(claim, log, lease))
-
+        run = self.catalog.request_run(RunKind.FLOW, binding.name, attempts=find_retry_policy(binding).attempts)
+        work = self.build_flow_work(binding, updates, progress, upto=upto, details=details)
         while True:
-            claim = self._claim_with_retry(run.id, request)
+            claim = self._claim_with_retry(run.id, work.request)
             try:
-                blocks = self.run_once(claim, commit, retry_in=retry_in(claim.run.attempt - claim.run.lost_attempts))
+                blocks = self._attempt_claimed(claim, work)
                 return self.catalog.read_run(run.id), blocks
             except TidemillError:
                 state = self.catalog.read_run(run.id)
                 if state.state not in PENDING_STATES:
                     raise
                 self.sleep(max(0.0, (state.not_before or 0.0) - self.catalog.read_time()))
+
+    def build_flow_work(
+        self,
+        binding: BoundFlow,
+        updates: Mapping[str, Updates],
+        progress: Progress | None = None,
+        *,
+        upto: ReadPositions = NO_READ_LIMIT,
+        details: RunDetails = NO_DETAILS,
+        oldest_unread: float | None = None,
+    ) -> RunWork[list[Block]]:
+        """Build the work of a bound flow with one variant for each task.
+
+        `upto` limits the reads; `details` are recorded with the run. `oldest_unread` is the time of the oldest block
+        that the run leaves unread: its flow is due again after the commit.
+        """
+
+        def commit(claim: RunClaim, log: RunLog, lease: Lease) -> list[Block]:
+            services = (self.catalog, self.store, self.engine)
+            outcome = FlowAttempt(*services, binding, updates, claim, log, lease, progress, details).run_tasks()
+            return self.catalog.commit_run(claim, replace(outcome, backlog_since=oldest_unread))
+
+        retry = find_retry_policy(binding)
+        return RunWork(build_claim_request(binding, upto), commit, lambda run: compute_backoff(retry, run))
+
+    def attempt_run(self, run: int, work: RunWork[T], *, fencing_token: int | None = None) -> T | None:
+        """Make one attempt at a requested run; None if another process has claimed it, or it has to wait.
+
+        A failed attempt raises; the run stays ready for a retry if its work allows one. `fencing_token` is the token
+        under which this process acquired the run before.
+        """
+        try:
+            claim = self.claim_run(run, work.request, fencing_token=fencing_token)
+        except Conflict:
+            return None
+        return self._attempt_claimed(claim, work)
+
+    def _attempt_claimed(self, claim: RunClaim, work: RunWork[T]) -> T:
+        return self.run_once(claim, work.commit, retry_in=work.retry_in(claim.run))
 
     def run_once(self, claim: RunClaim, commit: Commit[T], *, retry_in: float | None = None) -> T:
         """Make one attempt at a claimed run, including its commit; a failure leaves nothing visible."""
@@ -213,3 +213,13 @@ class Executor:
             self.catalog.fail_run(
                 run.id, run.fencing_token, error=message, log=log.text, retry_in=retry_seconds, is_lost=lost
             )
+
+
+def find_retry_policy(binding: BoundFlow) -> RetryPolicy:
+    """Return the policy of a flow's runs: that of the task with the most attempts."""
+    return max((t.retry for t in binding.tasks), key=lambda r: r.attempts, default=RetryPolicy())
+
+
+def compute_backoff(retry: RetryPolicy, run: Run) -> float:
+    """Return the seconds until a run is retried after a failure; attempts that it lost do not count."""
+    return retry.compute_backoff(run.attempt - run.lost_attempts)

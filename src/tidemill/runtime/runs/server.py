@@ -218,7 +218,7 @@ class ServerLoop:
         runnable = [r for r in self._catalog.list_runnable_runs(DISPATCH_WINDOW) if r.id not in self._running]
         if runnable:
             for started in self._dispatcher.start_runs(runnable, self._get_catalog_time()):
-                self._running[started.run.id] = self._tracks.submit(self._attempt_run, started)
+                self._running[started.run.id] = self._tracks.submit(self._execute_run, started)
 
     def _apply_overrides(self, overrides: Mapping[str, Any]) -> None:
         """Apply changed setting overrides; an invalid override is logged once and ignored."""
@@ -233,7 +233,7 @@ class ServerLoop:
         self.server = replace(self.server, tracks=min(MAX_TRACKS, config.tracks))
         self._dispatcher.change_config(replace(config, tracks=self.server.tracks), self._get_catalog_time())
 
-    def _attempt_run(self, started: DispatchedRun) -> None:
+    def _execute_run(self, started: DispatchedRun) -> None:
         run = started.run
         try:
             self._execute(run, started.limit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tidemill.errors import ConfigError
@@ -10,6 +10,7 @@ from tidemill.model.block import Block, BlockKind
 from tidemill.model.change import Custom, Updates
 from tidemill.model.schema import Schema
 from tidemill.model.view import ConvertedDelta, DeltaChain, Snapshot, SnapshotDiff, build_chain, build_snapshot
+from tidemill.planner.graph import DataSize
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import RegisteredChannel
 
@@ -83,3 +84,12 @@ class ChannelViews:
         if not isinstance(declared, Custom):
             return list(blocks)
         return [replace(b, updates=declared) if isinstance(b.updates, Custom) else b for b in blocks]
+
+
+def list_deltas(view: DeltaChain | ConvertedDelta) -> Sequence[Block]:
+    return (view.chain if isinstance(view, ConvertedDelta) else view).deltas
+
+
+def compute_size(blocks: Iterable[Block]) -> DataSize:
+    block_list = list(blocks)
+    return DataSize(sum(b.rows for b in block_list), sum(b.bytes for b in block_list))
