@@ -46,7 +46,7 @@ def dispatcher(
     placement: TrackPlacement | None = None,
     catch_up_periods: float | None = None,
     patience: float | None = None,
+    batch_limit: int | None = None,
 ) -> Dispatcher:
-    return Dispatcher(
-        jobs, order, placement or SingleQueuePlacement(), tracks, DispatchLimits(catch_up_periods, patience)
-    )
+    limits = DispatchLimits(catch_up_periods, patience, batch_limit)
+    return Dispatcher(jobs, order, placement or SingleQueuePlacement(), tracks, limits)

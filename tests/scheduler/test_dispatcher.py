@@ -73,6 +73,15 @@ def test_the_catch_up_limit_splits_pending_batches() -> None:
         assert [count for _, _, count in dispatch.dispatch_jobs(50)] == [batch_count]
 
 
+def test_the_batch_limit_splits_pending_batches() -> None:
+    for batch_limit, periods, batch_count in [(None, None, 5), (2, None, 2), (9, None, 5), (2, 1.0, 1), (2, 5.0, 2)]:
+        late = Job(JobProfile("late", 10.0, UpdateCost(1, 0)), 1.0)
+        add_batches(late, *((10 * i, 10 * i) for i in range(1, 6)))
+        dispatch = dispatcher([late], FirstCome(), catch_up_periods=periods, batch_limit=batch_limit)
+        dispatch.mark_ready(late, 50)
+        assert [count for _, _, count in dispatch.dispatch_jobs(50)] == [batch_count]
+
+
 def build_short_and_long_jobs() -> tuple[list[Job], list[Job]]:
     """On four tracks, short jobs use tracks 2 and 3, and long ones 0 and 1."""
     return [job(f"s{i:02}", 100, 10) for i in range(15)], [job(f"l{i:02}", 10_000, 1000) for i in range(15)]

@@ -70,6 +70,8 @@ class ServerSettings(_Section):
     placement: str = "proportional"  # the assignment of runs to tracks
     inheritance: str = "max"  # how a table inherits the priorities of tables derived from it
     catch_up_limit: float = Field(default=0.0, ge=0, allow_inf_nan=False)  # periods of data per run; 0: no limit
+    batch_limit: int = Field(default=0, ge=0)  # batches of data per run; 0: no limit
+    patience: float = Field(default=10.0, ge=0, allow_inf_nan=False)  # periods until a ready run goes first; 0: never
     poll_interval: float = Field(default=1.0, gt=0)  # seconds between two polls, if no event wakes the server
     leader_timeout: float = Field(default=5.0, gt=0)  # seconds without a heartbeat after which another server leads
     maintenance_interval: float = Field(default=60.0, gt=0)  # seconds between two maintenance rounds

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from statistics import median
 from threading import Lock
 from typing import Any
@@ -21,6 +22,9 @@ from tidemill.ports.records import FlowStatistics, WatermarkProgress
 
 HISTORY_LENGTH, MAX_RUNS_READ = 20, 10_000
 """Newest runs of a flow, and of all flows on the first read, from which duration and period are estimated."""
+
+MIN_SLOPES = 3
+"""Pairs of runs with different numbers of changed rows from which the cost per row is estimated."""
 
 _RUN_COLUMNS = (runs.c.subject, runs.c.created, runs.c.started, runs.c.finished, runs.c.stats)
 _FINISHED = (runs.c.kind == RunKind.FLOW, runs.c.state == RunState.FINISHED)
@@ -51,6 +55,9 @@ class _FlowHistory:
     estimated_seconds: float | None  # seconds of a run, as the cost model estimates it
     last_start: float | None
     durations: deque[float] = field(default_factory=_build_history)
+    loads: deque[tuple[float, float, float]] = field(
+        default_factory=lambda: deque(maxlen=HISTORY_LENGTH)
+    )  # start, changed rows and duration of a run
     overheads: deque[float] = field(default_factory=_build_history)  # overhead: seconds of a run outside its tasks
     selectivities: deque[float] = field(default_factory=_build_history)  # rows written per row read
     firing_times: deque[float] = field(default_factory=_build_history)
@@ -63,6 +70,8 @@ class _FlowHistory:
         tasks = run.stats.get("tasks")
         if tasks:  # else the run had nothing to do
             self.durations.append(run.finished - run.started)
+            changed = sum(task.get("change", 0) for task in tasks.values())
+            self.loads.append((run.started, changed, self.durations[-1]))
             self.overheads.append(self.durations[-1] - sum(task.get("seconds", 0.0) for task in tasks.values()))
             self.selectivities.extend(_compute_selectivity(tasks.values()))
             self.watermarks.extend((run.started, task["watermark"]) for task in tasks.values() if "watermark" in task)
@@ -87,8 +96,34 @@ class _FlowHistory:
         selectivity = median(self.selectivities) if self.selectivities else None
         fields = (self.priority, self.workflow_priority, self.parents, seconds, self.last_start, period, selectivity)
         return FlowStatistics(
-            name, *fields, _compute_progress(self.watermarks), median(self.overheads) if self.overheads else None
+            name,
+            *fields,
+            _compute_progress(self.watermarks),
+            median(self.overheads) if self.overheads else None,
+            _compute_load_rate(self.loads),
         )
+
+
+def _compute_load_rate(loads: Sequence[tuple[float, float, float]]) -> float | None:
+    """The seconds that a run takes longer for each second of data: per changed row, times the rows that arrive.
+
+    The slope is the median of the slopes between any two runs (Theil-Sen), so that outliers do not count; None if too
+    few runs differ in their rows.
+
+    >>> runs = [(0.0, 100, 2.0), (10.0, 100, 2.0), (20.0, 300, 4.0), (50.0, 500, 6.0)]
+    >>> round(_compute_load_rate(runs), 3)  # 0.01 s per row, and 18 rows per second
+    0.18
+    """
+    slopes = [
+        (later - earlier) / (more - rows)
+        for (_, rows, earlier), (_, more, later) in combinations(loads, 2)
+        if more != rows
+    ]
+    if len(slopes) < MIN_SLOPES:
+        return None
+    first, last = loads[0][0], loads[-1][0]
+    arrived = sum(rows for _, rows, _ in list(loads)[1:])
+    return max(0.0, median(slopes)) * arrived / (last - first) if last > first else None
 
 
 def _compute_progress(settled: Sequence[tuple[float, float]]) -> WatermarkProgress | None:

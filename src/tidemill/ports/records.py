@@ -149,6 +149,7 @@ class FlowStatistics:
     selectivity: float | None = None  # median of rows written per row read
     watermark_progress: WatermarkProgress | None = None  # of its watermark
     overhead_seconds: float | None = None  # median overhead of a run: its seconds outside its tasks
+    seconds_per_data_second: float | None = None  # by which a run takes longer for each second of data that it loads
 
 
 SERVING = "serving"

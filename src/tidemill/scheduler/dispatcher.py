@@ -26,6 +26,12 @@ class DispatchLimits:
 
     catch_up_periods: float | None = None  # periods of data that one run loads at most; None: no limit
     patience: float | None = 10.0  # periods for which a job is ready before it goes first; None: no limit
+    batch_limit: int | None = None  # batches that one run loads at most; None: no limit
+
+    def count_batches(self, job: Job) -> int:
+        """Return how many of a job's first batches one run may load; at least one."""
+        count = len(job.batches) if self.batch_limit is None else min(self.batch_limit, len(job.batches))
+        return count if self.catch_up_periods is None else min(count, job.count_catch_up_batches(self.catch_up_periods))
 
 
 LIMITS = DispatchLimits()
@@ -74,7 +80,7 @@ class Dispatcher:
     def dispatch_jobs(self, now: float) -> list[Start]:
         """Return the jobs to start now. They count as running until `mark_finished`."""
         started: list[Start] = []
-        table, guard, order, limit = self._track_table, self._guard, self._order, self._limits.catch_up_periods
+        table, guard, order = self._track_table, self._guard, self._order
         while table.idle and guard.waiting:
             jobs = (
                 order.rank_jobs(now) if now < guard.next_alarm else chain(guard.list_overdue(now), order.rank_jobs(now))
@@ -85,9 +91,9 @@ class Dispatcher:
             job, track = placed
             table.assign_track(job, track)
             guard.stop_waiting(job)
-            batches = order.compute_batch_limit(job, now)
+            batches = min(order.compute_batch_limit(job, now), self._limits.count_batches(job))
             order.mark_started(job, now)
-            started.append((job, track, batches if limit is None else min(batches, job.count_catch_up_batches(limit))))
+            started.append((job, track, batches))
         return started
 
     def update_profiles(self, profiles: Sequence[JobProfile], now: float) -> bool:
@@ -110,8 +116,9 @@ class Dispatcher:
         placement: TrackPlacement | None = None,
         tracks: int | None = None,
         backfill_tracks: int | None = None,
+        limits: DispatchLimits | None = None,
     ) -> None:
-        """Change the jobs, the policy, or the tracks. Running jobs continue unchanged.
+        """Change the jobs, the policy, the tracks, or the limits. Running jobs continue unchanged.
 
         Jobs that are known already must be the same objects. All jobs are placed again, by their current profiles; if
         the placement is infeasible, nothing has changed.
@@ -126,6 +133,9 @@ class Dispatcher:
                 self._order.mark_started(job, now)
                 self._guard.stop_waiting(job)
         self._jobs, self._placement, self._order = all_jobs, new_placement, order or self._order
+        if limits is not None:
+            self._limits = limits
+            self._guard.set_patience(limits.patience)
         self._rebuild_order(now)
         for job in self._guard.list_jobs():
             self._track_table.waiting[job.lane] += 1

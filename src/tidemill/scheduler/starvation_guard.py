@@ -30,12 +30,16 @@ class StarvationGuard:
     """
 
     def __init__(self, patience: float | None) -> None:
-        self._patience = inf if patience is None else patience  # in periods of the job
+        self.set_patience(patience)
         self.waiting: dict[str, Turn] = {}
         self.next_alarm = inf  # no job's patience ends before
         self._alarm: dict[str, float] = {}  # by name; never after the turn
         self._alarms: list[tuple[float, str]] = []
         self._overdue: list[Turn] = []
+
+    def set_patience(self, patience: float | None) -> None:
+        """Set the patience of jobs that start to wait, in periods of the job; None: no limit."""
+        self._patience = inf if patience is None else patience
 
     def start_waiting(self, job: Job, now: float) -> None:
         """Record that a job starts to wait."""

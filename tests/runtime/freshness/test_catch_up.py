@@ -19,7 +19,7 @@ from tidemill.algebra.reference import is_same_bag
 from tidemill.model.change import Rows
 from tidemill.model.run import Run, RunState
 from tidemill.ports.records import ChannelRead, DeltaLink
-from tidemill.runtime.freshness.catch_up import CatchUpLimit, compute_read_limit, find_stops
+from tidemill.runtime.freshness.catch_up import CatchUpLimit, find_stops, limit_plan
 from tidemill.runtime.freshness.planning import PlanningContext
 from tidemill.runtime.runs.requests import request_flow_run
 
@@ -136,10 +136,15 @@ def test_blocks_within_the_limit_are_not_split() -> None:
         for _ in range(3):
             mill.now += PERIOD
             mill.insert("events", "1")
-        flow = mill.binding("numbered_limited")
-        assert compute_read_limit(mill.catalog, flow, CatchUpLimit(3.0, PERIOD)).left_blocks == 0
-        assert compute_read_limit(mill.catalog, flow, CatchUpLimit(2.5, PERIOD)).left_blocks == 1
-        assert compute_read_limit(mill.catalog, flow, None).left_blocks == 0
+        plan = PlanningContext(mill.catalog, {}, mill.workflow).plan_run(mill.binding("numbered_limited"))
+        for limit, left in (
+            (CatchUpLimit(3.0, PERIOD), 0),
+            (CatchUpLimit(2.5, PERIOD), 1),
+            (CatchUpLimit(0, PERIOD, batches=2), 1),
+            (CatchUpLimit(2.5, PERIOD, batches=1), 2),
+            (None, 0),
+        ):
+            assert limit_plan(mill.catalog, plan, limit).left_blocks == left
 
 
 def test_a_full_read_is_not_split() -> None:
@@ -148,8 +153,8 @@ def test_a_full_read_is_not_split() -> None:
             mill.now += PERIOD
             mill.insert("events", "1")
         context = PlanningContext(mill.catalog, {}, mill.workflow)
-        flow, _ = context.choose_variants(mill.binding("joined_limited"), "batch")
-        assert compute_read_limit(mill.catalog, flow, CatchUpLimit(1.0, PERIOD)).left_blocks == 0
+        plan = context.plan_run(mill.binding("joined_limited"), variant="batch")
+        assert limit_plan(mill.catalog, plan, CatchUpLimit(1.0, PERIOD)) is plan
 
 
 @pytest.mark.parametrize(
@@ -164,3 +169,56 @@ def test_a_full_read_is_not_split() -> None:
 )
 def test_a_reader_stops_only_where_deltas_continue(links: list[tuple[int, int]], stops: set[int]) -> None:
     assert set(find_stops([DeltaLink(*link, 0.0) for link in links], 0, 3)) == stops
+
+
+def build_targeted_workflow() -> tm.Workflow:
+    """A table with a target, derived from another that its plans refresh first."""
+    wf = tm.Workflow("targeted")
+    for channel in CHANNELS:
+        wf.input(channel, "id int")
+    wf.table("large", "id int")
+    wf.table("pairs", "id int, n bigint")
+    wf.sql("large", "SELECT id FROM events WHERE id > 0", refresh="incremental")
+    wf.sql(
+        "pairs",
+        "SELECT e.id, count(*) AS n FROM large e JOIN marks m ON e.id = m.id GROUP BY e.id",
+        refresh="incremental",
+        target_lag=0,
+        consistency=0,
+    )
+    return wf
+
+
+def test_a_catch_up_limit_splits_the_plans_of_a_target(tmp_path: Path) -> None:
+    mill = Mill(build_targeted_workflow().build_spec(), tmp_path)
+    for channel in CHANNELS:
+        mill.insert(channel, "1")
+    mill.attempt(mill.fire_due_triggers()[0])
+    for row in ("1", "2", "3", "4"):
+        mill.now += PERIOD
+        for channel in CHANNELS:
+            mill.insert(channel, row)
+    mill.fire_due_triggers()
+    counts, left = [], []
+    while waiting := mill.catalog.list_runs(state=RunState.READY, subject="pairs"):
+        run = mill.attempt(waiting[0], CatchUpLimit(2.0, PERIOD))
+        counts.append(sum(row["n"] for row in mill.content("pairs")))
+        left.append(run.stats.get("pending_blocks", 0))
+        assert (mill.read_target_status("pairs").inconsistency or 0) <= 0  # events and marks are split at one time
+    assert (counts, left[-1]) == ([4, 6, 7], 0)  # a mark becomes visible just after the event of the same second
+    assert left == sorted(left, reverse=True)
+    assert not mill.read_target_status("pairs").is_late
+    mill.close()
+
+
+def test_a_plan_with_a_full_read_is_not_split(tmp_path: Path) -> None:
+    mill = Mill(build_targeted_workflow().build_spec(), tmp_path)
+    for row in ("1", "2", "3"):
+        mill.now += PERIOD
+        for channel in CHANNELS:
+            mill.insert(channel, row)
+    (run, *_) = mill.fire_due_triggers()
+    result = mill.attempt(run, CatchUpLimit(1.0, PERIOD))
+    assert (result.state, result.stats.get("pending_blocks")) == (RunState.FINISHED, None)
+    assert sum(row["n"] for row in mill.content("pairs")) == 3
+    mill.close()

@@ -21,7 +21,7 @@ from tidemill.model.trigger import IntervalTrigger
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.ports.records import FlowStatistics, Server, WatermarkProgress
 from tidemill.runtime.freshness.watermarks import compute_paces
-from tidemill.runtime.runs.dispatch import DispatchConfig, DispatchedRun, RunDispatcher
+from tidemill.runtime.runs.dispatch import DEFAULT_PERIOD, DispatchConfig, DispatchedRun, RunDispatcher
 from tidemill.runtime.runs.requests import request_flow_run, request_retry
 from tidemill.runtime.runs.server import ServerIntervals, ServerLoop
 
@@ -92,7 +92,18 @@ def test_the_settings_can_be_changed_while_it_runs(catalog: SqlCatalog) -> None:
     assert catalog.read_setting_overrides() == {}
 
 
-@pytest.mark.parametrize("wrong", [{"policy": "best"}, {"placement": "here"}, {"inheritance": "all"}, {"tracks": 0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"policy": "best"},
+        {"placement": "here"},
+        {"inheritance": "all"},
+        {"tracks": 0},
+        {"catch_up_limit": -1.0},
+        {"batch_limit": -1},
+        {"patience": float("inf")},
+    ],
+)
 def test_an_unknown_setting_is_rejected(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="expected"):
         DispatchConfig().apply_overrides(wrong)
@@ -162,6 +173,42 @@ def test_a_cold_start_does_not_change_the_usual_run_time(tmp_path: Path) -> None
         catalog.commit_run(claim, RunOutcome((), stats=stats))
     assert [f.seconds for f in catalog.read_flow_statistics().values()] == [2.0]  # the last run had no work
     catalog.close()
+
+
+def test_a_run_with_more_data_is_expected_to_take_longer(tmp_path: Path) -> None:
+    clock = FakeClock()
+    catalog = open_catalog(f"sqlite:///{tmp_path / 'slope.db'}", clock)
+    catalog.apply_workflow(WorkflowSpec("w", CHANNELS, BINDINGS[:1]))
+    for rows in (100, 300, 100, 500, 300):  # one second, and a hundredth per row
+        clock.now += 10.0
+        claim = catalog.claim_run(request_flow_run(catalog, "slow").id, ClaimRequest(), owner="me", lease=100)
+        clock.now += 1.0 + rows / 100
+        catalog.commit_run(claim, RunOutcome((), stats={"tasks": {"slow": {"change": rows}}}))
+    (statistics,) = catalog.read_flow_statistics().values()
+    assert statistics.seconds == pytest.approx(4.0)
+    arrived = (300 + 100 + 500 + 300) / (4 * 10.0 + 2.0 + 4.0 + 2.0 + 6.0)  # rows per second
+    assert statistics.seconds_per_data_second == pytest.approx(arrived / 100, rel=0.01)
+    dispatch = RunDispatcher(catalog, DispatchConfig(tracks=1, placement="single"))
+    (started,) = dispatch.start_runs([request_flow_run(catalog, "slow")], clock.now)
+    profile = started.job.profile
+    assert profile.usual_cost == pytest.approx(statistics.seconds)
+    assert profile.cost.rate == pytest.approx(statistics.seconds_per_data_second)
+    assert profile.cost(10 * profile.period) > 2 * profile.usual_cost
+    catalog.close()
+
+
+def test_a_run_goes_first_when_its_patience_ends(catalog: SqlCatalog) -> None:
+    now = time.time()
+    for patience, first in ((0.0, "important"), (1.0, "slow")):
+        dispatch = RunDispatcher(catalog, DispatchConfig(tracks=1, placement="single", inheritance="none"))
+        dispatch.change_config(DispatchConfig("edf-priority", "single", "none", 1, patience=patience), now)
+        (quick,) = dispatch.start_runs(request_runs(catalog, "quick"), now)
+        slow = request_runs(catalog, "slow")
+        assert dispatch.start_runs(slow, now) == []  # the only track is in use
+        later = now + 2 * DEFAULT_PERIOD
+        dispatch.finish_run(quick, later)
+        runs = [*slow, *request_runs(catalog, "important")]
+        assert list_subjects(dispatch.start_runs(runs, later)) == [first]
 
 
 def test_rates_use_the_selectivity_of_past_runs(catalog: SqlCatalog) -> None:

@@ -26,7 +26,7 @@ TABLES: dict[str, Any] = {
 def test_every_setting_is_parsed() -> None:
     parsed = parse_workload(
         {"tracks": 3, "policy": "edf", "placement": "single", "inheritance": "sum", "catch_up_limit": 3, "patience": 5,
-         "tables": TABLES}
+         "batch_limit": 7, "tables": TABLES}
     )  # fmt: skip
     tables = {t.name: t for t in parsed.workload.tables}
     assert parsed.workload.tracks == 3
@@ -39,7 +39,7 @@ def test_every_setting_is_parsed() -> None:
     assert tables["report"].period == 300.0
     config = parsed.config
     assert (config.policy, config.placement, config.inheritance) == ("edf", "single", PriorityInheritance.SUM)
-    assert (config.catch_up_periods, config.patience) == (3.0, 5.0)
+    assert (config.catch_up_periods, config.batch_limit, config.patience) == (3.0, 7, 5.0)
 
 
 @pytest.mark.parametrize(
@@ -91,5 +91,7 @@ def test_the_workload_in_the_guide_is_valid() -> None:
     example = re.search(r"```toml\n(# tables\.toml.*?)```", guide, re.DOTALL)
     assert example is not None
     parsed = parse_workload(tomllib.loads(example[1]))
-    assert parsed.config == SimulationConfig(placement="proportional", catch_up_periods=3.0, patience=10.0)
+    assert parsed.config == SimulationConfig(
+        placement="proportional", catch_up_periods=3.0, patience=10.0, batch_limit=5
+    )
     assert [t.name for t in parsed.workload.tables] == ["orders", "catalogue", "report"]

@@ -1,45 +1,37 @@
 """Catch-up limits: a run of an overdue flow loads the first few periods of data, and the rest stays pending.
 
-The limit is a time: of every channel whose changes the flow reads, the run reads the blocks that were visible by then.
-So blocks are never split or reordered, and the flow's tasks read consistent inputs.
+The limit is a time: of every channel whose changes a plan's runs read, they read the blocks that were visible by then.
+So blocks are never split or reordered, and all runs of the plan read consistent inputs.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from tidemill.model.flow import BoundFlow
 from tidemill.model.stateful import WindowTaskSpec
 from tidemill.model.task import ReadMode, Task
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import DeltaLink
-from tidemill.runtime.runs.execution import NO_READ_LIMIT, ReadPositions
+from tidemill.runtime.freshness.planning import PlannedRun, RunPlan
+from tidemill.scheduler.dispatcher import DispatchLimits
 from tidemill.scheduler.job import Job, JobProfile, UpdateCost
 
-Reader = tuple[str, str]
-"""A task, and a channel whose changes it reads."""
+Reader = tuple[str, str, str]
+"""A flow, a task of it, and a channel whose changes the task reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatchUpLimit:
-    """Limit of the pending data that one run loads: a number of periods of the given seconds."""
+    """Limit of the pending data that one run loads: periods of the given seconds, and batches; 0: no limit.
+
+    The blocks that became visible at one time are a batch.
+    """
 
     periods: float
     period: float
-
-
-@dataclass(frozen=True, slots=True)
-class ReadLimit:
-    """The positions up to which a run reads, the number of blocks that it leaves, and the time of the first of them."""
-
-    positions: ReadPositions
-    left_blocks: int
-    oldest_unread: float | None
-
-
-UNLIMITED = ReadLimit(NO_READ_LIMIT, 0, None)
+    batches: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,53 +45,85 @@ class _PendingBlocks:
         return max((seq for seq, visible in self.stops.items() if visible <= time), default=self.cursor)
 
 
-def compute_read_limit(catalog: CatalogReader, binding: BoundFlow, limit: CatchUpLimit | None) -> ReadLimit:
-    """Compute how far a run of a bound flow reads now; its tasks have one variant each."""
-    if limit is None:
-        return UNLIMITED
-    pending = _find_pending_blocks(catalog, binding)
+def limit_plan(catalog: CatalogReader, plan: RunPlan, limit: CatchUpLimit | None) -> RunPlan:
+    """Return the plan with the positions up to which its runs read now; the blocks that they leave are counted.
+
+    A plan for a freshness target is limited only if all its runs read changes: a run that reads a full content would be
+    ahead of the others, and its result less consistent than planned.
+    """
+    if limit is None or (plan.decision is not None and any(map(_has_full_read, _iterate_reads(plan)))):
+        return plan
+    pending = _find_pending_blocks(catalog, {r.key for r in _iterate_reads(plan) if r.is_limited})
     times = sorted({time for blocks in pending.values() for time in blocks.stops.values()})
-    count = _count_fitting_moments(binding.name, times, limit)
+    count = _count_fitting_moments(times, limit)
     if count == len(times):
-        return UNLIMITED
-    last = times[count - 1]
-    left_blocks = sum(time > last for blocks in pending.values() for time in blocks.stops.values())
-    return ReadLimit({reader: blocks.find_stop(last) for reader, blocks in pending.items()}, left_blocks, times[count])
+        return plan
+    left_blocks = sum(time > times[count - 1] for blocks in pending.values() for time in blocks.stops.values())
+    stops = {reader: blocks.find_stop(times[count - 1]) for reader, blocks in pending.items()}
+    return replace(
+        plan,
+        prerequisites=tuple(_limit_run(run, stops) for run in plan.prerequisites),
+        own_run=plan.own_run and _limit_run(plan.own_run, stops),
+        left_blocks=left_blocks,
+        oldest_unread=times[count],
+    )
 
 
-def _count_fitting_moments(flow: str, times: list[float], limit: CatchUpLimit) -> int:
+def _limit_run(run: PlannedRun, stops: Mapping[Reader, int]) -> PlannedRun:
+    limited = {(task, channel): seq for (flow, task, channel), seq in stops.items() if flow == run.binding.name}
+    return replace(run, positions={**run.positions, **limited})
+
+
+@dataclass(frozen=True, slots=True)
+class _PlanRead:
+    """A task of a plan, and a channel that it reads and that no run of the plan writes."""
+
+    key: Reader
+    reads_change: bool
+    has_timeout: bool  # its windows time out: they would close without the events that a limit leaves for later
+
+    @property
+    def is_limited(self) -> bool:
+        return self.reads_change and not self.has_timeout
+
+
+def _has_full_read(read: _PlanRead) -> bool:
+    return not read.is_limited
+
+
+def _iterate_reads(plan: RunPlan) -> Iterator[_PlanRead]:
+    """Yield the reads of a plan that move a cursor or read a content."""
+    runs = (*plan.prerequisites, *([] if plan.own_run is None else [plan.own_run]))
+    written = frozenset[str]().union(*(run.binding.written_channels for run in runs))
+    for run in runs:
+        for task in run.binding.tasks:
+            changed = {r.port for r in task.reads if r.mode is ReadMode.NEW}
+            for channel in {r.port for r in task.reads} - written - run.unmoved_channels:
+                yield _PlanRead((run.binding.name, task.name, channel), channel in changed, _has_timeout(task))
+
+
+def _count_fitting_moments(times: list[float], limit: CatchUpLimit) -> int:
     """Count the times that fit the limit, by the simulator's rule. The first of them ends a period."""
     if not times:
         return 0
-    profile = JobProfile(flow, limit.period, UpdateCost(0.0, 0.0))
     batches = deque((time, time) for time in times)
-    return Job(profile, 1.0, fresh=times[0] - limit.period, batches=batches).count_catch_up_batches(limit.periods)
+    job = Job(JobProfile("", limit.period, UpdateCost(0.0, 0.0)), 1.0, times[0] - limit.period, batches=batches)
+    return DispatchLimits(limit.periods or None, batch_limit=limit.batches or None).count_batches(job)
 
 
-def _find_pending_blocks(catalog: CatalogReader, binding: BoundFlow) -> dict[Reader, _PendingBlocks]:
-    cursors = {(c.task, c.channel): c.position.seq for c in catalog.read_cursors() if c.binding == binding.name}
+def _find_pending_blocks(catalog: CatalogReader, readers: Iterable[Reader]) -> dict[Reader, _PendingBlocks]:
+    cursors = {(c.binding, c.task, c.channel): c.position.seq for c in catalog.read_cursors()}
     pending: dict[Reader, _PendingBlocks] = {}
-    for reader in _find_change_readers(binding):
-        cursor = cursors.get(reader, 0)
+    for reader in readers:
+        cursor, channel = cursors.get(reader, 0), reader[2]
         pending[reader] = _PendingBlocks(
             cursor,
-            find_stops(catalog.list_delta_links(reader[1], cursor), cursor, catalog.read_channel(reader[1]).head.seq),
+            find_stops(catalog.list_delta_links(channel, cursor), cursor, catalog.read_channel(channel).head.seq),
         )
     return pending
 
 
-def _find_change_readers(binding: BoundFlow) -> set[Reader]:
-    """Find the tasks that read changes, with their channels; a full read costs the same however little is new."""
-    return {
-        (task.name, read.port)
-        for task in binding.tasks
-        for read in task.reads
-        if read.mode is ReadMode.NEW and read.port not in binding.written_channels and not _has_timeout(task)
-    }
-
-
 def _has_timeout(task: Task) -> bool:
-    """Tell whether the task's windows time out: they would close without the events that a limit leaves for later."""
     code = task.variant.code
     return isinstance(code, WindowTaskSpec) and code.window.timeout is not None
 

@@ -21,7 +21,7 @@ from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.catalog_state import PlanDecision
 from tidemill.planner.refresh_mode import RefreshChoice
 from tidemill.ports.engine import Progress
-from tidemill.runtime.freshness.catch_up import CatchUpLimit, compute_read_limit
+from tidemill.runtime.freshness.catch_up import CatchUpLimit, limit_plan
 from tidemill.runtime.freshness.planning import PlannedRun, PlanningContext, RunPlan
 from tidemill.runtime.runs.execution import Executor, ReadPositions, RunWork
 from tidemill.runtime.runs.lease import Lease
@@ -52,15 +52,15 @@ class FreshnessController:
     ) -> list[Block] | None:
         """Make one attempt at a requested run; None if it has to wait, or nothing is due.
 
-        `limit` limits the data that it loads, unless freshness targets decide how far it reads.
+        `limit` limits the data that it loads; the rest is due after its commit.
         """
         timer = WorkTimer(self.executor.engine)
-        plan = self._plan_run(run, binding, variant)
+        plan = limit_plan(self.executor.catalog, self._plan_run(run, binding, variant), limit)
         prepared = self._run_prerequisites(run, plan)
         if prepared is None:
             return None
         fencing_token, written = prepared
-        work = self._build_work(binding, plan, written, limit)
+        work = self._build_work(binding, plan, written)
         blocks = self.executor.attempt_run(run.id, work, fencing_token=fencing_token)
         if blocks is None or plan.own_run is None:
             return None
@@ -131,20 +131,16 @@ class FreshnessController:
                 written[block.channel] = max(block.seq, written.get(block.channel, 0))
         return written
 
-    def _build_work(
-        self, binding: BoundFlow, plan: RunPlan, written: Mapping[str, int], limit: CatchUpLimit | None
-    ) -> RunWork[list[Block]]:
-        """Build the work of a plan's own run. The data that a catch-up limit leaves is due after its commit."""
+    def _build_work(self, binding: BoundFlow, plan: RunPlan, written: Mapping[str, int]) -> RunWork[list[Block]]:
+        """Build the work of a plan's own run."""
         if plan.own_run is None:
             return RunWork(ClaimRequest(), self._build_empty_commit(binding, plan))
-        own_run, details = plan.own_run, _describe_plan(plan)
-        upto, oldest_unread = _compute_read_positions(own_run, written), None
-        if plan.decision is None:
-            read_limit = compute_read_limit(self.executor.catalog, own_run.binding, limit)
-            upto, oldest_unread = read_limit.positions, read_limit.oldest_unread
-            details |= {"pending_blocks": read_limit.left_blocks} if read_limit.left_blocks else {}
         work = self.executor.build_flow_work(
-            own_run.binding, self.updates, upto=upto, details=details, oldest_unread=oldest_unread
+            plan.own_run.binding,
+            self.updates,
+            upto=_compute_read_positions(plan.own_run, written),
+            details=_describe_plan(plan),
+            oldest_unread=plan.oldest_unread,
         )
 
         def commit(claim: RunClaim, log: RunLog, lease: Lease) -> list[Block]:
@@ -179,9 +175,9 @@ class FreshnessController:
         return max((t.lead_seconds for t in self.executor.catalog.list_triggers(binding.name)), default=0.0)
 
     def _is_requested(self, run: Run) -> bool:
-        """Tell whether the run was requested, and not only triggered by a freshness target."""
+        """Tell whether the run was requested, and neither triggered by a target nor left by a catch-up limit."""
         fired = [f.trigger for f in self.executor.catalog.list_firings(run.subject) if f.run == run.id]
-        return not fired or not all(isinstance(trigger, LagTrigger) for trigger in fired)
+        return not all(isinstance(trigger, LagTrigger) for trigger in fired) if fired else run.due is None
 
     def _schedule_reminder(self, binding: BoundFlow, decision: PlanDecision | None) -> None:
         """Set the flow's next deadline: work that this plan defers might otherwise never become due.
@@ -207,19 +203,21 @@ def _compute_read_positions(planned_run: PlannedRun, written: Mapping[str, int])
 
 def _describe_plan(plan: RunPlan) -> dict[str, Any]:
     """Describe a plan for the record of its run; without targets, the run's statistics tell the variants."""
-    decision = plan.decision
-    if decision is None:
-        return {}
+    pending = {"pending_blocks": plan.left_blocks} if plan.left_blocks else {}
+    return pending if plan.decision is None else {**pending, "plan": _describe_decision(plan.decision)}
+
+
+def _describe_decision(decision: PlanDecision) -> dict[str, Any]:
     if decision.result is None:
-        return {"plan": {"reason": "nothing is due", "steps": []}}
+        return {"reason": "nothing is due", "steps": []}
     if decision.result.plan is None:
-        return {"plan": {"reason": "no plan would meet every freshness target", "steps": []}}
+        return {"reason": "no plan would meet every freshness target", "steps": []}
     steps = [{"task": s.task, "variant": s.variant, "seconds": round(s.cost, 3)} for s in decision.steps]
     rejected = [
         {"task": r.task, "variant": r.variant, "reason": str(r.reason), "seconds": r.cost and round(r.cost, 3)}
         for r in decision.result.rejected
     ]
-    return {"plan": {"goal": decision.goal, "steps": steps, "rejected": rejected[:MAX_RECORDED_ALTERNATIVES]}}
+    return {"goal": decision.goal, "steps": steps, "rejected": rejected[:MAX_RECORDED_ALTERNATIVES]}
 
 
 MAX_RECORDED_ALTERNATIVES = 10

@@ -55,6 +55,8 @@ class RunPlan:
     prerequisites: tuple[PlannedRun, ...] = ()
     choices: Mapping[str, RefreshChoice] = field(default_factory=dict)  # by declared table, without a target
     decision: PlanDecision | None = None  # with a target
+    left_blocks: int = 0  # pending blocks that a catch-up limit leaves
+    oldest_unread: float | None = None  # time of the first of them
 
 
 @dataclass

@@ -20,7 +20,7 @@ from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import FlowStatistics
 from tidemill.runtime.freshness.catch_up import CatchUpLimit
 from tidemill.runtime.freshness.watermarks import ProgressByFlow, compute_data_time, compute_paces
-from tidemill.scheduler.dispatcher import LIMITS, Dispatcher
+from tidemill.scheduler.dispatcher import Dispatcher, DispatchLimits
 from tidemill.scheduler.hierarchy import PriorityInheritance, build_jobs
 from tidemill.scheduler.job import Job, JobProfile, JobState, UpdateCost
 from tidemill.scheduler.policies import POLICIES
@@ -52,6 +52,8 @@ class DispatchConfig:
     tracks: int = 2
     backfill_tracks: int = 1  # additional tracks, for backfills only
     catch_up_limit: float = 0.0  # periods of data that one run loads at most; 0: all pending data
+    batch_limit: int = 0  # batches, that is, blocks of different times, that one run loads at most; 0: no limit
+    patience: float = 10.0  # periods for which a run is ready before it goes first; 0: never
 
     @property
     def all_tracks(self) -> int:
@@ -67,12 +69,19 @@ class DispatchConfig:
                 raise ConfigError(f"expected a {label} among {', '.join(choices)}, found {value!r}")
         if min(self.tracks, self.backfill_tracks) < 1:
             raise ConfigError(f"expected at least one track, found {min(self.tracks, self.backfill_tracks)}")
-        if not 0 <= self.catch_up_limit < inf:
-            raise ConfigError(
-                f"expected the catch-up limit to be a number of periods, or 0 for all pending data, "
-                f"found {self.catch_up_limit}"
-            )
+        for label, limit, unit, none in (
+            ("catch-up limit", self.catch_up_limit, "periods", "all pending data"),
+            ("batch limit", self.batch_limit, "batches", "all pending data"),
+            ("patience", self.patience, "periods", "no limit"),
+        ):
+            if not 0 <= limit < inf:
+                raise ConfigError(f"expected the {label} to be a number of {unit}, or 0 for {none}, found {limit}")
         return self
+
+    @property
+    def limits(self) -> DispatchLimits:
+        """The limits of the dispatcher; those of a run are applied to its blocks."""
+        return DispatchLimits(patience=self.patience or None)
 
     def apply_overrides(self, overrides: Mapping[str, Any]) -> DispatchConfig:
         """Return this configuration with the given setting overrides applied."""
@@ -155,8 +164,8 @@ class RunDispatcher:
 
     def _build_catch_up_limit(self, job: Job) -> CatchUpLimit | None:
         return (
-            CatchUpLimit(self.config.catch_up_limit, job.profile.period)
-            if self.config.catch_up_limit and not job.profile.backfill
+            CatchUpLimit(self.config.catch_up_limit, job.profile.period, self.config.batch_limit)
+            if (self.config.catch_up_limit or self.config.batch_limit) and not job.profile.backfill
             else None
         )
 
@@ -252,10 +261,15 @@ class RunDispatcher:
         jobs, config = list(self._jobs.values()), self.config
         if self._dispatcher is None:
             policy = POLICIES[config.policy]()
-            self._dispatcher = Dispatcher(jobs, policy, placement, config.tracks, LIMITS, config.backfill_tracks)
+            self._dispatcher = Dispatcher(jobs, policy, placement, config.tracks, config.limits, config.backfill_tracks)
         else:
             self._dispatcher.change_setup(
-                now, jobs=jobs, placement=placement, tracks=config.tracks, backfill_tracks=config.backfill_tracks
+                now,
+                jobs=jobs,
+                placement=placement,
+                tracks=config.tracks,
+                backfill_tracks=config.backfill_tracks,
+                limits=config.limits,
             )
 
 
@@ -278,4 +292,15 @@ def _build_profile(statistics: FlowStatistics) -> JobProfile:
     period = max(statistics.period or DEFAULT_PERIOD, seconds)
     weight = statistics.priority * PRIORITY_STEP_FACTOR ** max(-20, min(20, statistics.workflow_priority))
     selectivity = 1.0 if statistics.selectivity is None else statistics.selectivity
-    return JobProfile(statistics.flow, period, UpdateCost(seconds, 0.0), weight, statistics.parents, selectivity)
+    cost = _build_update_cost(seconds, period, statistics.seconds_per_data_second or 0.0)
+    return JobProfile(statistics.flow, period, cost, weight, statistics.parents, selectivity)
+
+
+def _build_update_cost(seconds: float, period: float, rate: float) -> UpdateCost:
+    """Build the cost of an update; one that loads a period of data takes the usual seconds.
+
+    >>> _build_update_cost(10.0, 60.0, 0.1), _build_update_cost(10.0, 60.0, 1.0).start
+    (UpdateCost(start=4.0, rate=0.1), 0.0)
+    """
+    bounded = min(rate, seconds / period)
+    return UpdateCost(seconds - bounded * period, bounded)

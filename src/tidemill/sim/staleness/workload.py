@@ -61,9 +61,10 @@ class SimulationConfig:
     inheritance: PriorityInheritance = PriorityInheritance.MAX
     catch_up_periods: float | None = None
     patience: float | None = None
+    batch_limit: int | None = None
 
     def build_dispatcher(self, jobs: Sequence[Job], tracks: int) -> Dispatcher:
-        limits = DispatchLimits(self.catch_up_periods, self.patience)
+        limits = DispatchLimits(self.catch_up_periods, self.patience, self.batch_limit)
         return Dispatcher(jobs, POLICIES[self.policy](), PLACEMENTS[self.placement], tracks, limits)
 
 

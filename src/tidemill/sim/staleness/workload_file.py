@@ -17,7 +17,7 @@ from tidemill.sim.staleness.workload import SimulationConfig, Workload
 
 T = TypeVar("T")
 
-WORKLOAD_KEYS = ("tracks", "policy", "placement", "inheritance", "catch_up_limit", "patience", "tables")
+WORKLOAD_KEYS = ("tracks", "policy", "placement", "inheritance", "catch_up_limit", "batch_limit", "patience", "tables")
 TABLE_KEYS = ("period", "cost", "priority", "parents")
 COST_KEYS = ("start", "rate")
 
@@ -44,7 +44,7 @@ def parse_workload(document: Mapping[str, Any]) -> WorkloadFile:
 
 
 def _parse_config(document: Mapping[str, Any]) -> SimulationConfig:
-    catch_up_limit, patience = document.get("catch_up_limit"), document.get("patience")
+    catch_up_limit, patience, batch_limit = (document.get(n) for n in ("catch_up_limit", "patience", "batch_limit"))
     return SimulationConfig(
         _parse_choice("policy", document.get("policy", "max-benefit"), {name: name for name in POLICIES}),
         _parse_choice("placement", document.get("placement", "proportional"), {name: name for name in PLACEMENTS}),
@@ -55,6 +55,7 @@ def _parse_config(document: Mapping[str, Any]) -> SimulationConfig:
         ),
         None if catch_up_limit is None else _parse_number("the workload: catch_up_limit", catch_up_limit, minimum=1),
         None if patience is None else _parse_number("the workload: patience", patience, minimum=0),
+        None if batch_limit is None else int(_parse_number("the workload: batch_limit", batch_limit, minimum=1)),
     )
 
 
