@@ -19,17 +19,22 @@ HOUR = 3600.0
 EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "2"))
 
 
-def build_join(lag: object, consistency: object) -> WorkflowSpec:
+def build_join(lag: object, consistency: object, refresh: str = "auto") -> WorkflowSpec:
     """Two inputs, one of them counted before they are joined."""
     wf = tm.Workflow("joined")
     wf.input("left", "id bigint, k bigint")
     wf.input("right", "id bigint, k bigint")
     wf.table("counts", "k bigint, n bigint")
     wf.table("out", "id bigint, n bigint")
-    wf.sql("counts", "SELECT k, count(id) AS n FROM right GROUP BY k")
+    wf.sql("counts", "SELECT k, count(id) AS n FROM right GROUP BY k", refresh=refresh)
     query = "SELECT l.id, c.n FROM left l JOIN counts c ON l.k = c.k"
     wf.sql("out", query, target_lag=lag, consistency=consistency)  # type: ignore[arg-type]
     return wf.build_spec()
+
+
+def build_recomputed_join(lag: object, consistency: object) -> WorkflowSpec:
+    """The same, but the counts are always recomputed: the join reads the difference of two contents."""
+    return build_join(lag, consistency, "batch")
 
 
 def build_diamond(lag: object, consistency: object) -> WorkflowSpec:
@@ -57,7 +62,7 @@ TARGETS = [
 events = st.lists(st.sampled_from(["left", "right", "hour", "hours"]), min_size=1, max_size=14)
 
 
-@pytest.mark.parametrize("shape", [build_join, build_diamond])
+@pytest.mark.parametrize("shape", [build_join, build_recomputed_join, build_diamond])
 @pytest.mark.parametrize(("lag", "consistency"), TARGETS)
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(history=events)

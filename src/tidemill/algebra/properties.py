@@ -18,6 +18,7 @@ from tidemill.algebra.operators import (
     Union,
     WindowFunction,
     list_children,
+    list_scans,
     walk_operators,
 )
 
@@ -79,6 +80,27 @@ def is_append_only(op: Operator) -> bool:
             return is_append_only(op.left) and is_append_only(op.right)
         case Aggregation():
             return not op.calls and is_append_only(op.child)
+        case _:
+            return False
+
+
+def is_growing_by(op: Operator, channel: str) -> bool:
+    """Whether changes of one channel only add rows, while all other channels stay as they are."""
+    if all(scan.channel != channel for scan in list_scans(op)):
+        return True
+    match op:
+        case Scan():
+            return op.append_only
+        case Projection() | Filter() | Explode():
+            return is_growing_by(op.child, channel)
+        case Union():
+            return all(is_growing_by(child, channel) for child in op.children)
+        case Join(kind=JoinKind.INNER | JoinKind.SEMI):
+            return is_growing_by(op.left, channel) and is_growing_by(op.right, channel)
+        case Join(kind=JoinKind.LEFT | JoinKind.ANTI) if all(s.channel != channel for s in list_scans(op.right)):
+            return is_growing_by(op.left, channel)
+        case Aggregation():
+            return not op.calls and is_growing_by(op.child, channel)
         case _:
             return False
 

@@ -232,6 +232,7 @@ class PlannerSettings(_Section):
 
     asynchronous: bool = True  # refresh only the channels that a freshness target needs
     incremental: bool = True  # refresh incrementally, where that is cheaper than a full recomputation
+    strict: bool = False  # in a plan for a freshness target, no task reads inputs that were never current together
 
 
 class Settings(_Section):

@@ -406,7 +406,12 @@ class Tidemill:
         workflow = next(w for w in declared if any(b.name == binding.name for b in w.bindings))
         planner = self.settings.planner
         return FreshnessController(
-            self.executor, self.project.list_updates(), workflow, planner.asynchronous, planner.incremental
+            self.executor,
+            self.project.list_updates(),
+            workflow,
+            planner.asynchronous,
+            planner.incremental,
+            planner.strict,
         )
 
     @property

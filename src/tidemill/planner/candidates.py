@@ -64,7 +64,7 @@ class CandidateIndex:
 
     def list_fillings(self, requirement: PortRequirement) -> list[Filling]:
         """List all fillings of a port."""
-        fit = [candidate for candidate in self.fit if requirement.can_take(candidate.block.shape)]
+        fit = [candidate for candidate in self.fit if requirement.can_use(candidate.block)]
         if not requirement.needs_old_base:
             return [(candidate,) for candidate in fit]
         return [pair for candidate in fit for pair in self.find_pairs(candidate)]
@@ -72,7 +72,7 @@ class CandidateIndex:
     def list_fillings_with(self, candidate: Candidate, requirement: PortRequirement, as_old: bool) -> list[Filling]:
         """List the fillings of a port that contain this block."""
         if not (as_old or requirement.needs_old_base):
-            return [(candidate,)]
+            return [(candidate,)] if requirement.can_use(candidate.block) else []
         return [
             pair for pair in self.find_pairs(candidate) if pair[1].fit and requirement.can_take(pair[1].block.shape)
         ]

@@ -16,13 +16,13 @@ from tidemill.model.time import Timeline, Version
 from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.bounds import compute_inconsistency, get_declared_limit
 from tidemill.planner.cost import CostModel, measure_reads
-from tidemill.planner.graph import APPLY, EMPTY, BlockNode, BlockShape, DataSize, PlanningGraph
+from tidemill.planner.graph import APPLY, DIFFERENCE, EMPTY, BlockNode, BlockShape, DataSize, PlanningGraph, TaskNode
 from tidemill.planner.graph_index import GraphIndex
 from tidemill.planner.planner import DynamicProgrammingPlanner
 from tidemill.planner.refresh_mode import STATE_DROP_GAIN, complete_cost_models, estimate_refresh
 from tidemill.planner.steps import CostEstimate, PlanResult, PlanStep
 from tidemill.planner.vector import NEVER, PlanningClock, pack_provenance
-from tidemill.planner.workflow_graph import apply_target
+from tidemill.planner.workflow_graph import READER_CONVERSIONS, apply_target, find_single_channel
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ def build_inventory(index: GraphIndex, state: CatalogState) -> BlockInventory:
 def _find_change_shape(index: GraphIndex, channel: str) -> BlockShape:
     """Return the shape of a channel's changes: that of its task's deltas, so that pruning can compare them."""
     task = index.writer.get(channel)
-    shapes = () if task is None else {v.output_shapes[task.writes.index(channel)] for v in task.variants}
-    return BlockShape.MONOTONE if BlockShape.MONOTONE in shapes else BlockShape.STRONG
+    shapes = set() if task is None else {v.output_shapes[task.writes.index(channel)] for v in task.variants}
+    return BlockShape.MONOTONE if shapes - {BlockShape.BASE} == {BlockShape.MONOTONE} else BlockShape.STRONG
 
 
 class LearntCosts:
@@ -85,8 +85,10 @@ class LearntCosts:
         self._completed: dict[str, dict[str, CostModel]] = {}  # with priors, by task
 
     def __call__(self, task: str, variant: str, reads: Sequence[BlockNode], /) -> CostEstimate:
-        if variant == APPLY.name:  # readers apply deltas while they read
+        if variant == APPLY.name:
             return CostEstimate(0.0, (sum((b.size for b in reads), EMPTY),))
+        if variant == DIFFERENCE.name:  # at most all rows of the new content
+            return CostEstimate(0.0, (reads[-1].size,))
         models = self._find_cost_models(task)
         contents = sum((self._contents[c] for c in self._tasks[task].reads), EMPTY)
         name, volume, extra = variant, measure_reads(reads), 0.0
@@ -115,6 +117,9 @@ def resolve_variant(variant: str, reads: Sequence[str], moved: Sequence[str]) ->
     return f"{RefreshMode.INCREMENTAL}:{moved[0]}" if single else variant
 
 
+_CONVERSIONS = frozenset(conversion.name for conversion in READER_CONVERSIONS)
+
+
 @dataclass(frozen=True, slots=True)
 class PlanDecision:
     """The decision for a channel now, with the alternatives."""
@@ -128,7 +133,7 @@ class PlanDecision:
     def steps(self) -> tuple[PlanStep, ...]:
         """The steps to run; conversions that readers do while reading are not among them."""
         plan = None if self.result is None else self.result.plan
-        return () if plan is None else tuple(s for s in plan.steps if s.variant != APPLY.name)
+        return () if plan is None else tuple(s for s in plan.steps if s.variant not in _CONVERSIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +164,13 @@ class DecisionRequest:
     def _build_graph(self, goal: str, target: FreshnessTarget, lead: float) -> PlanningGraph:
         pathways = GraphIndex(self.graph).pathways
         changed = (apply_target(c, target, pathways[goal], lead) if c.name == goal else c for c in self.graph.channels)
-        return replace(self.graph, channels=tuple(changed))
+        tasks = (t if goal in t.writes else _drop_single_channels(t) for t in self.graph.tasks)
+        return PlanningGraph(tuple(changed), tuple(tasks))
+
+
+def _drop_single_channels(task: TaskNode) -> TaskNode:
+    """Return a task without variants for single channels: on the way to a goal, the later block is preferred."""
+    return replace(task, variants=tuple(v for v in task.variants if find_single_channel(v.name) is None))
 
 
 def _find_due_time(index: GraphIndex, inventory: BlockInventory, goal: str, timeline: Timeline) -> Version | None:

@@ -83,9 +83,13 @@ class PortRequirement:
 
     shape: BlockShape | None  # None: no block, and its output reflects nothing of the channel
     needs_old_base: bool = False  # together with the base that the delta starts from
+    unmoved: bool = False  # only an empty delta: the reader stays where it is
 
     def can_take(self, shape: BlockShape) -> bool:
         return shape is self.shape or (shape is BlockShape.MONOTONE and self.shape is BlockShape.STRONG)
+
+    def can_use(self, block: BlockNode) -> bool:
+        return self.can_take(block.shape) and (not self.unmoved or block.source == block.target)
 
 
 NOTHING = PortRequirement(None)

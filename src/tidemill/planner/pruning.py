@@ -70,8 +70,8 @@ class BlockPruner:
 
     def is_fit(self, block: BlockNode, ends: Ends, strict: bool) -> bool:
         """Tell whether other blocks may be derived from its target."""
-        is_consistent = not strict or compute_inconsistency(block.target, ends) < 0
-        return is_consistent and self._limits[block.channel].is_satisfied(block.target, ends, self._clock.now)
+        is_allowed = not strict or is_consistent(block, ends)
+        return is_allowed and self._limits[block.channel].is_satisfied(block.target, ends, self._clock.now)
 
     def can_lead_on(self, candidate: Candidate) -> bool:
         """Tell whether an existing block can lead to others, or is only a base that deltas start from.
@@ -142,3 +142,8 @@ class BlockPruner:
         if pruned:
             self.pruned[rule] += 1
         return pruned
+
+
+def is_consistent(block: BlockNode, ends: Ends) -> bool:
+    """Tell whether all versions of a block's target were current together."""
+    return compute_inconsistency(block.target, ends) < 0

@@ -157,10 +157,10 @@ def _is_state_profitable(table: TableState, models: Mapping[str, CostModel]) -> 
     return incremental <= recompute + STATE_DROP_GAIN
 
 
-def select_declared_variant(possible: frozenset[str], declared: str) -> frozenset[str]:
-    """Return the declared variant if it is possible, else all possible variants."""
-    name = RefreshMode.INCREMENTAL if declared == "incremental_strict" else declared
-    return possible & {name} or possible
+def select_declared_variants(possible: frozenset[str], declared: str) -> frozenset[str]:
+    """Return the variants of the declared mode if they are possible, else all possible variants."""
+    mode = RefreshMode.INCREMENTAL if declared == "incremental_strict" else declared
+    return frozenset(v for v in possible if get_mode(v) == mode) or possible
 
 
 def complete_cost_models(

@@ -20,7 +20,7 @@ from tidemill.planner.candidates import Candidate, Filling, StepRegistry
 from tidemill.planner.expansion import CandidateExpansion, Offer, Uses
 from tidemill.planner.graph import BlockNode
 from tidemill.planner.graph_index import BlockProducer
-from tidemill.planner.pruning import BlockPruner
+from tidemill.planner.pruning import BlockPruner, is_consistent
 from tidemill.planner.search_rules import SearchRules
 from tidemill.planner.steps import CostFunction, Plan, PlanStep, RejectedBlock, RejectionReason
 from tidemill.planner.vector import Ends, PlanningClock
@@ -185,7 +185,8 @@ class PlanSearch:
 
     def _build_goal(self, block: BlockNode, ends: Ends, fit: bool, producer: BlockProducer | None) -> Candidate | None:
         """Return a candidate for the goal; a block that is not accepted may still be converted, or serve as a base."""
-        objection = self._pruner.find_objection(block)
+        is_forbidden = producer is not None and producer.strict and not is_consistent(block, ends)
+        objection = RejectionReason.INCONSISTENT if is_forbidden else self._pruner.find_objection(block)
         if objection is None and self._pruner.is_outdone(block, ends):
             objection = RejectionReason.OUTDONE
         if objection is None:
@@ -194,4 +195,5 @@ class PlanSearch:
             self._rejected.append(RejectedBlock(producer.task, producer.variant, block, objection))
         conversions = self._inventory.index.channels[self._goal].conversions
         is_convertible = any(block.source is None or c.can_take(block.shape) for c in conversions)
-        return Candidate(block, ends, fit=fit) if is_convertible and objection is not RejectionReason.OUTDONE else None
+        is_useless = is_forbidden or objection is RejectionReason.OUTDONE
+        return Candidate(block, ends, fit=fit) if is_convertible and not is_useless else None

@@ -29,7 +29,7 @@ from tidemill.planner.refresh_mode import (
     estimate_refresh,
     find_possible_variants,
     get_mode,
-    select_declared_variant,
+    select_declared_variants,
 )
 from tidemill.planner.workflow_graph import build_graph
 
@@ -56,7 +56,7 @@ def decide_table(
     completed = complete_cost_models(models, names, 1)
     obstacle = table.find_obstacle()
     if requested is None:
-        usable = select_declared_variant(find_possible_variants(table, names, completed), task.refresh or "auto")
+        usable = select_declared_variants(find_possible_variants(table, names, completed), task.refresh or "auto")
     elif obstacle is None or get_mode(requested) != RefreshMode.INCREMENTAL:
         usable = frozenset({get_mode(requested)})
     else:

@@ -7,11 +7,12 @@ changes of some of its channels and leave the cursors of the others where they a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tidemill.algebra.operators import list_scans
 from tidemill.algebra.program import DeclaredQuery, RefreshMode
-from tidemill.algebra.properties import is_append_only
+from tidemill.algebra.properties import is_append_only, is_growing_by
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append
 from tidemill.model.channel import Channel as Declared
@@ -24,6 +25,7 @@ from tidemill.model.task import Variant as DeclaredVariant
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.graph import (
     APPLY,
+    DIFFERENCE,
     BlockShape,
     ChannelBounds,
     ChannelNode,
@@ -78,15 +80,37 @@ def _format_task_name(binding: BoundFlow, task: DeclaredTask) -> str:
     return task.name if len(binding.tasks) == 1 else f"{binding.name}.{task.name}"
 
 
-def build_graph(workflow: WorkflowSpec, usable: VariantFilter = lambda _b, _t, _v: True) -> PlanningGraph:
-    """Build the graph of a workflow with its freshness targets."""
+def build_graph(
+    workflow: WorkflowSpec, usable: VariantFilter = lambda _b, _t, _v: True, *, strict: bool = False
+) -> PlanningGraph:
+    """Build the graph of a workflow with its freshness targets; `strict`: every task reads consistent inputs."""
     channels = {c.name: c for c in workflow.channels if c.role is not ChannelRole.STATE}
-    tasks = tuple(_build_task(name, bound, channels, usable) for name, bound in list_bound_tasks(workflow).items())
-    unbounded = PlanningGraph(tuple(ChannelNode(name, conversions=(APPLY,)) for name in channels), tasks)
+    tasks = tuple(
+        _build_task(name, bound, channels, usable, strict) for name, bound in list_bound_tasks(workflow).items()
+    )
+    comparable = _find_comparable_channels(workflow, tasks)
+    nodes = (ChannelNode(c, conversions=READER_CONVERSIONS if c in comparable else (APPLY,)) for c in channels)
+    unbounded = PlanningGraph(tuple(nodes), tasks)
     pathways = GraphIndex(unbounded).pathways
     return PlanningGraph(
         tuple(apply_target(c, channels[c.name].freshness_target, pathways[c.name]) for c in unbounded.channels), tasks
     )
+
+
+READER_CONVERSIONS = (APPLY, DIFFERENCE)
+"""Conversions that readers do while they read, so they are no steps to run."""
+
+
+def _find_comparable_channels(workflow: WorkflowSpec, tasks: Sequence[TaskNode]) -> set[str]:
+    """Find the derived channels whose readers accept the difference of two contents as a change.
+
+    A query that relies on rows being only added does not, because the difference may remove rows.
+    """
+    written, read = {c for t in tasks for c in t.writes}, {c for t in tasks for c in t.reads}
+    appended = {c.name for c in workflow.channels if isinstance(c.updates, Append)}
+    queries = [query for task in workflow.list_tasks() if (query := _find_query(task)) is not None]
+    growing = {scan.channel for query in queries for scan in list_scans(query.root) if scan.append_only}
+    return (written & read) - appended - growing
 
 
 def apply_target(
@@ -102,17 +126,31 @@ def apply_target(
     return replace(channel, bounds=ChannelBounds(staleness, inconsistency), accepts=accepts)
 
 
-def _build_task(name: str, bound: BoundTask, channels: Mapping[str, Declared], usable: VariantFilter) -> TaskNode:
+def _build_task(
+    name: str, bound: BoundTask, channels: Mapping[str, Declared], usable: VariantFilter, strict: bool
+) -> TaskNode:
     task = bound.task
     reads = tuple(dict.fromkeys(r.port for r in task.reads if r.port in channels and r.port not in task.state_ports))
     writes = tuple(dict.fromkeys(w.port for w in task.writes if w.port in channels))
-    variants = (v for v in task.variants if _is_whole(v) and usable(bound.binding, task, v))
-    return TaskNode(name, reads, writes, tuple(_build_variant(task, v, reads, writes, channels) for v in variants))
+    nodes = (
+        _build_variant(task, v, reads, writes, channels, strict)
+        for v in task.variants
+        if usable(bound.binding, task, v) and not _is_covered(task, v)
+    )
+    return TaskNode(name, reads, writes, tuple(nodes))
 
 
-def _is_whole(variant: DeclaredVariant) -> bool:
-    """Tell whether it is a full variant, and not the incremental variant of a single channel."""
-    return not variant.name.startswith(f"{RefreshMode.INCREMENTAL}:")
+def _is_covered(task: DeclaredTask, variant: DeclaredVariant) -> bool:
+    """Tell whether a variant is covered by another, which may read the changes of some channels only.
+
+    The incremental variant of one channel is not if it adds rows only, while the variant of all channels does not:
+    their blocks serve different purposes, so the planner compares their costs instead of preferring the later block.
+    """
+    channel = find_single_channel(variant.name)
+    query = _find_query(task)
+    if channel is None or query is None:
+        return False
+    return is_append_only(query.root) or not is_growing_by(query.root, channel)
 
 
 def _build_variant(
@@ -121,24 +159,39 @@ def _build_variant(
     reads: tuple[str, ...],
     writes: tuple[str, ...],
     channels: Mapping[str, Declared],
+    strict: bool,
 ) -> VariantNode:
     changed_ports = {r.port for r in variant.reads if r.mode is ReadMode.NEW}
-    takes = tuple(PortRequirement(BlockShape.STRONG if c in changed_ports else BlockShape.BASE) for c in reads)
-    reads_change = any(take.shape is BlockShape.STRONG for take in takes)
+    unmoved = set(reads) if find_single_channel(variant.name) is not None else set()
+    requirements = tuple(
+        PortRequirement(BlockShape.STRONG, unmoved=c not in changed_ports)
+        if c in changed_ports | unmoved
+        else PortRequirement(BlockShape.BASE)
+        for c in reads
+    )
     kinds = {w.port: w.kind for w in variant.writes}
-    delta = BlockShape.MONOTONE if _is_append_only(task) else BlockShape.STRONG
-    makes = tuple(
+    query = _find_query(task)
+    grows = query is not None and (bool(unmoved) or is_append_only(query.root))
+    delta = BlockShape.MONOTONE if grows else BlockShape.STRONG
+    shapes = tuple(
         BlockShape.BASE
-        if kinds[c] is BlockKind.BASE or not reads_change
+        if kinds[c] is BlockKind.BASE or not changed_ports & set(reads)
         else _find_delta_shape(delta, task, channels[c])
         for c in writes
     )
-    return VariantNode(variant.name, takes, makes)
+    return VariantNode(variant.name, requirements, shapes, strict)
 
 
-def _is_append_only(task: DeclaredTask) -> bool:
+def _find_query(task: DeclaredTask) -> DeclaredQuery | None:
+    """Return the query of a declared table, if it can be refreshed incrementally."""
     code = task.variant.code
-    return isinstance(code, Refresh) and isinstance(code.query, DeclaredQuery) and is_append_only(code.query.root)
+    return code.query if isinstance(code, Refresh) and isinstance(code.query, DeclaredQuery) else None
+
+
+def find_single_channel(variant: str) -> str | None:
+    """Return the channel of an incremental variant that reads the changes of one channel only; None for others."""
+    mode, _, channel = variant.partition(":")
+    return channel if mode == RefreshMode.INCREMENTAL and channel else None
 
 
 def _find_delta_shape(delta: BlockShape, task: DeclaredTask, channel: Declared) -> BlockShape:

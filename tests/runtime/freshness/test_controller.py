@@ -276,3 +276,67 @@ def test_a_run_that_cannot_be_planned_fails(tmp_path: Path) -> None:
         mill.controller.execute_run(run, mill.binding("scores"), variant="incremental")
     assert mill.catalog.read_run(run.id).state is RunState.FAILED
     mill.close()
+
+
+def build_search_workflow(*, scores_refresh: str = "auto") -> WorkflowSpec:
+    """Pages that are only added, joined with scores that may be a week behind."""
+    wf = tm.Workflow("search")
+    wf.input("pages", "url string, site string")
+    wf.input("clicks", "user bigint, site string")
+    wf.table("scores", "site string, users bigint")
+    wf.table("ranked", "url string, users bigint")
+    scores = "SELECT site, count(user) AS users FROM clicks GROUP BY site"
+    wf.sql("scores", scores, refresh=scores_refresh)
+    wf.sql("ranked", RANKED, target_lag={"pages": 0}, consistency=7 * DAY)
+    return wf.build_spec()
+
+
+def test_the_difference_of_two_contents_is_a_change(tmp_path: Path) -> None:
+    mill = Mill(build_search_workflow(scores_refresh="batch"), tmp_path)
+    mill.insert("clicks", "1,a", "2,a", "3,b")
+    mill.insert("pages", "x,a", "y,b")
+    mill.attempt(mill.fire_due_triggers()[0])
+    mill.now += 1
+    mill.insert("clicks", "4,b")
+    mill.attempt(request_flow_run(mill.catalog, "ranked"))
+    assert mill.list_refreshes()[2:] == [("scores", "batch"), ("ranked", "incremental:scores")]
+    assert mill.rows("ranked") == {("x", 2), ("y", 2)}
+    mill.close()
+
+
+def test_a_one_sided_join_competes_by_cost(tmp_path: Path) -> None:
+    mill = Mill(build_search_workflow(), tmp_path)
+    mill.insert("clicks", "1,a", "2,a", "3,b")
+    mill.insert("pages", "x,a", "y,b")
+    mill.attempt(mill.fire_due_triggers()[0])
+    mill.now += 1
+    mill.insert("clicks", "4,b")
+    mill.controller.run_flow(mill.binding("scores"))  # the new scores exist, so reading them is no further step
+    mill.now += 1
+    mill.insert("pages", "z,b")
+    mill.attempt(mill.fire_due_triggers()[0])
+    assert mill.list_refreshes()[3:] == [("ranked", "incremental:pages")]
+    assert mill.rows("ranked") == {("x", 2), ("y", 1), ("z", 1)}  # to join them again costs more, and can wait
+    mill.now += 8 * DAY
+    mill.insert("pages", "w,b")
+    mill.attempt(mill.fire_due_triggers()[0])
+    assert mill.rows("ranked") == {("x", 2), ("y", 2), ("z", 2), ("w", 2)}
+    mill.close()
+
+
+def test_a_strict_plan_reads_consistent_inputs(tmp_path: Path) -> None:
+    """The same arrivals with and without the setting."""
+    for strict, rows in ((False, {("x", 1), ("y", 1)}), (True, {("x", 2), ("y", 2)})):
+        (tmp_path / str(strict)).mkdir()
+        mill = Mill(build_search_workflow(), tmp_path / str(strict))
+        controller = replace(mill.controller, strict=strict)
+        mill.insert("clicks", "1,a")
+        mill.insert("pages", "x,a")
+        controller.execute_run(mill.fire_due_triggers()[0], mill.binding("ranked"))
+        mill.now += 1
+        mill.insert("clicks", "2,a")
+        mill.now += 1
+        mill.insert("pages", "y,a")
+        controller.execute_run(mill.fire_due_triggers()[0], mill.binding("ranked"))
+        assert mill.rows("ranked") == rows
+        mill.close()

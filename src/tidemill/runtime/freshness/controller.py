@@ -46,6 +46,7 @@ class FreshnessController:
     workflow: WorkflowSpec
     asynchronous: bool = True  # False: a plan refreshes everything to the newest data
     incremental: bool = True
+    strict: bool = False
 
     def execute_run(
         self, run: Run, binding: BoundFlow, limit: CatchUpLimit | None = None, *, variant: str | None = None
@@ -89,7 +90,7 @@ class FreshnessController:
         return self.executor.run_flow(own_run.binding, self.updates, progress, upto=upto, details=details)
 
     def _build_context(self) -> PlanningContext:
-        return PlanningContext(self.executor.catalog, self.updates, self.workflow, incremental=self.incremental)
+        return PlanningContext(self.executor.catalog, self.updates, self.workflow, self.incremental, self.strict)
 
     def _plan_run(self, run: Run, binding: BoundFlow, variant: str | None) -> RunPlan:
         """Plan a requested run; if that fails, the run fails."""

@@ -26,7 +26,8 @@ from tidemill.planner.refresh_mode import (
     RefreshChoice,
     complete_cost_models,
     find_possible_variants,
-    select_declared_variant,
+    get_mode,
+    select_declared_variants,
 )
 from tidemill.planner.steps import PlanStep
 from tidemill.planner.table_decision import TableDecision, decide_table
@@ -67,6 +68,7 @@ class PlanningContext:
     updates: Mapping[str, Updates]
     workflow: WorkflowSpec
     incremental: bool = True  # False: everything is recomputed
+    strict: bool = False  # True: in a plan for a target, every task reads consistent inputs
 
     def plan_run(
         self, binding: BoundFlow, *, lead: float = 0.0, fresh: bool = False, variant: str | None = None
@@ -145,7 +147,7 @@ class PlanningContext:
 
     @cached_property
     def decision_request(self) -> DecisionRequest:
-        graph = build_graph(self.workflow, self._is_usable)
+        graph = build_graph(self.workflow, self._is_usable, strict=self.strict)
         reads = {t.name: t.reads for t in graph.tasks}
         return DecisionRequest(graph, self._read_catalog_state(reads), self._cost_models)
 
@@ -201,10 +203,10 @@ class PlanningContext:
 
     def _find_usable_variants(self, bound_task: BoundTask) -> frozenset[str]:
         flow, task = bound_task.binding.name, bound_task.task
-        names = [v.name for v in task.variants if self.incremental or v.name != RefreshMode.INCREMENTAL]
+        names = [v.name for v in task.variants if self.incremental or get_mode(v.name) != RefreshMode.INCREMENTAL]
         models = complete_cost_models(self._facts.read_cost_models(flow, task.name), names, 1)
         possible = find_possible_variants(self._facts.read_table_state(flow, task), names, models)
-        return select_declared_variant(possible, task.refresh or "auto")
+        return select_declared_variants(possible, task.refresh or "auto")
 
     def _is_usable(self, binding: BoundFlow, task: Task, variant: Variant) -> bool:
         usable = self._usable_variants.get((binding.name, task.name))

@@ -1,0 +1,36 @@
+"""Properties of operators that follow from their form."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidemill.algebra.properties import is_growing_by
+from tidemill.algebra.sql import SourceTable, translate_query
+
+SOURCES = {
+    "pages": SourceTable({"url": "string", "site": "string"}, append_only=True),
+    "clicks": SourceTable({"user": "bigint", "site": "string"}, append_only=True),
+    "scores": SourceTable({"site": "string", "score": "bigint"}, ("site",)),
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "growing"),
+    [
+        ("SELECT p.url, s.score FROM pages p JOIN scores s ON p.site = s.site", {"pages"}),
+        ("SELECT p.url, s.score FROM pages p LEFT JOIN scores s ON p.site = s.site", {"pages"}),
+        ("SELECT url FROM pages WHERE site NOT IN (SELECT site FROM clicks WHERE site IS NOT NULL)", {"pages"}),
+        ("SELECT p.url FROM pages p JOIN clicks c ON p.site = c.site", {"pages", "clicks"}),
+        (
+            "SELECT p.url, c.n FROM pages p JOIN (SELECT site, count(*) AS n FROM clicks GROUP BY site) c "
+            "ON p.site = c.site",
+            {"pages"},
+        ),
+        ("SELECT site, count(*) AS n FROM pages GROUP BY site", set()),
+        ("SELECT site FROM pages UNION ALL SELECT site FROM scores", {"pages"}),
+    ],
+)
+def test_a_channel_whose_changes_only_add_rows(query: str, growing: set[str]) -> None:
+    root = translate_query(query, SOURCES).root
+    names = {name for name in SOURCES if name in query}
+    assert {name for name in names if is_growing_by(root, name)} == growing
