@@ -31,7 +31,7 @@ from tidemill.planner.refresh_mode import (
     get_mode,
     select_declared_variants,
 )
-from tidemill.planner.workflow_graph import build_graph
+from tidemill.planner.workflow_graph import build_graph, find_single_channel
 
 CONSUMED, RUN, NOW = 1, 2, 3
 """The version of all inputs that the last refresh consumed, the one that the run reads, and the time after both."""
@@ -52,8 +52,8 @@ def decide_table(
 
     `models` has the cost models of the variants that ever ran.
     """
-    names = [v.name for v in task.variants]
-    completed = complete_cost_models(models, names, 1)
+    completed = complete_cost_models(models, (v.name for v in task.variants), 1)
+    names = [v.name for v in task.variants if find_single_channel(v.name) is None]  # which reflect all inputs
     obstacle = table.find_obstacle()
     if requested is None:
         usable = select_declared_variants(find_possible_variants(table, names, completed), task.refresh or "auto")
