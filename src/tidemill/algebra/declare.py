@@ -15,6 +15,7 @@ from tidemill.algebra.sql import NotIncremental, SourceTable, TranslatedQuery, t
 from tidemill.algebra.sql.tables import find_table_names
 from tidemill.algebra.stages import Stage, find_stage_sql, resolve_stage, stage_to_sql
 from tidemill.algebra.stateful import add_state_channels
+from tidemill.algebra.variant_names import format_variant_name
 from tidemill.errors import WorkflowError
 from tidemill.model.analysis import NO_KNOWLEDGE, Analyser, Analysis, AnalysisRequest, QueryRefused, SchemaKnowledge
 from tidemill.model.block import BlockKind
@@ -350,11 +351,6 @@ def _build_recompute(query: DeclaredQuery, schema: Schema | None, text: QueryTex
     writes = tuple(replace(w, void=w.port != query.table) for w in batch.writes)
     code = Refresh(query, query.table, RefreshMode.RECOMPUTE, describe_operator(query.root), schema, text)
     return Variant(RefreshMode.RECOMPUTE, batch.reads, writes, code)
-
-
-def format_variant_name(channel: str) -> str:
-    """The name of the variant that consumes the changes of one channel only."""
-    return f"{RefreshMode.INCREMENTAL}:{channel}"
 
 
 def _build_incremental(query: DeclaredQuery, schema: Schema | None, consumed: tuple[str, ...]) -> Variant:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.program import RefreshMode
+from tidemill.algebra.variant_names import find_single_channel, format_variant_name
 from tidemill.model.freshness_target import ALL_PATHWAYS, FreshnessTarget
 from tidemill.model.provenance import Provenance
 from tidemill.model.time import Timeline, Version
@@ -22,7 +23,7 @@ from tidemill.planner.planner import DynamicProgrammingPlanner
 from tidemill.planner.refresh_mode import STATE_DROP_GAIN, complete_cost_models, estimate_refresh
 from tidemill.planner.steps import CostEstimate, PlanResult, PlanStep
 from tidemill.planner.vector import NEVER, PlanningClock, pack_provenance
-from tidemill.planner.workflow_graph import READER_CONVERSIONS, apply_target, find_single_channel
+from tidemill.planner.workflow_graph import READER_CONVERSIONS, apply_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class LearntCosts:
     def _find_cost_models(self, task: str) -> dict[str, CostModel]:
         if task not in self._completed:
             node = self._tasks[task]
-            partial_names = (f"{RefreshMode.INCREMENTAL}:{c}" for c in node.reads)
+            partial_names = (format_variant_name(c) for c in node.reads)
             names = (*partial_names, *(v.name for v in node.variants))
             models = {name: model for (owner, name), model in self._models.items() if owner == task}
             self._completed[task] = complete_cost_models(models, names, len(node.writes))
@@ -114,7 +115,7 @@ class LearntCosts:
 def resolve_variant(variant: str, reads: Sequence[str], moved: Sequence[str]) -> str:
     """Return the variant that reads the changes of these channels: a single one of several has its own variant."""
     single = variant == RefreshMode.INCREMENTAL and len(reads) > 1 and len(moved) == 1
-    return f"{RefreshMode.INCREMENTAL}:{moved[0]}" if single else variant
+    return format_variant_name(moved[0]) if single else variant
 
 
 _CONVERSIONS = frozenset(conversion.name for conversion in READER_CONVERSIONS)

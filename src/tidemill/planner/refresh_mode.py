@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tidemill.algebra.program import RefreshMode
+from tidemill.algebra.variant_names import get_mode
 from tidemill.planner.cost import (
     CostModel,
     CostTerms,
@@ -94,15 +95,6 @@ PRIORS: Mapping[str, CostTerms] = {
 def build_prior(variant: str, outputs: int) -> CostModel:
     """Return the cost model of a variant before its first run; the batch prior for an unknown variant."""
     return guess_cost_model(PRIORS.get(get_mode(variant), PRIORS[RefreshMode.BATCH]), *([1.0] * outputs))
-
-
-def get_mode(variant: str) -> str:
-    """Return the refresh mode of a variant.
-
-    >>> get_mode("incremental:pages")
-    'incremental'
-    """
-    return variant.split(":", 1)[0]
 
 
 COMPACTION_BYTE_SECONDS = 1.2e-8

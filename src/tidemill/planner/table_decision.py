@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tidemill.algebra.program import RefreshMode
+from tidemill.algebra.variant_names import find_single_channel, get_mode
 from tidemill.model.channel import Channel, ChannelRole
 from tidemill.model.flow import BoundFlow
 from tidemill.model.freshness_target import NO_TARGET
@@ -28,10 +29,9 @@ from tidemill.planner.refresh_mode import (
     complete_cost_models,
     estimate_refresh,
     find_possible_variants,
-    get_mode,
     select_declared_variants,
 )
-from tidemill.planner.workflow_graph import build_graph, find_single_channel
+from tidemill.planner.workflow_graph import build_graph
 
 CONSUMED, RUN, NOW = 1, 2, 3
 """The version of all inputs that the last refresh consumed, the one that the run reads, and the time after both."""

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.operators import list_scans
-from tidemill.algebra.program import DeclaredQuery, RefreshMode
+from tidemill.algebra.program import DeclaredQuery
 from tidemill.algebra.properties import is_append_only, is_growing_by
+from tidemill.algebra.variant_names import find_single_channel
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append
 from tidemill.model.channel import Channel as Declared
@@ -186,12 +187,6 @@ def _find_query(task: DeclaredTask) -> DeclaredQuery | None:
     """Return the query of a declared table, if it can be refreshed incrementally."""
     code = task.variant.code
     return code.query if isinstance(code, Refresh) and isinstance(code.query, DeclaredQuery) else None
-
-
-def find_single_channel(variant: str) -> str | None:
-    """Return the channel of an incremental variant that reads the changes of one channel only; None for others."""
-    mode, _, channel = variant.partition(":")
-    return channel if mode == RefreshMode.INCREMENTAL and channel else None
 
 
 def _find_delta_shape(delta: BlockShape, task: DeclaredTask, channel: Declared) -> BlockShape:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tidemill.algebra.program import RefreshMode
+from tidemill.algebra.variant_names import get_mode
 from tidemill.errors import ConfigError
 from tidemill.model.change import Updates
 from tidemill.model.channel import ChannelRole
@@ -26,7 +27,6 @@ from tidemill.planner.refresh_mode import (
     RefreshChoice,
     complete_cost_models,
     find_possible_variants,
-    get_mode,
     select_declared_variants,
 )
 from tidemill.planner.steps import PlanStep
