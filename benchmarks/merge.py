@@ -16,7 +16,7 @@ from tidemill.model.change import DELETED, Upsert
 from tidemill.model.schema import Schema
 from tidemill.model.view import Snapshot
 from tidemill.spark.session import start_session
-from tidemill.spark.view_reader import ViewReader
+from tidemill.spark.block_reader import ViewReader
 
 SCHEMA = Schema.from_ddl("key bigint, name string, text string")
 UPDATES = Upsert(("key",))

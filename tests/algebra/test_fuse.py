@@ -7,6 +7,7 @@ from tidemill.algebra.expression import build_column, to_expression
 from tidemill.algebra.fuse import StepSlice, fuse_steps, inline_steps
 from tidemill.algebra.operators import (
     Aggregation,
+    BlockScan,
     Filter,
     NamedExpression,
     Operator,
@@ -19,8 +20,11 @@ from tidemill.algebra.operators import (
 )
 from tidemill.algebra.program import Program, ProgramOutput
 from tidemill.model.change import Append
+from tidemill.model.schema import Schema
 
 CHANGE = Scan("t", ("a", "b"), ScanMode.CHANGE)
+SCHEMA = Schema.from_ddl("a INT, b INT")
+BLOCKS = BlockScan(("file",), ("a", "b"), SCHEMA, SCHEMA, blocks=())
 GROUPED = Aggregation(CHANGE, ("a", "b"))
 ROWS = {("t", ScanMode.CHANGE): [{"a": 1, "b": 0}, {"a": 6, "b": 2}, {"a": 6, "b": 2}]}
 
@@ -30,14 +34,14 @@ def build_program(rows: Operator, **steps: Operator) -> Program:
 
 
 def test_a_step_that_only_filters_local_rows_is_inlined() -> None:
-    filtered = Filter(CHANGE, to_expression("a > 1"))
+    filtered = Filter(BLOCKS, to_expression("a > 1"))
     result = inline_steps(build_program(StepReference("p", ("b",)), p=filtered), lambda scan: True)
     assert list(result.steps) == ["s"]
     assert result.outputs[0].rows == select_columns(filtered, ("b",))
 
 
 def test_a_step_over_rows_that_are_not_local_is_kept() -> None:
-    assert list(inline_steps(build_program(StepReference("p", ("b",)), p=CHANGE), lambda scan: False).steps) == [
+    assert list(inline_steps(build_program(StepReference("p", ("b",)), p=BLOCKS), lambda scan: False).steps) == [
         "s",
         "p",
     ]

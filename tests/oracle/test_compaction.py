@@ -21,8 +21,8 @@ from tidemill.model.change import Rows
 from tidemill.model.schema import Schema
 from tidemill.model.view import DeltaChain, Snapshot, View, list_blocks
 from tidemill.retention.compaction import CompactionLimits
+from tidemill.spark.block_reader import ViewReader
 from tidemill.spark.compaction import find_touched_files, write_files
-from tidemill.spark.view_reader import ViewReader
 
 SPARK_EXAMPLES = max(2, int(os.environ.get("TIDEMILL_EXAMPLES", "100")) // 50)
 STEPS = ("delta", "delta", "delta", "base", "cancelled", "read", "minor", "major", "maintain", "collect")

@@ -20,13 +20,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from tests.oracle.histories import KINDS, PLAIN, History, histories, replay
 
 from tidemill.algebra import reference
+from tidemill.algebra.operators import BlockScan
+from tidemill.algebra.views import SmallChangeTest, ViewExpansion
 from tidemill.model.block import DataFile
 from tidemill.model.change import DELETED, Append, Rows, Signed, Updates, Upsert
 from tidemill.model.schema import Schema
-from tidemill.model.view import DeltaChain, Snapshot, SnapshotDiff, View, build_chain, build_snapshot, list_blocks
-from tidemill.spark.local.batches import MAX_RELATION_ROWS, LocalBatch
-from tidemill.spark.local.block_reader import LocalBlockReader
-from tidemill.spark.view_reader import ViewReader
+from tidemill.model.view import DeltaChain, SnapshotDiff, View, build_chain, build_snapshot
+from tidemill.spark.block_reader import ViewReader
+from tidemill.spark.local.batches import MAX_RELATION_ROWS, LocalBatch, read_blocks
+from tidemill.spark.local.operators import LocalExecutor
 
 EXAMPLES = max(3, int(os.environ.get("TIDEMILL_EXAMPLES", "48")) // 16)
 _numbers = count()
@@ -71,26 +73,18 @@ def test_every_view_computed_on_the_driver_equals_the_reference(
         *data.draw(histories(updates, PLAIN)),
         lambda number, rows, schema: _write_file(spark, directory / f"{number}.parquet", rows, schema),
     )
+    little = data.draw(st.booleans(), label="little")
     for label, view in _views(history):
-        rows = _read_locally(view)
+        rows = _read_locally(view, lambda content, change: little)
         if rows is not None:
             _check(history, label, view, rows.table.to_pylist())
-        elif isinstance(view, DeltaChain) or isinstance(updates, Signed | Append):
-            assert isinstance(view, SnapshotDiff) or not any(b.files for b in list_blocks(view))
+        else:
+            assert isinstance(view, SnapshotDiff)
 
 
-def _read_locally(view: View) -> LocalBatch | None:
-    reader = LocalBlockReader(lambda path: path)
-    match view:
-        case Snapshot():
-            names = view.schema.names
-            rows, partial = reader.read_content(view, names), reader.read_content(view, names[1:])
-            if rows is not None and partial is not None:
-                assert reference.is_same_bag(*(r.select_columns(names[1:]).table.to_pylist() for r in (rows, partial)))
-            return rows
-        case DeltaChain():
-            return reader.read_change(view)
-    return None
+def _read_locally(view: View, is_small: SmallChangeTest) -> LocalBatch | None:
+    executor = LocalExecutor(lambda op: read_blocks(op, str) if isinstance(op, BlockScan) else None)
+    return executor(ViewExpansion(is_small).expand_view(view))
 
 
 def _views(history: History) -> Iterator[tuple[tuple[int, int] | int, View]]:

@@ -15,8 +15,9 @@ from tidemill.app.project import Project
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.spark.local import operators
-from tidemill.spark.local.batches import LocalBatch, parse_ddl
+from tidemill.spark.local.batches import LocalBatch
 from tidemill.spark.local.operators import LocalExecutor
+from tidemill.spark.types import parse_ddl
 
 LIMIT = "spark.driver.maxResultSize"
 

@@ -9,8 +9,8 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemill.spark.key_joins import exclude_matching, select_matching
 from tidemill.spark.local import key_lookup
-from tidemill.spark.merge import LookupKeys, filter_by_keys
 
 SAME = {  # Spark and Arrow agree on which values are equal
     "TINYINT": ["1", "2", "-1"],
@@ -57,12 +57,15 @@ def test_spark_matches_null_with_null_and_equal_values(spark: SparkSession, kind
     values = [*(SAME | DIFFERENT)[kind], "NULL"]
     content = build_rows(spark, kind, values, "c").localCheckpoint()
     keys = build_rows(spark, kind, values[1:], "k")
-    matches = filter_by_keys(content, LookupKeys(ON, lambda: keys))
+    matches = select_matching(content, keys, ON)
+    others = exclude_matching(content, keys, ON)
     content.createOrReplaceTempView("lookup_content")
     keys.createOrReplaceTempView("lookup_keys")
     condition = "EXISTS (SELECT 1 FROM lookup_keys WHERE c1 IS NOT DISTINCT FROM k1 AND c2 IS NOT DISTINCT FROM k2)"
     expected = spark.sql(f"SELECT * FROM lookup_content WHERE {condition}")
     assert sorted(map(str, matches.collect())) == sorted(map(str, expected.collect()))
+    excluded = spark.sql(f"SELECT * FROM lookup_content WHERE NOT {condition}")
+    assert sorted(map(str, others.collect())) == sorted(map(str, excluded.collect()))
 
 
 @pytest.mark.parametrize("kind", SAME)
@@ -71,7 +74,7 @@ def test_the_driver_finds_the_same_rows_as_spark(
 ) -> None:
     content = build_rows(spark, kind, [*SAME[kind], "NULL"], "c")
     keys = build_rows(spark, kind, SAME[kind][1:], "k").where("k1 IS NOT NULL AND k2 IS NOT NULL").limit(3)
-    expected = filter_by_keys(content, LookupKeys(ON, lambda: keys)).toArrow().to_pylist()
+    expected = select_matching(content, keys, ON).toArrow().to_pylist()
     dataset, key_table = write_dataset(content, tmp_path / "c"), keys.toArrow()
     for min_rows in (0, key_lookup.MIN_ROWS_PER_KEY):
         monkeypatch.setattr(key_lookup, "MIN_ROWS_PER_KEY", min_rows)

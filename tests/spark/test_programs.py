@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.algebra.expression import to_expression
 from tidemill.algebra.fuse import fuse_steps
 from tidemill.algebra.operators import (
+    BlockScan,
     Filter,
     Join,
     JoinKind,
@@ -25,50 +26,54 @@ from tidemill.algebra.operators import (
 from tidemill.algebra.program import Program, ProgramOutput
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append
+from tidemill.model.schema import Schema
 from tidemill.ports.engine import WriteTarget
 from tidemill.spark.compaction import write_files
-from tidemill.spark.local.batches import LocalBatch, LocalRelations
-from tidemill.spark.merge import LookupKeys
-from tidemill.spark.programs import ProgramRunner
-from tidemill.spark.small_programs import SmallProgramRunner
+from tidemill.spark.local.leaves import LocalBlockReader
+from tidemill.spark.operators import OperatorCompiler
+from tidemill.spark.program_runner import ProgramRunner
 
 
-class NoScans:
-    def __call__(self, scan: Scan, only: LookupKeys | None = None) -> DataFrame:
-        raise AssertionError(scan)
+def run_program(spark: SparkSession, program: Program, directory: Path, *, local: bool) -> Mapping[str, Schema]:
+    targets = {
+        o.channel: WriteTarget(o.channel, BlockKind.BASE, str(directory), None, Append()) for o in program.outputs
+    }
+    return ProgramRunner(
+        spark,
+        lambda steps: OperatorCompiler(spark, refuse_scan, steps),
+        fuse_steps(program),
+        targets,
+        "tag",
+        local=LocalBlockReader(str) if local else None,
+    ).run()
 
-    def is_local(self, scan: Scan) -> bool:
-        raise AssertionError(scan)
 
-    def read_local(self, scan: Scan) -> LocalBatch | None:
-        raise AssertionError(scan)
-
-    def find_by_keys(self, scan: Scan, keys: pa.Table, on: Sequence[tuple[str, str]]) -> LocalBatch | None:
-        raise AssertionError(scan)
+def refuse_scan(scan: Scan | BlockScan) -> DataFrame:
+    raise AssertionError(scan)
 
 
-def test_an_outer_join_keeps_the_columns_of_a_skipped_step(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("local", [True, False], ids=["local", "spark"])
+def test_an_outer_join_keeps_the_columns_of_a_skipped_step(spark: SparkSession, tmp_path: Path, local: bool) -> None:
     nothing = Filter(SingleRow(), to_expression("FALSE"))
     skipped = Projection(StepReference("empty", ("_one",)), (NamedExpression("k", to_expression("_one")),))
     join = Join(SingleRow(), StepReference("skipped", ("k",)), JoinKind.LEFT, (("_one", "k"),))
     program = Program({"empty": nothing, "skipped": skipped}, (ProgramOutput("t", join, Append()),))
-    target = WriteTarget("t", BlockKind.BASE, str(tmp_path), None, Append())
-    relations = LocalRelations(spark, tmp_path / "_steps")
-    schemas = SmallProgramRunner(spark, NoScans(), fuse_steps(program), {"t": target}, relations, "tag").run()
+    schemas = run_program(spark, program, tmp_path, local=local)
     assert schemas["t"].names == ("_one", "k")
     assert [tuple(r) for r in spark.read.parquet(str(tmp_path / "data")).collect()] == [(0, None)]
 
 
-def test_descriptions_of_steps_that_read_others_twice_stay_small(spark: SparkSession, tmp_path: Path) -> None:
+def test_steps_that_read_others_twice_do_not_repeat_their_plans(spark: SparkSession, tmp_path: Path) -> None:
     """Otherwise Spark's description of the last query would name the first step 16 777 216 times."""
     steps: dict[str, Operator] = {"0": SingleRow()}
     for step in range(1, 25):
         before = StepReference(str(step - 1), ("_one",))
         steps[str(step)] = Join(before, before, JoinKind.SEMI, (("_one", "_one"),))
     program = Program(steps, (ProgramOutput("t", StepReference("24", ("_one",)), Append()),))
-    target = WriteTarget("t", BlockKind.BASE, str(tmp_path), None, Append())
-    ProgramRunner(spark, NoScans(), program, {"t": target}).run()
+    cached = spark.sparkContext._jsc.getPersistentRDDs().size()
+    run_program(spark, program, tmp_path, local=False)
     assert [tuple(r) for r in spark.read.parquet(str(tmp_path / "data")).collect()] == [(0,)]
+    assert spark.sparkContext._jsc.getPersistentRDDs().size() == cached
 
 
 def test_rows_of_one_partition_are_written_to_several_files(spark: SparkSession, tmp_path: Path) -> None:

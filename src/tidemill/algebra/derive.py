@@ -22,6 +22,8 @@ from tidemill.algebra.expression import Expression, build_column, build_literal,
 from tidemill.algebra.operators import (
     AggregateCall,
     Aggregation,
+    BlockScan,
+    CustomMerge,
     Explode,
     Filter,
     Join,
@@ -149,7 +151,7 @@ class Derivation:
                 if op.channel not in self.changed:
                     return None
                 return replace(op, columns=(*op.columns, COUNT), mode=ScanMode.CHANGE)
-            case SingleRow() | StepReference():
+            case SingleRow() | StepReference() | BlockScan() | CustomMerge():
                 return None
             case Union():
                 parts = [c for c in map(self.derive_change, op.children) if c is not None]

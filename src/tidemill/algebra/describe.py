@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from tidemill.algebra.operators import (
     AggregateCall,
     Aggregation,
+    BlockScan,
+    CustomMerge,
     Explode,
     Filter,
     GroupedMap,
@@ -39,6 +41,10 @@ def format_headline(op: Operator) -> str:
         case Scan():
             key_text = f" key {', '.join(op.keys)}" if op.keys else (" append" if op.append_only else "")
             return f"scan {op.channel} {op.mode}{key_text}: {', '.join(op.columns)}"
+        case BlockScan():
+            return f"scan {len(op.blocks)} blocks: {', '.join(op.columns)}"
+        case CustomMerge():
+            return f"{op.function} by {', '.join(op.updates.key)}"
         case SingleRow():
             return "one row"
         case StepReference():

@@ -21,6 +21,8 @@ from tidemill.algebra.expression import Expression
 from tidemill.algebra.operators import (
     AggregateCall,
     Aggregation,
+    BlockScan,
+    CustomMerge,
     Explode,
     Filter,
     GroupedMap,
@@ -52,6 +54,8 @@ def evaluate_operator(op: Operator, sources: Sources, steps: Steps | None = None
             return [{c: r[c] for c in op.columns} for r in sources[op.channel, op.mode]]
         case StepReference():
             return [{c: r[c] for c in op.columns} for r in (steps or {})[op.step]]
+        case BlockScan() | CustomMerge():
+            raise NotImplementedError("the reference evaluator reads no blocks: use `algebra.reference`")
         case SingleRow():
             return [{"_one": 0}]
         case Projection():

@@ -46,6 +46,15 @@ def quote_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def quote_text(text: str) -> str:
+    """A text as a literal.
+
+    >>> quote_text("it's")
+    "'it\\\\'s'"
+    """
+    return to_sql(exp.Literal.string(text))
+
+
 def build_column(name: str) -> Expression:
     return Expression(quote_name(name), frozenset([name]))
 

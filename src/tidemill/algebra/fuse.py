@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from tidemill.algebra.expression import Expression, quote_name, to_expression
 from tidemill.algebra.operators import (
+    BlockScan,
     Filter,
     NamedExpression,
     Operator,
     Projection,
-    Scan,
     StepReference,
     Union,
     add_columns,
@@ -27,7 +27,7 @@ from tidemill.algebra.operators import (
 from tidemill.algebra.program import Program, ProgramOutput
 
 
-def inline_steps(program: Program, is_local: Callable[[Scan], bool]) -> Program:
+def inline_steps(program: Program, is_local: Callable[[BlockScan], bool]) -> Program:
     """The program without the steps that only select from scans whose rows are local (`is_local`)."""
     known: dict[str, Operator] = {}
     steps: dict[str, Operator] = {}
@@ -47,8 +47,10 @@ def _substitute_steps(op: Operator, known: Mapping[str, Operator]) -> Operator:
     return map_children(op, lambda child: _substitute_steps(child, known))
 
 
-def _is_selection(op: Operator, is_local: Callable[[Scan], bool]) -> bool:
-    return all(is_local(o) if isinstance(o, Scan) else isinstance(o, Projection | Filter) for o in walk_operators(op))
+def _is_selection(op: Operator, is_local: Callable[[BlockScan], bool]) -> bool:
+    return all(
+        is_local(o) if isinstance(o, BlockScan) else isinstance(o, Projection | Filter) for o in walk_operators(op)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from tidemill.algebra.expression import Expression, build_column, to_expression
+from tidemill.model.block import Block
+from tidemill.model.change import Custom
+from tidemill.model.schema import Schema
+
+ORDER = "_tidemill_order"
+"""The column with the number of a row's block."""
 
 
 class ScanMode(StrEnum):
@@ -56,6 +62,45 @@ class Scan:
     mode: ScanMode = ScanMode.NEW
     keys: tuple[str, ...] = field(default=(), compare=False)  # the key columns of a keyed channel
     append_only: bool = field(default=False, compare=False)  # rows are only added, never removed
+
+
+@dataclass(frozen=True, slots=True)
+class BlockScan:
+    """The rows of blocks, as they are stored in files of one schema, in the columns and types of `schema`.
+
+    The column `ORDER`, if it is among the columns, holds the number of a row's block, counted from `first`.
+    """
+
+    files: tuple[str, ...]
+    columns: tuple[str, ...]
+    schema: Schema
+    stored_schema: Schema
+    blocks: tuple[Block, ...] = field(compare=False)
+    first: int = 1
+    is_change: bool = False  # the rows of a change, not of a content
+
+    @property
+    def rows(self) -> int:
+        return sum(b.rows for b in self.blocks)
+
+    @property
+    def bytes(self) -> int:
+        return sum(b.bytes for b in self.blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class CustomMerge:
+    """A user's function of each key's rows: of a content (`base`) and of deltas, each with the column `ORDER`."""
+
+    base: Operator | None
+    deltas: Operator | None
+    updates: Custom
+    function: Literal["merge", "chain", "diff"]
+    schema: Schema  # of the result
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.schema.names
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +266,8 @@ class GroupedMap:
 
 Operator = (
     Scan
+    | BlockScan
+    | CustomMerge
     | SingleRow
     | StepReference
     | Projection
@@ -237,8 +284,10 @@ Operator = (
 
 def list_children(op: Operator) -> tuple[Operator, ...]:
     match op:
-        case Scan() | SingleRow() | StepReference():
+        case Scan() | BlockScan() | SingleRow() | StepReference():
             return ()
+        case CustomMerge():
+            return tuple(part for part in (op.base, op.deltas) if part is not None)
         case Union():
             return op.children
         case Join():
@@ -250,8 +299,10 @@ def list_children(op: Operator) -> tuple[Operator, ...]:
 def map_children(op: Operator, transform: Callable[[Operator], Operator]) -> Operator:
     """The same operator over its children transformed by `transform`."""
     match op:
-        case Scan() | SingleRow() | StepReference():
+        case Scan() | BlockScan() | SingleRow() | StepReference():
             return op
+        case CustomMerge():
+            return replace(op, base=op.base and transform(op.base), deltas=op.deltas and transform(op.deltas))
         case Union():
             return Union(tuple(transform(c) for c in op.children))
         case Join():

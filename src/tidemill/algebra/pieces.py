@@ -1,10 +1,10 @@
-"""Building blocks of the derivation rules in `derive`, and upserts as operators."""
+"""Building blocks of the derivation rules in `derive`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidemill.algebra.expression import Expression, build_column, build_literal, quote_name, to_expression
+from tidemill.algebra.expression import build_column, build_literal, quote_name
 from tidemill.algebra.operators import (
     AggregateCall,
     Aggregation,
@@ -18,13 +18,10 @@ from tidemill.algebra.operators import (
     Union,
     add_columns,
     rename_columns,
-    select_columns,
     walk_operators,
 )
 from tidemill.algebra.properties import Key
-from tidemill.algebra.restrict import exclude_rows
 from tidemill.algebra.states import GroupState, build_presence_condition
-from tidemill.model.change import COUNT, DELETED
 
 NEW, OLD, ADDED = "new.", "old.", "added."
 """Prefixes of columns: the new value, the old value, and the added amount."""
@@ -117,34 +114,3 @@ def pad_partner_columns(rows: Operator, partner: Operator) -> Operator:
 def mirror_anti_join(op: Join) -> Join:
     swapped = tuple((r, c) for c, r in op.keys)
     return Join(op.right, op.left, JoinKind.ANTI, swapped, op.condition, op.null_safe)
-
-
-_LAST = "_last"
-
-
-def merge_upserts(base: Operator, changes: Operator, key: Key) -> Operator:
-    """The merged content: `changes` has the base's columns, then the deletion flag, then the order, from 1."""
-    untouched = exclude_rows(base, select_columns(changes, key), tuple((k, k) for k in key))
-    return Union((untouched, drop_deletions(pick_latest_rows(changes, key, changes.columns[-1]))))
-
-
-def to_signed_rows(before: Operator, touched: Operator) -> Operator:
-    """A change as signed rows: the new rows of its keys, unless deleted, and the rows that they had `before`."""
-    added = add_columns(drop_deletions(touched), NamedExpression(COUNT, build_literal("1L")))
-    return Union((added, add_columns(before, NamedExpression(COUNT, build_literal("-1L")))))
-
-
-def pick_latest_rows(rows: Operator, key: Key, order: str) -> Operator:
-    """The last row of each key by the order column, which is dropped."""
-    names = tuple(c for c in rows.columns if c != order)
-    values = [c for c in names if c not in key]
-    row = to_expression(f"STRUCT({', '.join(map(quote_name, values))})")
-    picked = Aggregation(rows, key, (AggregateCall(_LAST, "max_by", (row, build_column(order))),))
-    fields = {n: Expression(f"{quote_name(_LAST)}.{quote_name(n)}", frozenset([_LAST])) for n in values}
-    return Projection(picked, tuple(NamedExpression(n, fields.get(n, build_column(n))) for n in names))
-
-
-def drop_deletions(rows: Operator) -> Operator:
-    """The rows that are not deletions."""
-    existing = Filter(rows, to_expression(f"NOT COALESCE({DELETED}, FALSE)"))
-    return Projection(existing, tuple(NamedExpression(c, build_column(c)) for c in rows.columns if c != DELETED))

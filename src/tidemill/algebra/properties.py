@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tidemill.algebra.operators import (
     Aggregation,
+    BlockScan,
+    CustomMerge,
     Explode,
     Filter,
     GroupedMap,
@@ -42,7 +44,7 @@ def find_keys(op: Operator) -> tuple[Key, ...]:
             return (op.keys,)
         case Join():
             return _find_join_keys(op)
-        case GroupedMap() | Union() | Explode() | StepReference():
+        case GroupedMap() | Union() | Explode() | StepReference() | BlockScan() | CustomMerge():
             return ()
 
 
@@ -133,5 +135,5 @@ def _list_used_columns(op: Operator) -> set[str]:
             return {c for key in op.order for c in key.columns}
         case GroupedMap():
             return set(op.keys)
-        case Scan() | SingleRow() | StepReference() | Union():
+        case Scan() | BlockScan() | CustomMerge() | SingleRow() | StepReference() | Union():
             return set()

@@ -12,6 +12,7 @@ from dataclasses import replace
 from tidemill.algebra.expression import Expression, to_expression
 from tidemill.algebra.operators import (
     Aggregation,
+    BlockScan,
     Explode,
     Filter,
     Join,
@@ -57,7 +58,7 @@ def prune_operator(op: Operator) -> Operator:
 def _prune_columns(op: Operator, names: Collection[str]) -> Operator:
     """The operator with at least these of its columns, in the same order; it has at least one."""
     match op:
-        case Scan() | StepReference():
+        case Scan() | BlockScan() | StepReference():
             return replace(op, columns=_pick_names(op.columns, names))
         case Projection():
             selected = _pick_names(op.columns, names)

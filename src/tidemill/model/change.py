@@ -12,8 +12,8 @@ and every kind obeys the same laws, which `tests/oracle/test_laws.py` checks:
     merge(B_i, diff(B_i, B_j)) = B_j
     merge(merge(B, D1), D2) = merge(B, chain(D1, D2))
 
-This module only describes the kinds. `algebra.reference` implements them on plain Python rows, `spark.merge` on
-DataFrames.
+This module only describes the kinds. `algebra.reference` implements them on plain Python rows, `algebra.merge` as
+operators.
 """
 
 from __future__ import annotations

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.algebra.operators import Operator, Scan, Union, walk_operators
+from tidemill.algebra.operators import BlockScan, Operator, Scan, Union, walk_operators
 from tidemill.algebra.program import DeclaredQuery
 from tidemill.errors import BadInput
 from tidemill.model.analysis import Analysis, AnalysisRequest, QueryRefused, Schemas
 from tidemill.model.change import RESERVED_COLUMNS, Signed, Updates
 from tidemill.model.schema import Field, Schema
 from tidemill.model.task import Function, Task
-from tidemill.spark.local.batches import LocalBatch
-from tidemill.spark.merge import LookupKeys
 from tidemill.spark.operators import OperatorCompiler
 from tidemill.spark.query_sessions import register_tables
 from tidemill.spark.session import extract_first_line
@@ -77,7 +74,12 @@ def _find_obstacle(
     spark: SparkSession, root: Operator, result: DataFrame, channels: Mapping[str, DataFrame]
 ) -> str | None:
     """Why the operators would not give the query's result, or not in a form that can be stored; None if they would."""
-    compiler = OperatorCompiler(spark, _EmptyScans(channels), steps={})
+
+    def read_scan(scan: Scan | BlockScan) -> DataFrame:
+        assert isinstance(scan, Scan)
+        return channels[scan.channel]
+
+    compiler = OperatorCompiler(spark, read_scan)
     try:
         incremental = compiler.build_frame(root).schema
         for union in (op for op in walk_operators(root) if isinstance(op, Union)):
@@ -111,22 +113,3 @@ def _list_stored_tables(root: Operator) -> list[tuple[Updates, Operator]]:
     query = DeclaredQuery("analysed", root)
     states = [(state.updates, state.build_state(op.child)) for op, state in query.build_states().items()]  # type: ignore[union-attr]
     return [(query.updates, root), *states]
-
-
-class _EmptyScans:
-    """Scans of tables without rows."""
-
-    def __init__(self, channels: Mapping[str, DataFrame]) -> None:
-        self._channels = channels
-
-    def __call__(self, scan: Scan, lookup: LookupKeys | None = None) -> DataFrame:
-        return self._channels[scan.channel]
-
-    def is_local(self, scan: Scan) -> bool:
-        return False
-
-    def read_local(self, scan: Scan) -> LocalBatch | None:
-        return None
-
-    def find_by_keys(self, scan: Scan, keys: pa.Table, on: Sequence[tuple[str, str]]) -> LocalBatch | None:
-        return None

@@ -17,9 +17,9 @@ from tidemill.model.change import COUNT, DELETED, Append, Increment, Signed, Ups
 from tidemill.model.schema import Schema
 from tidemill.model.view import ConvertedDelta, DeltaChain, Snapshot, SnapshotDiff, View, list_blocks
 from tidemill.ports.engine import WriteTarget
+from tidemill.spark.block_reader import Locate, ViewReader
 from tidemill.spark.block_writer import build_data_path, write_frame
 from tidemill.spark.local.batches import create_frame
-from tidemill.spark.view_reader import Locate, ViewReader
 from tidemill.stream.operator import InputBlock
 
 Session = Callable[[], SparkSession]

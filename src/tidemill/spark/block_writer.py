@@ -5,13 +5,15 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
+from tidemill.algebra.merge import Deltas, merge_deltas
+from tidemill.algebra.operators import ORDER, BlockScan, Scan, StepReference
 from tidemill.errors import BadInput
 from tidemill.model.block import BlockKind
 from tidemill.model.change import COUNT, DELETED, RESERVED_COLUMNS, Increment, Upsert
 from tidemill.model.evolution import can_widen, find_unreadable_changes
 from tidemill.model.schema import Field, Schema
 from tidemill.ports.engine import WriteTarget
-from tidemill.spark.merge import ORDER, DeltaRows, merge_deltas
+from tidemill.spark.operators import OperatorCompiler
 from tidemill.spark.types import build_column, build_columns, read_schema, to_nullable_ddl
 
 _ROWS = "rows"
@@ -30,9 +32,19 @@ def write_frame(frame: DataFrame, target: WriteTarget) -> Schema:
 
 def _merge_delta(frame: DataFrame, content: Schema, target: WriteTarget) -> DataFrame:
     """The content after applying a delta to an empty content."""
-    rows = _shape_frame(frame, target.updates.build_delta_schema(content), target)
-    empty = rows.sparkSession.createDataFrame([], to_nullable_ddl(content))
-    return merge_deltas(target.updates, empty, DeltaRows(rows.withColumn(ORDER, F.lit(1)), 1), is_small=False)
+    delta = _shape_frame(frame, target.updates.build_delta_schema(content), target).withColumn(ORDER, F.lit(1))
+    steps = {"empty": delta.sparkSession.createDataFrame([], to_nullable_ddl(content)), "delta": delta}
+    empty, rows = (StepReference(name, tuple(steps[name].columns)) for name in steps)
+    compiler = OperatorCompiler(delta.sparkSession, _refuse_scan, steps)
+    try:
+        merged = merge_deltas(empty, Deltas(rows, target.updates, content, count=1), is_small=False)
+        return compiler.build_frame(merged)
+    finally:
+        compiler.close()
+
+
+def _refuse_scan(scan: Scan | BlockScan) -> DataFrame:
+    raise AssertionError(f"{scan} is not read by a merge")
 
 
 def save_frame(frame: DataFrame, target: WriteTarget) -> None:

@@ -14,10 +14,9 @@ from tidemill.model.block import Block
 from tidemill.model.change import Patch
 from tidemill.model.schema import Schema
 from tidemill.model.view import Snapshot
+from tidemill.spark.block_reader import Locate
 from tidemill.spark.block_writer import build_data_path, save_and_count
-from tidemill.spark.merge import union_frames
 from tidemill.spark.types import build_columns, quote_name
-from tidemill.spark.view_reader import Locate
 
 _FILE = "_tidemill_file"
 
@@ -57,7 +56,7 @@ def _scan_touched_files(spark: SparkSession, view: Snapshot, base: Block, locate
         *build_columns(key), F.col("_metadata.file_path").alias(_FILE)
     )
     keys = F.broadcast(
-        union_frames([d.select(*build_columns(key)) for d in _read_deltas(spark, view, locate)]).distinct()
+        reduce(DataFrame.union, (d.select(*build_columns(key)) for d in _read_deltas(spark, view, locate))).distinct()
     )
     return (
         rows.join(keys, _match_keys(rows, keys, base.schema.select_fields(key)), "left_semi").select(_FILE).distinct()

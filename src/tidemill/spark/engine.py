@@ -25,6 +25,7 @@ from tidemill.model.task import Command, Function, Refresh, Sql, Task
 from tidemill.model.view import DeltaChain, Snapshot, View, list_blocks
 from tidemill.ports.engine import EngineHealth, Log, WriteTarget
 from tidemill.spark.analysis import analyse_query, infer_outputs
+from tidemill.spark.block_reader import ViewReader
 from tidemill.spark.block_writer import build_data_path, save_and_count, write_frame
 from tidemill.spark.commands import CommandRunner
 from tidemill.spark.compaction import find_touched_files, write_files
@@ -44,7 +45,6 @@ from tidemill.spark.session import (
 )
 from tidemill.spark.stateful import StatefulTaskRunner
 from tidemill.spark.types import is_plain_type, stringify_unsupported
-from tidemill.spark.view_reader import ViewReader
 
 Frames = Mapping[str, DataFrame]
 

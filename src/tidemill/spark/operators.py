@@ -8,19 +8,19 @@ only the DataFrame API supports (a user's function of a group); the statement re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from threading import RLock
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.algebra.expression import Expression, quote_name
 from tidemill.algebra.operators import (
     AggregateCall,
     Aggregation,
+    BlockScan,
+    CustomMerge,
     Explode,
     Filter,
     GroupedMap,
@@ -30,7 +30,6 @@ from tidemill.algebra.operators import (
     Operator,
     Projection,
     Scan,
-    ScanMode,
     SingleRow,
     StepReference,
     TopN,
@@ -41,8 +40,9 @@ from tidemill.algebra.operators import (
     walk_operators,
 )
 from tidemill.algebra.simplify import merge_projections
-from tidemill.spark.local.batches import LocalBatch
-from tidemill.spark.merge import LookupKeys
+from tidemill.algebra.views import SmallChangeTest, is_small_change
+from tidemill.spark.custom_merge import apply_custom_merge
+from tidemill.spark.key_joins import exclude_matching, select_matching
 from tidemill.spark.types import build_columns, format_type
 
 _JOIN_SQL = {
@@ -55,20 +55,8 @@ _JOIN_SQL = {
 }
 
 
-class ScanSource(Protocol):
-    """The source of the rows of scans."""
-
-    def __call__(self, scan: Scan, lookup: LookupKeys | None = None) -> DataFrame:
-        """The rows of a scan; with `lookup`, those that match one of the keys."""
-
-    def is_local(self, scan: Scan) -> bool:
-        """Whether the rows are available at almost no cost, in the form that the scan needs."""
-
-    def read_local(self, scan: Scan) -> LocalBatch | None:
-        """The rows of a scan, if they are few and the driver can read them without Spark."""
-
-    def find_by_keys(self, scan: Scan, keys: pa.Table, on: Sequence[tuple[str, str]]) -> LocalBatch | None:
-        """The rows of a content that match one of the keys, if the driver can look them up."""
+ReadScan = Callable[[Scan | BlockScan], DataFrame]
+"""Reads the rows of a scan."""
 
 
 class OperatorCompiler:
@@ -77,18 +65,18 @@ class OperatorCompiler:
     def __init__(
         self,
         spark: SparkSession,
-        sources: ScanSource,
-        steps: Mapping[str, DataFrame],
+        read_scan: ReadScan,
+        steps: Mapping[str, DataFrame] | None = None,
         *,
-        single_task: bool = False,
-        collect: Callable[[Operator], pa.Table] | None = None,
+        single_task_rows: int = 0,
+        is_small: SmallChangeTest = is_small_change,
     ) -> None:
-        """`single_task`: steps have so few rows that one task is enough; `collect`: collects them to the driver."""
+        """`single_task_rows`: scans of at most so many rows are grouped by one task."""
         self._spark = spark
-        self.sources = sources
-        self.single_task = single_task
-        self._collect = collect
-        self._steps = steps
+        self._read_scan = read_scan
+        self._single_task_rows = single_task_rows
+        self._is_small = is_small
+        self._steps = {} if steps is None else steps
         self._views: dict[Operator, str] = {}
         self._prefix = f"tidemill_{uuid4().hex}"
         self._lock = RLock()
@@ -111,23 +99,41 @@ class OperatorCompiler:
             self._views[op] = name
         return self._views[op]
 
+    def is_single_task(self, op: Operator) -> bool:
+        """Whether its rows are so few that one task is as quick as several."""
+        scans = [o for o in walk_operators(op) if isinstance(o, Scan | BlockScan)]
+        return all(isinstance(s, BlockScan) and s.rows <= self._single_task_rows for s in scans)
+
     def _build_separate_frame(self, op: Operator) -> DataFrame | None:
         match op:
-            case Scan():
-                return self.sources(op)
+            case Scan() | BlockScan():
+                return self._read_scan(op)
             case StepReference():
                 return self._steps[op.step]
             case GroupedMap():
                 return _apply_function(self.build_frame(op.child), op)
-            case Join(left=Scan() as scan) if is_lookup(op) and (self._collect or not self.sources.is_local(scan)):
-                keys = select_columns(op.right, list(dict.fromkeys(k for _, k in op.keys)))
-                collect = self._collect and partial(self._collect, keys)
-                return self.sources(scan, LookupKeys(op.keys, partial(self.build_frame, keys), collect))
+            case CustomMerge():
+                parts = {"base": op.base, "delta": op.deltas}
+                return apply_custom_merge(op, {n: self.build_frame(p) for n, p in parts.items() if p is not None})
+            case Join(left=BlockScan() as scan) if is_lookup(op) and scan.rows > self._single_task_rows:
+                return select_matching(self.build_frame(scan), self._build_keys(op), op.keys)
+            case Join(kind=JoinKind.ANTI, null_safe=True, condition=None) if self._is_small(
+                estimate_rows(op.left), estimate_rows(op.right)
+            ):
+                return exclude_matching(self.build_frame(op.left), self._build_keys(op), op.keys)
         return None
+
+    def _build_keys(self, op: Join) -> DataFrame:
+        return self.build_frame(select_columns(op.right, list(dict.fromkeys(op.right_keys))))
 
     def close(self) -> None:
         for view in self._views.values():
             self._spark.catalog.dropTempView(view)
+
+
+def estimate_rows(op: Operator) -> int:
+    """The rows of its scans: more than it has, unless a join or a generator multiplies them."""
+    return sum(o.rows for o in walk_operators(op) if isinstance(o, BlockScan))
 
 
 class _SqlStatement:
@@ -185,10 +191,9 @@ class _SqlStatement:
         raise AssertionError(f"{type(op).__name__} is not part of a statement")
 
     def _coalesce_small(self, op: Operator) -> str:
-        """The operator's table; in one task if all its scans are local, so that grouping needs no shuffle."""
-        scans = (o for o in walk_operators(op) if isinstance(o, Scan))
-        is_small = self._compiler.single_task and all(self._compiler.sources.is_local(s) for s in scans)
-        return f"(SELECT /*+ COALESCE(1) */ * FROM {self.format_table(op)})" if is_small else self.format_table(op)
+        """The operator's table; in one task if all its scans are small, so that grouping needs no shuffle."""
+        table = self.format_table(op)
+        return f"(SELECT /*+ COALESCE(1) */ * FROM {table})" if self._compiler.is_single_task(op) else table
 
     def _format_join(self, op: Join) -> str:
         left, right, keys = self.format_table(op.left), self.format_table(op.right), op.keys
@@ -203,9 +208,8 @@ class _SqlStatement:
 
 
 def is_lookup(op: Join) -> bool:
-    """Whether this is a lookup of a few keys in a channel's content."""
-    is_content = isinstance(op.left, Scan) and op.left.mode in (ScanMode.OLD, ScanMode.NEW)
-    return is_content and op.kind is JoinKind.SEMI and op.null_safe and op.condition is None
+    """Whether this is a lookup of keys in blocks."""
+    return isinstance(op.left, BlockScan) and op.kind is JoinKind.SEMI and op.null_safe and op.condition is None
 
 
 def _format_names(names: Iterable[str]) -> str:

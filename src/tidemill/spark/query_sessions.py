@@ -15,6 +15,7 @@ from tidemill.model.block import Block
 from tidemill.model.schema import Schema
 from tidemill.model.view import View, list_blocks
 from tidemill.ports.engine import WriteTarget
+from tidemill.spark.block_reader import Locate, ViewReader
 from tidemill.spark.block_writer import save_frame
 from tidemill.spark.local import batches
 from tidemill.spark.session import (
@@ -25,7 +26,6 @@ from tidemill.spark.session import (
 )
 from tidemill.spark.session_loss import SessionMonitor
 from tidemill.spark.types import build_column, is_plain_type, quote_name, to_content_schema
-from tidemill.spark.view_reader import Locate, ViewReader
 
 MAX_SINGLE_TASK_ROWS = 8_000
 """Rows of tables up to which one task computes a query: the result may have many more."""

@@ -29,8 +29,8 @@ from tidemill.model.wave_steps import WaveBarrierSpec, WaveEndSpec, WaveStartSpe
 from tidemill.ports.engine import WriteTarget
 from tidemill.spark import keyed
 from tidemill.spark.arrow import ArrowBlockIO, Session
+from tidemill.spark.block_reader import Locate
 from tidemill.spark.local.batches import create_frame
-from tidemill.spark.view_reader import Locate
 from tidemill.stream.lineage_tags import WaveBarrierOperator, WaveEndOperator, WaveStartOperator
 from tidemill.stream.operator import InputBlock, OperatorBatch, OperatorResult, StatefulOperator
 from tidemill.stream.windows.rows import Marks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -84,6 +85,13 @@ def _format_field_name(name: str) -> str:
 def to_nullable_ddl(schema: Schema) -> str:
     """The DDL without NOT NULL: for a frame that claims to hold no NULL, Spark would remove the checks."""
     return str(Schema(tuple(Field(f.name, f.type) for f in schema)))
+
+
+@lru_cache(maxsize=1024)
+def parse_ddl(ddl: str) -> StructType:
+    struct = StructType.fromDDL(ddl)
+    assert isinstance(struct, StructType)
+    return struct
 
 
 def quote_name(name: str) -> str:

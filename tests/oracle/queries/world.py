@@ -22,6 +22,7 @@ from tests.oracle.queries.reduce import reduce_case
 from tests.oracle.queries.report import Different, format_difference
 
 import tidemill as tm
+from tidemill.algebra import views
 from tidemill.algebra.program import RefreshMode
 from tidemill.app.project import Project
 from tidemill.app.settings import Settings
@@ -31,8 +32,9 @@ from tidemill.errors import ConfigError, TidemillError
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Rows
 from tidemill.model.schema import Schema
-from tidemill.spark import programs, view_reader
-from tidemill.spark.local import batches, key_lookup
+from tidemill.spark import programs
+from tidemill.spark.block_reader import BlockReader
+from tidemill.spark.local import batches, key_lookup, leaves
 
 THREADS = 4
 """A refresh of a few rows is mostly planning, which Spark does in one thread."""
@@ -152,13 +154,12 @@ def set_scale(scale: Scale) -> Iterator[None]:
     if scale is Scale.SMALL:
         yield
         return
-    limits = (view_reader.is_small_change, 0, None)  # a reader reads nothing locally
     with (
         patch.object(batches, "MAX_SINGLE_TASK_ROWS", 1),  # also the size of row groups in files
-        patch.object(view_reader, "MAX_COLLECTED_ROWS", 1),
+        patch.object(leaves, "MAX_COLLECTED_ROWS", 1),
         patch.object(batches, "MAX_SNAPSHOT_ROWS", 1),
-        patch.object(view_reader, "MIN_CONTENT_ROWS", 0),
-        patch.object(view_reader.ViewReader.__init__, "__defaults__", limits),
+        patch.object(views, "MIN_CONTENT_ROWS", 0),
+        patch.object(BlockReader.__init__, "__kwdefaults__", {"driver_rows": 0}),  # it reads nothing locally
         patch.object(key_lookup, "MAX_SEARCH_BYTES", 0),  # Spark looks keys up
         patch.object(programs, "MAX_DRIVER_ROWS", -1),
         patch.object(programs, "MAX_COLLECTED_ROWS", -1 if scale is Scale.HUGE else programs.MAX_COLLECTED_ROWS),

@@ -8,7 +8,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tidemill.algebra.operators import ORDER, BlockScan
+from tidemill.model.block import Block, BlockKind, DataFile
+from tidemill.model.schema import Schema
 from tidemill.spark.local import batches
+from tidemill.spark.types import parse_ddl
 
 TYPES = {
     "`a.b` BOOLEAN": "true",
@@ -41,36 +45,49 @@ def files(spark: SparkSession, tmp_path: Path) -> list[str]:
     return [str(next((tmp_path / str(number)).glob("*.parquet"))) for number in range(2)]
 
 
+def read_blocks(blocks: list[list[str]], ddl: str, *, numbered: bool = False) -> batches.LocalBatch | None:
+    """The rows of blocks with these files, read on the driver."""
+    schema = Schema.from_ddl(ddl)
+    described = tuple(
+        Block(i, "c", i, BlockKind.BASE, schema, files=tuple(DataFile(p, 1, 1) for p in paths))
+        for i, paths in enumerate(blocks)
+    )
+    names = (*schema.names, ORDER) if numbered else schema.names
+    scan = BlockScan(tuple(p for paths in blocks for p in paths), names, schema, schema, described)
+    return batches.read_blocks(scan, str)
+
+
 def test_every_type_is_read_as_spark_reads_it(spark: SparkSession, files: list[str]) -> None:
     ddl = ", ".join(TYPES)
-    frame = batches.read_frame(spark, [files], ddl)
+    rows = read_blocks([files], ddl)
     expected = spark.read.schema(ddl).parquet(*files)
-    assert frame is not None
+    assert rows is not None
+    frame = rows.to_frame(spark)
     assert frame.schema == expected.schema
     assert sorted(map(str, frame.collect())) == sorted(map(str, expected.collect()))
 
 
-def test_groups_of_files_are_numbered_in_order(spark: SparkSession, files: list[str]) -> None:
-    frame = batches.read_frame(spark, [[files[1]], [files[0]]], "`a.b` BOOLEAN", order="n")
-    assert frame is not None
-    assert [tuple(r) for r in frame.collect()] == [(None, 1), (True, 2)]
+def test_rows_are_numbered_by_their_block(files: list[str]) -> None:
+    rows = read_blocks([[files[1]], [files[0]]], "`a.b` BOOLEAN", numbered=True)
+    assert rows is not None
+    assert [tuple(r.values()) for r in rows.table.to_pylist()] == [(None, 1), (True, 2)]
 
 
-def test_a_column_that_is_missing_in_a_file_is_null(spark: SparkSession, files: list[str]) -> None:
-    frame = batches.read_frame(spark, [[files[0]]], "whole INT, newer STRING")
-    assert frame is not None
-    assert [tuple(r) for r in frame.collect()] == [(70000, None)]
+def test_a_column_that_is_missing_in_a_file_is_null(files: list[str]) -> None:
+    rows = read_blocks([[files[0]]], "whole INT, newer STRING")
+    assert rows is not None
+    assert [tuple(r.values()) for r in rows.table.to_pylist()] == [(70000, None)]
 
 
-def test_files_that_the_driver_cannot_read_are_passed_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_that_the_driver_cannot_read_are_passed_to_spark(tmp_path: Path) -> None:
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 no more")
-    assert batches.read_frame(spark, [["s3a://bucket/file.parquet"]], "a INT") is None
-    assert batches.read_frame(spark, [[str(broken)]], "a INT") is None
+    assert read_blocks([["s3a://bucket/file.parquet"]], "a INT") is None
+    assert read_blocks([[str(broken)]], "a INT") is None
 
 
 def test_a_table_without_chunks_becomes_an_empty_local_relation(spark: SparkSession, tmp_path: Path) -> None:
-    struct = batches.parse_ddl("a ARRAY<INT>, at TIMESTAMP, s STRUCT<x: INT>")
+    struct = parse_ddl("a ARRAY<INT>, at TIMESTAMP, s STRUCT<x: INT>")
     nothing = pa.table([pa.chunked_array([], f.type) for f in batches.build_arrow_schema(struct)], struct.names)
     frame = batches.LocalRelations(spark, tmp_path).create_frame(batches.LocalBatch(nothing, struct))
     assert (frame.collect(), frame.schema) == ([], struct)
@@ -79,8 +96,6 @@ def test_a_table_without_chunks_becomes_an_empty_local_relation(spark: SparkSess
 def test_an_empty_chunk_does_not_end_the_rows(spark: SparkSession, tmp_path: Path) -> None:
     rows = pa.table({"a": pa.chunked_array([[1], [], [2, 3]], pa.int32()), "b": pa.array([4, 5, 6], pa.int32())})
     assert [batch.num_rows for batch in rows.to_batches()] == [1, 0, 2]
-    frame = batches.LocalRelations(spark, tmp_path).create_frame(
-        batches.LocalBatch(rows, batches.parse_ddl("a INT, b INT"))
-    )
+    frame = batches.LocalRelations(spark, tmp_path).create_frame(batches.LocalBatch(rows, parse_ddl("a INT, b INT")))
     assert [tuple(r) for r in frame.collect()] == [(1, 4), (2, 5), (3, 6)]
     assert batches.create_frame(spark, rows).toArrow().to_pylist() == rows.to_pylist()

@@ -36,6 +36,7 @@ from tests.oracle.test_derive import CHANNELS, World, deltas, trees
 from tidemill.algebra import reference
 from tidemill.algebra.evaluate import evaluate_operator
 from tidemill.algebra.expression import Expression, build_column, build_literal, to_expression
+from tidemill.algebra.merge import pick_latest_rows
 from tidemill.algebra.operators import (
     AggregateCall,
     Aggregation,
@@ -50,7 +51,6 @@ from tidemill.algebra.operators import (
     Union,
     walk_operators,
 )
-from tidemill.algebra.pieces import pick_latest_rows
 from tidemill.algebra.program import Program
 from tidemill.model.change import Rows
 from tidemill.spark.local import operators as local_operators

@@ -7,9 +7,8 @@ driver and passed to Spark as a local relation, it avoids both.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import count
 from pathlib import Path
 
@@ -20,11 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, NullType, StructField, StructType
 
+from tidemill.algebra.operators import ORDER, BlockScan
 from tidemill.model.block import Block
 from tidemill.ports.engine import WriteTarget
 from tidemill.spark.block_writer import build_data_path
 from tidemill.spark.parquet import read_parquet
-from tidemill.spark.types import is_plain_type
+from tidemill.spark.types import is_plain_type, parse_ddl, to_nullable_ddl
 
 MAX_RELATION_ROWS = 8_000
 """Rows up to which the driver reads blocks: optimising costs about a millisecond more for each thousand of them."""
@@ -117,35 +117,24 @@ def has_few_rows(blocks: Iterable[Block], rows: int) -> bool:
     return sum(b.rows for b in items) <= rows and sum(b.bytes for b in items) <= MAX_DRIVER_BYTES
 
 
-def read_frame(
-    spark: SparkSession, files: Sequence[Sequence[str]], ddl: str, order: str | None = None
-) -> DataFrame | None:
-    """The rows of `read_batch`, as a frame."""
-    rows = read_batch(files, ddl, order)
-    return None if rows is None else rows.to_frame(spark)
-
-
-def read_batch(files: Sequence[Sequence[str]], ddl: str, order: str | None = None) -> LocalBatch | None:
-    """The rows of groups of files, with the number of their group, from 1, in the column `order` if given.
-
-    None if the driver cannot read them: remote files, and types that Arrow does not support.
-    """
-    if not all(path.startswith("/") for group in files for path in group):
+def read_blocks(scan: BlockScan, locate: Callable[[str], str]) -> LocalBatch | None:
+    """The rows of a scan; None if the driver cannot read them: remote files, and types that Arrow does not support."""
+    names = [n for n in scan.schema.names if n in scan.columns]
+    stored = scan.stored_schema.select_fields(n for n in names if n in scan.stored_schema)
+    if not stored.has_same_shape(scan.schema.select_fields(names)):
         return None
-    fields = parse_ddl(ddl)
-    if not is_plain_type(fields):
+    files = [[locate(f.path) for f in b.files] for b in scan.blocks]
+    struct = parse_ddl(to_nullable_ddl(stored))
+    if not is_plain_type(struct) or not all(path.startswith("/") for group in files for path in group):
         return None
-    struct = StructType([*fields.fields]).add(order, IntegerType()) if order else fields
     try:
-        arrow = build_arrow_schema(fields)
-        tables = [_read_file(path, arrow, number if order else None) for number, g in enumerate(files, 1) for path in g]
-    except (
-        pa.ArrowException,
-        OSError,
-        PySparkException,
-    ):  # Spark will report a problem with the files, if there is one
+        arrow = build_arrow_schema(struct)
+        tables = [_read_file(path, arrow, n) for n, group in enumerate(files, scan.first) for path in group]
+    except (pa.ArrowException, OSError, PySparkException):  # Spark will report a problem with the files, if any
         return None
-    return LocalBatch(pa.concat_tables(tables).rename_columns(struct.names), struct)
+    rows = pa.concat_tables([_number_rows(arrow.empty_table(), 0), *tables])
+    order = StructField(ORDER, IntegerType())
+    return LocalBatch(rows, StructType([*struct.fields, order])).select_columns(scan.columns)
 
 
 def write_batch(columns: Iterable[pa.ChunkedArray], struct: StructType, target: WriteTarget) -> None:
@@ -167,23 +156,14 @@ def build_arrow_schema(struct: StructType) -> pa.Schema:
     return to_arrow_schema(struct, timezone="UTC")
 
 
-@lru_cache(maxsize=1024)
-def parse_ddl(ddl: str) -> StructType:
-    struct = StructType.fromDDL(ddl)
-    assert isinstance(struct, StructType)
-    return struct
-
-
-def _read_file(path: str, schema: pa.Schema, number: int | None) -> pa.Table:
+def _read_file(path: str, schema: pa.Schema, number: int) -> pa.Table:
+    """The columns of a file; a column that it lacks is NULL."""
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        rows = file.read(columns=[n for n in schema.names if n in file.schema_arrow.names] or None)
-    positions = {name: position for position, name in enumerate(rows.column_names)}
-    columns = [
-        rows.column(positions[f.name]).cast(f.type) if f.name in positions else pa.nulls(rows.num_rows, f.type)
-        for f in schema
-    ]
-    names = list(schema.names)
-    if number is not None:
-        columns.append(pa.chunked_array([pa.array([number] * rows.num_rows, pa.int32())]))
-        names.append("")
-    return pa.table(columns, names=names)
+        names = [n for n in schema.names if n in file.schema_arrow.names]
+        rows = file.read(columns=names or None)
+    columns = [rows.column(f.name).cast(f.type) if f.name in names else pa.nulls(len(rows), f.type) for f in schema]
+    return _number_rows(pa.table(columns, schema=schema), number)
+
+
+def _number_rows(rows: pa.Table, number: int) -> pa.Table:
+    return rows.append_column(ORDER, pa.repeat(pa.scalar(number, pa.int32()), rows.num_rows))

@@ -185,6 +185,10 @@ class _ExpressionEvaluator:
             case exp.Coalesce():
                 values = widen_to_common([self.evaluate_tree(e) for e in (tree.this, *tree.expressions)])
                 return ColumnValue(pc.coalesce(*(v.data for v in values)), values[0].type)
+            case exp.If(args={"true": exp.Cast(this=exp.Anonymous(name="RAISE_ERROR")), "false": checked}):
+                if pc.any(_to_mask(self.evaluate_tree(tree.this))).as_py():
+                    raise Unsupported("a failed check")
+                return self.evaluate_tree(checked)
             case exp.If():
                 return self._evaluate_case([tree], tree.args.get("false"))
             case exp.Case(this=None):

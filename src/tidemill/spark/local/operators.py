@@ -24,14 +24,13 @@ from tidemill.algebra.expression import Expression, build_literal, expression_fr
 from tidemill.algebra.operators import (
     AggregateCall,
     Aggregation,
+    BlockScan,
     Explode,
     Filter,
     Join,
     JoinKind,
     Operator,
     Projection,
-    Scan,
-    ScanMode,
     SingleRow,
     StepReference,
     TopN,
@@ -172,8 +171,8 @@ class LocalExecutor:
 def is_small(op: Operator) -> bool:
     """Whether it is computed from few rows: those of a small change or of a step."""
     match op:
-        case Scan():
-            return op.mode in (ScanMode.CHANGE, ScanMode.TOUCHED)
+        case BlockScan():
+            return op.is_change
         case Join(kind=JoinKind.INNER | JoinKind.SEMI) if op.keys:
             return is_small(op.left) or is_small(op.right)
         case Join(kind=JoinKind.LEFT | JoinKind.SEMI | JoinKind.ANTI):
@@ -184,7 +183,7 @@ def is_small(op: Operator) -> bool:
 
 def _is_available(op: Operator) -> bool:
     """Whether it is available without computation, or small itself."""
-    return isinstance(op, Scan | StepReference) or is_small(op)
+    return isinstance(op, BlockScan | StepReference) or is_small(op)
 
 
 def _build_batch(columns: Sequence[tuple[str, ColumnValue]]) -> LocalBatch:

@@ -1,0 +1,171 @@
+"""Views as operators over the rows of blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby, takewhile
+
+from tidemill.algebra.expression import build_literal, to_expression
+from tidemill.algebra.merge import (
+    Deltas,
+    chain_deltas,
+    count_rows,
+    diff_contents,
+    drop_deletions,
+    merge_deltas,
+    sign_contents,
+    sign_patch_rows,
+)
+from tidemill.algebra.operators import (
+    ORDER,
+    BlockScan,
+    NamedExpression,
+    Operator,
+    Union,
+    add_columns,
+    select_columns,
+    select_distinct,
+)
+from tidemill.algebra.pieces import pair_columns, union_by_name
+from tidemill.algebra.restrict import exclude_rows, restrict_rows
+from tidemill.errors import EngineError
+from tidemill.model.block import Block, BlockKind
+from tidemill.model.change import DELETED, Append, Patch, Signed, Updates, Upsert
+from tidemill.model.schema import Schema
+from tidemill.model.view import ConvertedDelta, DeltaChain, Snapshot, SnapshotDiff, View
+
+SmallChangeTest = Callable[[int, int], bool]
+"""Given the rows of a content and of its change: whether the change is small."""
+
+MIN_CONTENT_ROWS = 100_000
+MAX_BROADCAST_ROWS = 400_000
+
+
+def is_small_change(content: int, change: int) -> bool:
+    """Whether skipping the untouched rows is cheaper than grouping all rows by key.
+
+    That holds if the content is large, the change at most half of it, and its keys fit into a broadcast
+    (docs/benchmarks.md).
+    """
+    return content >= MIN_CONTENT_ROWS and change <= min(MAX_BROADCAST_ROWS, content // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewExpansion:
+    """Expands views to operators; `is_small` decides whether the untouched rows of a content are grouped."""
+
+    is_small: SmallChangeTest = is_small_change
+
+    def expand_view(self, view: View) -> Operator:
+        """The rows of a view: the content, or a delta of the view's merge kind."""
+        match view:
+            case Snapshot():
+                return self.expand_snapshot(view)
+            case DeltaChain():
+                return self.expand_chain(view)
+            case SnapshotDiff():
+                return self._diff_snapshots(view.updates, view)
+            case ConvertedDelta():
+                return self.expand_signed(view)
+
+    def expand_snapshot(self, view: Snapshot) -> Operator:
+        """The content: the base with the deltas merged in."""
+        filled = [d for d in view.deltas if d.files]
+        appended = list(takewhile(lambda d: isinstance(d.updates, Append), filled))
+        plain = [*([view.base] if view.base is not None and view.base.files else []), *appended]
+        merged = filled[len(appended) :]
+        content = _scan_blocks(plain, view.schema)
+        is_small = self.is_small(_count_rows(plain), _count_rows(merged))
+        for updates, group in groupby(merged, key=lambda d: d.updates):
+            content = merge_deltas(content, _scan_deltas(list(group), updates, view.schema), is_small=is_small)
+        return content
+
+    def expand_chain(self, view: DeltaChain) -> Operator:
+        """The change as a single delta of its merge kind."""
+        filled = [d for d in view.deltas if d.files]
+        if len(filled) < 2 or isinstance(view.updates, Append):
+            return _scan_blocks(filled, view.updates.build_delta_schema(view.schema), is_change=True)
+        return chain_deltas(_scan_deltas(filled, view.updates, view.schema, is_change=True))
+
+    def expand_signed(
+        self, view: DeltaChain | SnapshotDiff | ConvertedDelta, before: Snapshot | None = None
+    ) -> Operator:
+        """A change as signed rows. If it is stored by key, the rows that it replaces are looked up in `before`."""
+        if isinstance(view, SnapshotDiff):
+            return self._diff_snapshots(Signed(), view)
+        chain = view.chain if isinstance(view, ConvertedDelta) else view
+        rows = self.expand_chain(chain)
+        match chain.updates:
+            case Append():
+                return count_rows(rows, 1)
+            case Signed():
+                return rows
+        changed = view if isinstance(view, ConvertedDelta) else ConvertedDelta(chain, before or _raise_missing(chain))
+        old = self.expand_snapshot(changed.before)
+        if isinstance(chain.updates, Patch):
+            return sign_patch_rows(chain.updates, old, rows)
+        keys, pairs = select_columns(rows, chain.updates.key), pair_columns(chain.updates.key)
+        if isinstance(chain.updates, Upsert):
+            new = drop_deletions(rows, chain.schema.names)
+        else:
+            new = restrict_rows(self.expand_snapshot(changed.after), keys, pairs)
+        return sign_contents(restrict_rows(old, keys, pairs), new)
+
+    def expand_touched(
+        self, view: DeltaChain | SnapshotDiff | ConvertedDelta, key: tuple[str, ...], after: Snapshot
+    ) -> Operator:
+        """A change by key: the new row of each key in it, or `_deleted`."""
+        chain = view.chain if isinstance(view, ConvertedDelta) else view
+        if isinstance(chain, SnapshotDiff):
+            return self._diff_snapshots(Upsert(key), chain)
+        rows = self.expand_chain(chain)
+        if isinstance(chain.updates, Upsert):
+            return add_columns(rows, NamedExpression(DELETED, to_expression(f"COALESCE({DELETED}, FALSE)")))
+        keys, pairs = select_distinct(rows, key), pair_columns(key)
+        existing = restrict_rows(self.expand_snapshot(after), keys, pairs)
+        deleted = exclude_rows(keys, existing, pairs)
+        return union_by_name(
+            add_columns(existing, NamedExpression(DELETED, build_literal("FALSE"))),
+            add_columns(deleted, NamedExpression(DELETED, build_literal("TRUE"))),
+        )
+
+    def _diff_snapshots(self, updates: Updates, view: SnapshotDiff) -> Operator:
+        before, after = self.expand_snapshot(view.before), self.expand_snapshot(view.after)
+        return diff_contents(updates, before, after, view.after.schema, view.after.channel)
+
+
+def _scan_deltas(blocks: Sequence[Block], updates: Updates, schema: Schema, *, is_change: bool = False) -> Deltas:
+    rows = _scan_blocks(blocks, updates.build_delta_schema(schema), is_numbered=True, is_change=is_change)
+    return Deltas(rows, updates, schema, len(blocks))
+
+
+def _scan_blocks(
+    blocks: Sequence[Block], schema: Schema, *, is_numbered: bool = False, is_change: bool = False
+) -> Operator:
+    """The rows of blocks in these columns, in a single scan if their files have one schema."""
+    names = (*schema.names, ORDER) if is_numbered else schema.names
+    scans: list[Operator] = []
+    first = 1
+    for stored, group in groupby(blocks, key=_get_stored_schema):
+        stored_blocks = tuple(group)
+        files = tuple(f.path for b in stored_blocks for f in b.files)
+        scans.append(BlockScan(files, names, schema, stored, stored_blocks, first, is_change))
+        first += len(stored_blocks)
+    if not scans:
+        return BlockScan((), names, schema, schema, (), is_change=is_change)
+    return scans[0] if len(scans) == 1 else Union(tuple(scans))
+
+
+def _get_stored_schema(block: Block) -> Schema:
+    return block.schema if block.kind is BlockKind.BASE else block.updates.build_delta_schema(block.schema)
+
+
+def _count_rows(blocks: Sequence[Block]) -> int:
+    return sum(b.rows for b in blocks)
+
+
+def _raise_missing(view: DeltaChain) -> Snapshot:
+    raise EngineError(
+        f"the change of {view.channel} is stored by key; its previous content is needed to compute signed rows"
+    )
