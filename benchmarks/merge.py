@@ -15,8 +15,8 @@ from tidemill.model.block import Block, BlockKind, DataFile
 from tidemill.model.change import DELETED, Upsert
 from tidemill.model.schema import Schema
 from tidemill.model.view import Snapshot
-from tidemill.spark.session import start_session
 from tidemill.spark.block_reader import ViewReader
+from tidemill.spark.session import start_session
 
 SCHEMA = Schema.from_ddl("key bigint, name string, text string")
 UPDATES = Upsert(("key",))
