@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 from tests.cli.program import FakeEngine, Program
 
+from tidemill.app.wiring import Tidemill
+from tidemill.model.schema import Schema
+from tidemill.model.wave import LineageTag
+from tidemill.runtime.inspect.lineage import EventLineage, LineageRelation, LineageRow
+
 
 @pytest.fixture
 def busy(tidemill: Program, template: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
@@ -173,3 +178,13 @@ def test_an_unknown_subject_is_not_found(busy: Program, command: list[str]) -> N
     assert (result.code, result.out) == (4, "")
     assert result.err.startswith("error: there is no ")
     assert busy(*command, "--json").error["kind"] == "NotFound"
+
+
+def test_the_lineage_of_an_event_is_listed(starter: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    tag, schema = LineageTag.from_text("17.3!"), Schema.from_ddl("item string, wave string")
+    row = LineageRow(LineageRelation.SAME, "orders", tag, {"item": "tea", "wave": "17.3!"}, schema)
+    monkeypatch.setattr(Tidemill, "lineage", lambda _mill, channel, _tag: EventLineage(channel, tag, (row,)))
+    relative = {"relation": "is", "channel": "orders", "lineage_tag": "17.3!", "row": row.row}
+    document = {"channel": "orders", "lineage_tag": "17.3!", "relatives": [relative]}
+    assert starter.json("lineage", "orders", "17.3!") == document
+    assert '{"item": "tea", "wave": "17.3!"}' in starter.run_ok("lineage", "orders", "17.3!").out

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.server.mill import CSV, ServedProject
 
-from tidemill.app import serialization
 from tidemill.errors import BadInput
 from tidemill.ports.engine import EngineHealth
 from tidemill.runtime.inspect import status
+from tidemill.wire import schemas, server_schemas
 
 
 def get(shop: ServedProject, path: str, **params: Any) -> Any:
@@ -30,8 +30,8 @@ def busy(shop: ServedProject) -> ServedProject:
 
 def test_the_status_equals_that_of_the_command_line(busy: ServedProject) -> None:
     now = status.read_status(busy.mill.catalog)
-    assert get(busy, "/status", all=True) == serialization.serialize_status(now)
-    assert get(busy, "/status") == serialization.serialize_status(status.hide_state_channels(now))
+    assert get(busy, "/status", all=True) == schemas.StatusDocument.model_validate(now).to_json()
+    assert get(busy, "/status") == schemas.StatusDocument.model_validate(status.hide_state_channels(now)).to_json()
 
 
 def test_staleness_grows_while_blocks_are_pending(busy: ServedProject) -> None:
@@ -59,9 +59,12 @@ def test_blocks_are_listed_and_traced(busy: ServedProject) -> None:
     document = get(busy, "/channels/orders/blocks")["blocks"]
     assert [b["seq"] for b in document] == [1, 0]
     newest = busy.mill.catalog.read_block(document[0]["id"])
-    assert document[0] == serialization.serialize_block(newest) == get(busy, f"/blocks/{newest.id}")
+    assert document[0] == schemas.BlockDocument.model_validate(newest).to_json() == get(busy, f"/blocks/{newest.id}")
     assert len(get(busy, "/blocks", limit=1)["blocks"]) == 1
-    assert get(busy, f"/blocks/{newest.id}/trace") == serialization.serialize_trace(busy.mill.trace(newest.id))
+    assert (
+        get(busy, f"/blocks/{newest.id}/trace")
+        == schemas.TraceDocument.model_validate(busy.mill.trace(newest.id)).to_json()
+    )
 
 
 def test_only_events_with_lineage_tags_have_a_lineage(busy: ServedProject) -> None:
@@ -133,7 +136,7 @@ def test_runs_are_listed_in_pages(shop: ServedProject) -> None:
 def test_one_run_is_shown_with_its_log(busy: ServedProject) -> None:
     run = get(busy, "/runs", kind="flow")["runs"][0]["id"]
     document = get(busy, f"/runs/{run}")
-    assert document["run"] == serialization.serialize_run(busy.mill.catalog.read_run(run))
+    assert document["run"] == schemas.RunDocument.model_validate(busy.mill.catalog.read_run(run)).to_json()
     assert [b["channel"] for b in document["blocks"]] == ["words"]
     assert document["reads"][0]["channel"] == "orders"
     assert get(busy, f"/runs/{run}/log") == {"run": run, "log": document["log"]}
@@ -141,7 +144,9 @@ def test_one_run_is_shown_with_its_log(busy: ServedProject) -> None:
 
 def test_events_are_listed_after_an_offset_or_newest(busy: ServedProject) -> None:
     every = busy.mill.catalog.list_events(limit=1000)
-    assert get(busy, "/events", after=0, limit=1000)["events"] == [serialization.serialize_event(e) for e in every]
+    assert get(busy, "/events", after=0, limit=1000)["events"] == [
+        schemas.EventDocument.model_validate(e).to_json() for e in every
+    ]
     assert [e["id"] for e in get(busy, "/events", limit=2)["events"]] == [e.id for e in every[-2:]]
     run = every[-1].run
     assert {e["run"] for e in get(busy, "/events", run=run)["events"]} == {run}
@@ -190,7 +195,7 @@ def test_workflows_are_paused_resumed_and_prioritised(shop: ServedProject) -> No
     assert client.post("/workflows/shop/resume").json()["paused"] is False
     assert client.put("/workflows/shop/priority", json={"priority": 7}).json()["priority"] == 7
     (document,) = shop.mill.catalog.list_workflows()
-    assert get(shop, "/workflows")["workflows"] == [serialization.serialize_workflow(document)]
+    assert get(shop, "/workflows")["workflows"] == [server_schemas.WorkflowDocument.model_validate(document).to_json()]
 
 
 def test_triggers_firings_and_servers_are_listed(shop: ServedProject) -> None:
@@ -200,12 +205,16 @@ def test_triggers_firings_and_servers_are_listed(shop: ServedProject) -> None:
     for leaf in shop.mill.catalog.list_due_triggers():
         shop.mill.catalog.fire_trigger(leaf)
     catalog = shop.mill.catalog
-    assert get(shop, "/triggers")["triggers"] == [serialization.serialize_trigger(t) for t in catalog.list_triggers()]
+    assert get(shop, "/triggers")["triggers"] == [
+        server_schemas.TriggerDocument.model_validate(t).to_json() for t in catalog.list_triggers()
+    ]
     assert get(shop, "/firings", flow="words")["firings"] == [
-        serialization.serialize_firing(f) for f in catalog.list_firings()
+        server_schemas.FiringDocument.model_validate(f).to_json() for f in catalog.list_firings()
     ]
     assert len(get(shop, "/firings")["firings"]) == 1
-    assert get(shop, "/servers")["servers"] == [serialization.serialize_server(s) for s in catalog.list_servers()]
+    assert get(shop, "/servers")["servers"] == [
+        server_schemas.ServerDocument.model_validate(s).to_json() for s in catalog.list_servers()
+    ]
 
 
 def test_the_health_check_needs_no_token(shop: ServedProject) -> None:
@@ -229,7 +238,7 @@ def test_inserted_rows_can_be_read(shop: ServedProject) -> None:
     answer = shop.insert(CSV)
     assert answer.status_code == 201
     block = shop.mill.catalog.read_block(answer.json()["block"]["id"])
-    assert answer.json() == {"block": serialization.serialize_block(block), "repeated": False}
+    assert answer.json() == {"block": schemas.BlockDocument.model_validate(block).to_json(), "repeated": False}
     assert len(get(shop, "/channels/orders/rows")["rows"]) == 2
 
 

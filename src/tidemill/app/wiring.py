@@ -55,7 +55,7 @@ from tidemill.planner.refresh_mode import RefreshChoice
 from tidemill.planner.validation import find_target_problems
 from tidemill.planner.workflow_graph import build_graph
 from tidemill.ports.engine import Progress
-from tidemill.ports.records import Server
+from tidemill.ports.records import Event, Server
 from tidemill.ports.storage import BlockStore
 from tidemill.publish import MailReceiver, Notifier, WebhookReceiver, build_receivers
 from tidemill.retention.compaction import CompactionLimits, estimate_merge_seconds
@@ -478,6 +478,12 @@ class Tidemill:
     def history(self) -> StalenessHistory:
         """The recently visible blocks, from which the staleness of tables is computed."""
         return read_history(self.catalog, read_status(self.catalog), list_newest_events(self.catalog, EVENTS))
+
+    def list_events(self, *, after: int | None = None, run: int | None = None, limit: int = 50) -> list[Event]:
+        """Events after a number, or of a run, in order; by default the newest."""
+        if after is None and run is None:
+            return list_newest_events(self.catalog, limit)
+        return self.catalog.list_events(after=after or 0, run=run, limit=limit)
 
     def kill(self, run: int) -> Run:
         return self.catalog.kill_run(run)

@@ -3,55 +3,50 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.app import serialization
 from tidemill.cli import tables
 from tidemill.cli.formatting import format_plural
-from tidemill.cli.options import AsJson, open_project
-from tidemill.cli.output import show_answer
+from tidemill.cli.options import AsJson
+from tidemill.cli.output import Answer, show_answer
 from tidemill.model.registration import RegistrationChange
+from tidemill.wire.server_schemas import RegistrationPlanDocument
+
+if TYPE_CHECKING:
+    from tidemill.app.wiring import Tidemill
 
 CHANGES = 2
 """Exit code of `plan --exit-code` if there are changes to apply."""
 
 
-def register_commands(app: typer.Typer) -> None:
-    app.command()(plan)
-    app.command()(apply)
-
-
 def plan(
-    ctx: typer.Context,
+    mill: Tidemill,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 2 if there are changes.")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Show what `apply` would change."""
-    with open_project(ctx) as mill:
-        steps, warnings = mill.plan(), mill.infeasible_targets()
-    show_answer(as_json, _build_document(steps, warnings), tables.render_steps(steps), *_format_warnings(warnings))
-    if exit_code and steps:
-        raise typer.Exit(CHANGES)
+    steps, warnings = mill.plan(), mill.infeasible_targets()
+    return Answer(
+        RegistrationPlanDocument.build(steps=steps, infeasible_targets=warnings),
+        tables.render_steps(steps),
+        *_format_warnings(warnings),
+        exit_code=CHANGES if exit_code and steps else 0,
+    )
 
 
 def apply(
-    ctx: typer.Context,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    mill: Tidemill,
     as_json: AsJson = False,
-) -> None:
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> Answer:
     """Register the declarations of the workflow files. On a terminal it asks first, unless --yes or --json is given."""
-    with open_project(ctx) as mill:
-        planned, warnings = mill.plan(), mill.infeasible_targets()
-        if not as_json:
-            _announce_changes(planned, warnings, ask=not yes and sys.stdin.isatty())
-        steps = mill.apply()
-    show_answer(
-        as_json,
-        _build_document(steps, warnings),
-        *([f"applied {format_plural(len(steps), 'change')}"] if steps else []),
-    )
+    planned, warnings = mill.plan(), mill.infeasible_targets()
+    if not as_json:
+        _announce_changes(planned, warnings, ask=not yes and sys.stdin.isatty())
+    steps = mill.apply()
+    document = RegistrationPlanDocument.build(steps=steps, infeasible_targets=warnings)
+    return Answer(document, *([f"applied {format_plural(len(steps), 'change')}"] if steps else []))
 
 
 def _announce_changes(steps: tuple[RegistrationChange, ...], warnings: tuple[str, ...], *, ask: bool) -> None:
@@ -63,7 +58,3 @@ def _announce_changes(steps: tuple[RegistrationChange, ...], warnings: tuple[str
 
 def _format_warnings(warnings: tuple[str, ...]) -> list[str]:
     return [f"warning: {warning}" for warning in warnings]
-
-
-def _build_document(steps: tuple[RegistrationChange, ...], warnings: tuple[str, ...]) -> dict[str, object]:
-    return {"steps": [serialization.serialize_step(s) for s in steps], "infeasible_targets": list(warnings)}

@@ -8,54 +8,35 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import RenderableType
 
-from tidemill.app import serialization
-from tidemill.app.serialization import to_timestamp
+from tidemill.app import inspection, serialization
 from tidemill.cli import tables
-from tidemill.cli.formatting import NONE, format_age, format_count, format_size
-from tidemill.cli.options import AsJson, Every, Limit, open_project
-from tidemill.cli.output import build_fields, build_table, show_answer
+from tidemill.cli.formatting import NONE, format_age, format_count, format_size, to_timestamp
+from tidemill.cli.options import Every, Limit
+from tidemill.cli.output import Answer, build_fields, build_table
 from tidemill.model.block import Block
 from tidemill.model.provenance import Provenance
 from tidemill.model.timestamps import format_iso
 from tidemill.runtime.inspect.block_trace import TraceSource
-from tidemill.runtime.inspect.status import ChannelStatus, hide_state_channels, list_reflected_versions, read_status
+from tidemill.runtime.inspect.status import ChannelStatus, list_reflected_versions
+from tidemill.wire import schemas
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
 
 
-def register_commands(app: typer.Typer) -> None:
-    app.command()(channels)
-    app.command()(blocks)
-    app.command()(trace)
-    app.command()(lineage)
-
-
 def channels(
-    ctx: typer.Context,
+    mill: Tidemill,
     name: Annotated[str | None, typer.Argument(help="Show this channel in full.")] = None,
     every: Every = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """List the channels; or show one of them with its schema and its consumers."""
-    with open_project(ctx) as mill:
-        if name is None:
-            project = read_status(mill.catalog)
-            listed = (project if every else hide_state_channels(project)).channels
-            document = {"channels": [serialization.serialize_channel(c) for c in listed]}
-            show_answer(as_json, document, tables.render_channels(listed, mill.catalog.read_time()))
-        else:
-            channel_status = _find_channel_status(mill, name)
-            compaction = mill.compaction(name)
-            details = {"channel": serialization.serialize_channel(channel_status), "compaction": compaction}
-            show_answer(as_json, details, _render_channel(channel_status, compaction, mill.catalog.read_time()))
-
-
-def _find_channel_status(mill: Tidemill, name: str) -> ChannelStatus:
-    """Return the status of a channel; one that is no longer declared has no consumers."""
-    registered = mill.catalog.read_channel(name)
-    declared = (c for c in read_status(mill.catalog).channels if c.registered.channel.name == name)
-    return next(declared, ChannelStatus(registered, list_reflected_versions(registered.head.provenance), ()))
+    now = mill.catalog.read_time()
+    if name is None:
+        listed = inspection.read_visible_status(mill.catalog, every=every).channels
+        return Answer(schemas.ChannelListDocument.build(channels=listed), tables.render_channels(listed, now))
+    channel, compaction = inspection.find_channel_status(mill.catalog, name), mill.compaction(name)
+    document = schemas.ChannelDetailsDocument.build(channel=channel, compaction=compaction)
+    return Answer(document, _render_channel(channel, compaction, now))
 
 
 def _render_channel(value: ChannelStatus, compaction: str | None, now: float) -> RenderableType:
@@ -82,42 +63,36 @@ def _render_channel(value: ChannelStatus, compaction: str | None, now: float) ->
 
 
 def blocks(
-    ctx: typer.Context,
+    mill: Tidemill,
     channel: Annotated[str | None, typer.Argument(help="Only blocks of this channel.")] = None,
     limit: Limit = 20,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """List blocks, the newest first."""
-    with open_project(ctx) as mill:
-        block_list, now = mill.catalog.list_blocks(channel, limit), mill.catalog.read_time()
-    document = {"blocks": [serialization.serialize_block(b) for b in block_list]}
-    show_answer(as_json, document, tables.render_blocks("", block_list, now, empty="no blocks"))
+    block_list, now = mill.catalog.list_blocks(channel, limit), mill.catalog.read_time()
+    document = schemas.BlockListDocument.build(blocks=block_list)
+    return Answer(document, tables.render_blocks("", block_list, now, empty="no blocks"))
 
 
 def trace(
-    ctx: typer.Context,
+    mill: Tidemill,
     block: Annotated[int, typer.Argument(help="The block's number; `tidemill blocks` lists them.")],
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Show the sources of a block, and the blocks derived from it."""
-    with open_project(ctx) as mill:
-        traced, now = mill.trace(block), mill.catalog.read_time()
+    traced, now = mill.trace(block), mill.catalog.read_time()
     sources = [tables.render_blocks(f"derived from {_format_span(s)}", s.blocks, now) for s in traced.sources]
     derived = tables.render_blocks("blocks derived from it", traced.derived, now)
-    show_answer(as_json, serialization.serialize_trace(traced), _render_block(traced.block, now), *sources, derived)
+    return Answer(schemas.TraceDocument.model_validate(traced), _render_block(traced.block, now), *sources, derived)
 
 
 def lineage(
-    ctx: typer.Context,
+    mill: Tidemill,
     channel: Annotated[str, typer.Argument(help="The channel that has the event.")],
     tag: Annotated[str, typer.Argument(help="Its lineage tag, as in the column `wave`, such as '17.3!'.")],
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Show the ancestors and the descendants of an event."""
-    with open_project(ctx) as mill:
-        document = serialization.serialize_lineage(mill.lineage(channel, tag))
-    rows = ([r["relation"], r["channel"], r["tag"], json.dumps(r["row"])] for r in document["relatives"])
-    show_answer(as_json, document, build_table(f"{channel} {tag}", ("it", "channel", "tag", "row"), rows))
+    document = serialization.serialize_lineage(mill.lineage(channel, tag))
+    rows = ([r.relation, r.channel, r.lineage_tag, json.dumps(r.row)] for r in document.relatives)
+    return Answer(document, build_table(f"{channel} {tag}", ("it", "channel", "tag", "row"), rows))
 
 
 def _format_span(source: TraceSource) -> str:

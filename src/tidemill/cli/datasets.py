@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import RenderableType
 
-from tidemill.app import serialization
+from tidemill.app import inspection, serialization
 from tidemill.cli.formatting import NONE, format_age, format_duration, format_plural, format_size
-from tidemill.cli.options import AsJson, Limit, open_project
-from tidemill.cli.output import build_table, show_answer
+from tidemill.cli.options import Limit
+from tidemill.cli.output import Answer, build_table
 from tidemill.errors import BadInput, EvictionFailed
-from tidemill.model.block import Block
 from tidemill.model.submission import StoredDataset
 from tidemill.model.units import parse_size
-from tidemill.runtime.maintenance import pins
 from tidemill.runtime.oneshot.storage_report import RetainedDataset, StorageReport, StorageShare
+from tidemill.wire.oneshot_schemas import DatasetDocument
 
-
-def register_commands(app: typer.Typer) -> None:
-    for command in (storage, pin, unpin):
-        app.command()(command)
+if TYPE_CHECKING:
+    from tidemill.app.wiring import Tidemill
 
 
 def storage(
-    ctx: typer.Context,
+    mill: Tidemill,
     free: Annotated[
         str | None,
         typer.Option("--free", metavar="BYTES", help="Evict this much now, e.g. '2 GB'.", show_default=False),
@@ -37,31 +34,28 @@ def storage(
         typer.Option("--drop", metavar="DATASET", help="Delete a leaf.", show_default=False),
     ] = None,
     limit: Limit = 20,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Show which datasets are retained and why, and the next eviction with its cost of recomputation.
 
     The largest are shown first; with --json, all of them.
     """
     amount = None if free is None else _parse_bytes(free)
-    with open_project(ctx) as mill:
-        service = mill.oneshot_service
-        if drop is not None:
-            dropped = service.drop_dataset(drop)
-            show_answer(as_json, {"dropped": dropped.identity}, f"{dropped.workflow}/{dropped.name} is dropped")
-            return
-        must_evict = amount is not None and not dry_run
-        report = (
-            service.build_evictor().free_bytes(amount)
-            if must_evict and amount is not None
-            else service.report_storage(amount)
-        )
-        if amount is not None and report.problems:
-            raise EvictionFailed(report.problems[0])
-        now = mill.catalog.read_time()
+    service = mill.oneshot_service
+    if drop is not None:
+        dropped = service.drop_dataset(drop)
+        return Answer({"dropped": dropped.identity}, f"{dropped.workflow}/{dropped.name} is dropped")
+    must_evict = amount is not None and not dry_run
+    report = (
+        service.build_evictor().free_bytes(amount)
+        if must_evict and amount is not None
+        else service.report_storage(amount)
+    )
+    if amount is not None and report.problems:
+        raise EvictionFailed(report.problems[0])
+    now = mill.catalog.read_time()
     shown = [] if must_evict else [_render_shares(report), *_render_retained(report, limit, now)]
     details = (_render_candidates(report, must_evict), *report.problems, _format_summary(report, must_evict))
-    show_answer(as_json, serialization.serialize_storage(report, evicted=must_evict), *shown, *details)
+    return Answer(serialization.serialize_storage(report, evicted=must_evict), *shown, *details)
 
 
 Wanted = Annotated[
@@ -74,51 +68,27 @@ OfBlock = Annotated[
 ]
 
 
-def pin(ctx: typer.Context, dataset: Wanted = None, block: OfBlock = None, as_json: AsJson = False) -> None:
+def pin(mill: Tidemill, dataset: Wanted = None, block: OfBlock = None) -> Answer:
     """Pin a dataset against eviction, or a block and all its sources against garbage collection."""
-    _check_one_given(dataset, block)
-    if block is None:
-        _pin_dataset(ctx, dataset or "", as_json, pinned=True)
-        return
-    with open_project(ctx) as mill:
-        retained = pins.pin_block(mill.catalog, block)
-        pinned_block = mill.catalog.read_block(block)
-    message = f"{_format_block(pinned_block)} is pinned: it is kept with its sources ({len(retained)} blocks in all)"
-    show_answer(
-        as_json, {"block": serialization.serialize_block(pinned_block), "retained_blocks": sorted(retained)}, message
-    )
+    return _set_pinned(mill, dataset, block, pinned=True)
 
 
-def unpin(ctx: typer.Context, dataset: Wanted = None, block: OfBlock = None, as_json: AsJson = False) -> None:
+def unpin(mill: Tidemill, dataset: Wanted = None, block: OfBlock = None) -> Answer:
     """Allow a pinned dataset to be evicted, or a pinned block to be garbage-collected."""
-    _check_one_given(dataset, block)
-    if block is None:
-        _pin_dataset(ctx, dataset or "", as_json, pinned=False)
-        return
-    with open_project(ctx) as mill:
-        mill.catalog.unpin_block(block)
-        unpinned_block = mill.catalog.read_block(block)
-    show_answer(
-        as_json,
-        {"block": serialization.serialize_block(unpinned_block), "retained_blocks": []},
-        f"{_format_block(unpinned_block)} is no longer pinned",
-    )
+    return _set_pinned(mill, dataset, block, pinned=False)
 
 
-def _check_one_given(dataset: str | None, block: int | None) -> None:
+def _set_pinned(mill: Tidemill, dataset: str | None, block: int | None, *, pinned: bool) -> Answer:
     if (dataset is None) == (block is None):
         raise BadInput("expected either a dataset or --block with a number; `tidemill storage` and `blocks` list them")
-
-
-def _format_block(block: Block) -> str:
-    return f"block {block.id} ({block.channel} at {block.seq})"
-
-
-def _pin_dataset(ctx: typer.Context, dataset: str, as_json: bool, *, pinned: bool) -> None:
-    with open_project(ctx) as mill:
-        record = mill.oneshot_service.pin_dataset(dataset, pinned=pinned)
+    if block is not None:
+        document = inspection.pin_block(mill.catalog, block, pinned=pinned)
+        sources = f"pinned: it is kept with its sources ({len(document.retained_blocks)} blocks in all)"
+        subject = f"block {block} ({document.block.channel} at {document.block.seq})"
+        return Answer(document, f"{subject} is {sources if pinned else 'no longer pinned'}")
+    record = mill.oneshot_service.pin_dataset(dataset or "", pinned=pinned)
     state = "pinned: it is not evicted" if pinned else "no longer pinned"
-    show_answer(as_json, serialization.serialize_dataset(record), f"{record.workflow}/{record.name} is {state}")
+    return Answer(DatasetDocument.model_validate(record), f"{record.workflow}/{record.name} is {state}")
 
 
 def _parse_bytes(text: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,40 +13,28 @@ import typer
 
 from tidemill.cli.formatting import format_count
 from tidemill.cli.lazy_imports import run_demo
-from tidemill.cli.options import AsJson
-from tidemill.cli.output import build_table, print_message, show_answer, write_output
+from tidemill.cli.output import Answer, build_table, print_message
 from tidemill.errors import ConfigError
-
-
-def register_commands(app: typer.Typer) -> None:
-    app.command()(demo)
 
 
 def demo(
     batches: Annotated[int, typer.Option(min=1, help="How many batches of articles arrive.")] = 6,
     articles: Annotated[int, typer.Option(min=10, help="About how many articles a batch has.")] = 150,
     directory: Annotated[Path | None, typer.Option(help="An empty directory for the demo, which is kept.")] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Run the news de-duplication demo: articles arrive, flows run, and the result is checked against recomputation."""
     with _prepare_directory(directory) as target:
         print_message("Articles arrive in batches, and each story must appear once. Starting Spark …")
-        report = asdict(run_demo(target, batches=batches, size=articles, tell=print_message))
-    if as_json:
-        write_output(json.dumps(report) + "\n")
-    else:
-        verdict = "equal to recomputation" if report["equal_to_recompute"] else "DIFFERENT from recomputation"
-        durations = [(step, f"{seconds:.1f} s") for step, seconds in report["seconds"].items()]
-        show_answer(
-            False,
-            report,
-            build_table("", ("step", ">time"), durations),
-            f"{format_count(report['articles'])} articles in {batches} batches, {report['runs']} runs, "
-            f"{report['template_versions']} versions of the templates used: "
-            f"{format_count(report['unique'])} unique articles, {verdict}",
-        )
-    if not report["equal_to_recompute"]:
-        raise typer.Exit(1)
+        report = run_demo(target, batches=batches, size=articles, tell=print_message)
+    verdict = "equal to recomputation" if report.equal_to_recompute else "DIFFERENT from recomputation"
+    return Answer(
+        asdict(report),
+        build_table("", ("step", ">time"), ((step, f"{seconds:.1f} s") for step, seconds in report.seconds.items())),
+        f"{format_count(report.articles)} articles in {batches} batches, {report.runs} runs, "
+        f"{report.template_versions} versions of the templates used: "
+        f"{format_count(report.unique)} unique articles, {verdict}",
+        exit_code=0 if report.equal_to_recompute else 1,
+    )
 
 
 @contextmanager

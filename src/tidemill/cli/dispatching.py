@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidemill.cli import tables
-from tidemill.cli.options import AsJson, open_project
-from tidemill.cli.output import build_fields, show_answer
-from tidemill.runtime.inspect.statistics import compute_statistics as found_of
+from tidemill.cli.output import Answer, build_fields
+from tidemill.runtime.inspect.statistics import compute_statistics
 from tidemill.runtime.inspect.status import read_status
+from tidemill.wire.server_schemas import DispatchConfigDocument, StatisticsDocument
 
-
-def register_commands(app: typer.Typer) -> None:
-    app.command()(dispatching)
-    app.command()(statistics)
+if TYPE_CHECKING:
+    from tidemill.app.wiring import Tidemill
 
 
 def dispatching(
-    ctx: typer.Context,
+    mill: Tidemill,
     policy: Annotated[str | None, typer.Option(help="The scheduling policy: max-benefit, edf, first-come, …")] = None,
     placement: Annotated[str | None, typer.Option(help="On which tracks: proportional, partitioned, single, …")] = None,
     inheritance: Annotated[str | None, typer.Option(help="Priority of sources: none, sum, max, max-plus.")] = None,
@@ -35,8 +33,7 @@ def dispatching(
         ),
     ] = None,
     reset: Annotated[bool, typer.Option("--reset", help="Return to each server's settings.")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Show the order in which servers start runs, or change it while they run; it takes effect within seconds."""
     options = {
         "policy": policy,
@@ -46,24 +43,18 @@ def dispatching(
         "backfill_tracks": backfill_tracks,
         "catch_up_limit": catch_up_limit,
     }
-    with open_project(ctx) as mill:
-        changes = {name: value for name, value in options.items() if value is not None}
-        overrides = (
-            {} if reset else {**mill.dispatch_config.select_overrides(mill.catalog.read_setting_overrides()), **changes}
-        )
-        config = mill.dispatch_config.apply_overrides(overrides)
-        if reset or changes:
-            mill.catalog.override_settings(dict.fromkeys(options) | overrides)
-    document = asdict(config) | {"overrides": overrides}
-    show_answer(
-        as_json,
-        document,
-        build_fields([(name.replace("_", " "), str(value)) for name, value in asdict(config).items()]),
+    changes = {name: value for name, value in options.items() if value is not None}
+    overrides = (
+        {} if reset else {**mill.dispatch_config.select_overrides(mill.catalog.read_setting_overrides()), **changes}
     )
+    config = mill.dispatch_config.apply_overrides(overrides)
+    if reset or changes:
+        mill.catalog.override_settings(dict.fromkeys(options) | overrides)
+    document = DispatchConfigDocument.build(**asdict(config), overrides=overrides)
+    return Answer(document, build_fields([(name.replace("_", " "), str(v)) for name, v in asdict(config).items()]))
 
 
-def statistics(ctx: typer.Context, as_json: AsJson = False) -> None:
+def statistics(mill: Tidemill) -> Answer:
     """Show for each task the cost of a run, its selectivity, its rates, and its pending blocks."""
-    with open_project(ctx) as mill:
-        task_statistics = found_of(mill.catalog, read_status(mill.catalog))
-    show_answer(as_json, {"tasks": [asdict(s) for s in task_statistics]}, tables.render_statistics(task_statistics))
+    task_statistics = compute_statistics(mill.catalog, read_status(mill.catalog))
+    return Answer(StatisticsDocument.build(tasks=task_statistics), tables.render_statistics(task_statistics))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -11,32 +10,23 @@ from rich.text import Text
 from tidemill.cli.doctor_checks import CheckResult, run_checks
 from tidemill.cli.formatting import format_size
 from tidemill.cli.lazy_imports import build_class_archive
-from tidemill.cli.options import AsJson, find_start
-from tidemill.cli.output import build_table, print_message, show_answer
-
-
-def register_commands(app: typer.Typer) -> None:
-    app.command()(doctor)
-    app.command()(prepare)
+from tidemill.cli.options import find_start
+from tidemill.cli.output import Answer, build_table, print_message
 
 
 def doctor(
     ctx: typer.Context,
     no_spark: Annotated[bool, typer.Option("--no-spark", help="Do not start Spark.")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Check the requirements of Tidemill, and explain how to meet those that are not met."""
     results = list(run_checks(find_start(ctx), spark=not no_spark))
     healthy = all(f.ok for f in results)
     rows = ([_format_verdict(f), f.check, f.detail] for f in results)
-    show_answer(
-        as_json, {"ok": healthy, "checks": [asdict(f) for f in results]}, build_table("", ("", "check", "found"), rows)
-    )
-    if not healthy:
-        raise typer.Exit(1)
+    table = build_table("", ("", "check", "found"), rows)
+    return Answer({"ok": healthy, "checks": results}, table, exit_code=0 if healthy else 1)
 
 
-def prepare(as_json: AsJson = False) -> None:
+def prepare() -> Answer:
     """Halve the start time of Spark: its Java classes are loaded and verified once and kept in a file.
 
     Useful after each installation, and when Java or Spark was replaced; everything works without it, too.
@@ -44,7 +34,7 @@ def prepare(as_json: AsJson = False) -> None:
     print_message("starting Spark once, to archive its Java classes")
     archive = build_class_archive()
     size = archive.stat().st_size
-    show_answer(as_json, {"file": str(archive), "bytes": size}, f"wrote {archive}, {format_size(size)}")
+    return Answer({"file": str(archive), "bytes": size}, f"wrote {archive}, {format_size(size)}")
 
 
 def _format_verdict(result: CheckResult) -> Text:

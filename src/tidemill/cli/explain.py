@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import RenderableType
 
-from tidemill.app import serialization
 from tidemill.cli.formatting import NONE, format_count, format_duration
-from tidemill.cli.options import AsJson, open_project
-from tidemill.cli.output import build_fields, build_table, show_answer
+from tidemill.cli.output import Answer, build_fields, build_table
 from tidemill.planner.explanation import PlanExplanation, TableExplanation, VariantExplanation, WriterExplanation
+from tidemill.wire.explain_schemas import ExplanationDocument
+from tidemill.wire.oneshot_schemas import ActionDocument
 
-
-def register_commands(app: typer.Typer) -> None:
-    app.command()(explain)
+if TYPE_CHECKING:
+    from tidemill.app.wiring import Tidemill
 
 
 def explain(
-    ctx: typer.Context,
+    mill: Tidemill,
     name: Annotated[str, typer.Argument(metavar="TABLE", help="A table that a task writes; or an action.")],
     submission: Annotated[
         int | None, typer.Option("--submission", help="Explain an action of this submission, by its id or name.")
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Show how a table is refreshed: its operators, its state, its variants, and which would run now and why.
 
     For an action of a submission: why it was or was not reused.
     """
-    with open_project(ctx) as mill:
-        if submission is not None:
-            action = mill.oneshot_service.find_action(submission, name)
-            show_answer(as_json, serialization.serialize_submitted_action(action), action.reason)
-            return
-        explanation = mill.explain(name)
-    show_answer(as_json, asdict(explanation), *_render_explanation(explanation))
+    if submission is not None:
+        action = mill.oneshot_service.find_action(submission, name)
+        return Answer(ActionDocument.model_validate(action), action.reason)
+    explanation = mill.explain(name)
+    return Answer(ExplanationDocument.model_validate(explanation), *_render_explanation(explanation))
 
 
 def _render_explanation(explanation: TableExplanation) -> Iterator[RenderableType]:

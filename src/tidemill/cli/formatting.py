@@ -6,9 +6,16 @@ import datetime as dt
 
 from rich.filesize import decimal
 
+from tidemill.model.time import Version
+
 NONE = "-"
 
 _STEPS = ((60.0, 1.0, "s"), (3600.0, 60.0, "min"), (48 * 3600.0, 3600.0, "h"), (60 * 86400.0, 86400.0, "days"))
+
+
+def to_timestamp(version: Version | None) -> float | None:
+    """Return the time of a version, in seconds since the epoch."""
+    return None if version is None else version / 1_000_000
 
 
 def format_age(time: float | None, now: float) -> str:

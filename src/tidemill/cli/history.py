@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.app import serialization
 from tidemill.cli.formatting import format_count, format_duration, format_size
-from tidemill.cli.options import AsJson, open_project
-from tidemill.cli.output import build_table, show_answer
+from tidemill.cli.output import Answer, build_table
 from tidemill.model.timestamps import format_iso, parse_moment
 from tidemill.model.usage import UsagePeriod
 from tidemill.retention.usage_history import TimeResolution, UsageFigures, UsageSplit
+from tidemill.wire.oneshot_schemas import UsageHistoryDocument
+
+if TYPE_CHECKING:
+    from tidemill.app.wiring import Tidemill
 
 COUNTS = (">submissions", ">actions", ">computed", ">hits", ">refreshes", ">failed", ">took", ">saved", ">written")
 
 
-def register_commands(app: typer.Typer) -> None:
-    app.command()(history)
-
-
 def history(
-    ctx: typer.Context,
+    mill: Tidemill,
     since: Annotated[str, typer.Option("--since", help="A time in UTC, or how long ago: '24 hours'.")] = "7 days",
     until: Annotated[str, typer.Option("--until", help="The same, for the end.")] = "0s",
     by: Annotated[TimeResolution, typer.Option("--by", help="The period of one line.")] = TimeResolution.DAY,
@@ -30,16 +28,14 @@ def history(
     user: Annotated[str | None, typer.Option("--user", help="Only submissions of this user.")] = None,
     workflow: Annotated[str | None, typer.Option("--workflow", help="Only this workflow.")] = None,
     task: Annotated[str | None, typer.Option("--task", help="Only this task, or actions of this name.")] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Show submissions and refreshes over time: how much was computed and reused, and how much that saved."""
-    with open_project(ctx) as mill:
-        now = mill.catalog.read_time()
-        period = UsagePeriod(parse_moment(since, now), parse_moment(until, now), user, workflow, task)
-        figures = mill.oneshot_service.compute_usage(period, by, per)
+    now = mill.catalog.read_time()
+    period = UsagePeriod(parse_moment(since, now), parse_moment(until, now), user, workflow, task)
+    figures = mill.oneshot_service.compute_usage(period, by, per)
     headings = ("from", *([] if per is None else [str(per)]), *COUNTS)
     table = build_table("", headings, (_build_row(f) for f in figures), empty="no usage")
-    show_answer(as_json, serialization.serialize_usage_history(figures, by, per), table)
+    return Answer(UsageHistoryDocument.build(by=by, per=per, figures=figures), table)
 
 
 def _build_row(value: UsageFigures) -> list[object]:

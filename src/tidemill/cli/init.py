@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from tidemill.app.settings import SETTINGS_FILE
-from tidemill.cli.options import AsJson
-from tidemill.cli.output import show_answer
+from tidemill.cli.output import Answer
 from tidemill.errors import ConfigError
 
 # Maps each file's name in the project to its name in this package: git would apply a .gitignore here.
@@ -25,20 +24,13 @@ STARTER: Mapping[str, str] = {
 NEXT = ("tidemill apply", "tidemill insert orders orders.csv", "tidemill run report")
 
 
-def register_commands(app: typer.Typer) -> None:
-    app.command()(init)
-
-
-def init(
-    directory: Annotated[Path, typer.Argument(help="Where to create the project.")] = Path(),
-    as_json: AsJson = False,
-) -> None:
+def init(directory: Annotated[Path, typer.Argument(help="Where to create the project.")] = Path()) -> Answer:
     """Create a project with a small workflow that runs without changes."""
     _check_files_absent(directory)
     created = [_write_file(directory / name, source) for name, source in STARTER.items()]
     commands = NEXT if directory.resolve() == Path.cwd() else (f"cd {directory}", *NEXT)
-    document = {"created": [str(p) for p in created], "next": list(commands)}
-    show_answer(as_json, document, *(f"created {path}" for path in created), "", "Next:", *(f"  {c}" for c in commands))
+    document = {"created": created, "next": commands}
+    return Answer(document, *(f"created {path}" for path in created), "", "Next:", *(f"  {c}" for c in commands))
 
 
 def _check_files_absent(directory: Path) -> None:

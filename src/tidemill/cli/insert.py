@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.app import serialization
 from tidemill.cli.formatting import format_plural
-from tidemill.cli.options import AsJson, open_project
-from tidemill.cli.output import build_console, show_answer
+from tidemill.cli.output import Answer, build_console
 from tidemill.cli.progress import ProgressBar
 from tidemill.model.block import BlockKind
 from tidemill.runtime.runs.insert import InsertResult
+from tidemill.wire.schemas import InsertDocument
 
-
-def register_commands(app: typer.Typer) -> None:
-    app.command()(insert)
+if TYPE_CHECKING:
+    from tidemill.app.wiring import Tidemill
 
 
 def insert(
-    ctx: typer.Context,
+    mill: Tidemill,
     channel: Annotated[str, typer.Argument(help="The input channel.")],
     file: Annotated[Path, typer.Argument(help="CSV with a header, JSON lines or Parquet.")],
     format: Annotated[str | None, typer.Option("--format", help="csv, jsonl or parquet; default: by suffix.")] = None,
@@ -33,13 +31,11 @@ def insert(
     key: Annotated[
         str | None, typer.Option("--key", help="Idempotency key: an insert with a known key does nothing.")
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Insert a file into an input channel: all of its rows, or none."""
-    with open_project(ctx) as mill, ProgressBar(build_console(sys.stderr)) as bar:
+    with ProgressBar(build_console(sys.stderr)) as bar:
         result = mill.insert(channel, file, format=format, kind=BlockKind.BASE if base else kind, key=key, progress=bar)
-    document = {"block": serialization.serialize_block(result.block), "repeated": result.repeated}
-    show_answer(as_json, document, _format_result(result))
+    return Answer(InsertDocument.model_validate(result), _format_result(result))
 
 
 def _format_result(result: InsertResult) -> str:

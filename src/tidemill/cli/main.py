@@ -33,44 +33,52 @@ from tidemill.cli import (
     runs,
     serve,
     sim,
+    staleness,
     status,
     submit,
 )
+from tidemill.cli.command import build_command
 from tidemill.cli.failures import FailureReporter
 from tidemill.cli.options import GlobalOptions
-from tidemill.cli.output import write_output
+from tidemill.cli.output import Answer, write_output
 
-COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
-    demo.register_commands,
-    init.register_commands,
-    doctor.register_commands,
-    apply.register_commands,
-    insert.register_commands,
-    push.register_commands,
-    run.register_commands,
-    submit.register_commands,
-    history.register_commands,
-    explain.register_commands,
-    status.register_commands,
-    channels.register_commands,
-    runs.register_commands,
-    read.register_commands,
-    serve.register_commands,
-    dispatching.register_commands,
-    access.register_commands,
-    maintenance.register_commands,
-    datasets.register_commands,
-    sim.register_commands,
-    moved.register_commands,
+COMMANDS: tuple[Callable[..., Answer | None], ...] = (
+    *(demo.demo, init.init, doctor.doctor, doctor.prepare, apply.plan, apply.apply, insert.insert),
+    *(push.push, push.subscribe, run.run, run.kill, submit.submit, submit.submissions, history.history),
+    *(explain.explain, status.status, status.staleness, status.flows),
+    *(channels.channels, channels.blocks, channels.trace, channels.lineage, runs.runs, runs.events, read.read),
+    *(serve.up, serve.work, serve.servers, serve.triggers, serve.workflows, serve.register, serve.remove),
+    *(serve.pause, serve.resume, serve.prioritise, dispatching.dispatching, dispatching.statistics),
+    *(maintenance.compact, maintenance.gc, maintenance.maintenance, maintenance.adopt_store),
+    *(datasets.storage, datasets.pin, datasets.unpin),
 )
+ACCESS = (access.users, access.user, access.token, access.revoke, access.owners)
+SIM = (staleness.staleness, sim.policies)
 
 
 def build_program() -> typer.Typer:
     app = typer.Typer(name="tidemill", pretty_exceptions_enable=False)
     app.callback(invoke_without_command=True)(_set_globals)
-    for register in COMMANDS:
-        register(app)
+    _add_commands(app, COMMANDS)
+    _add_group(app, "access", "Users of the API, their tokens, and who owns which workflow.", ACCESS)
+    simulations = _add_group(app, "sim", "Simulations in virtual time.", SIM)
+    app.command(hidden=True, context_settings=moved.ANY_ARGUMENTS)(moved.bench)
+    simulations.command(hidden=True, context_settings=moved.ANY_ARGUMENTS)(moved.workflows)
     return app
+
+
+def _add_commands(app: typer.Typer, functions: Sequence[Callable[..., Answer | None]]) -> None:
+    for function in functions:
+        app.command(function.__name__.replace("_", "-"))(build_command(function))
+
+
+def _add_group(
+    app: typer.Typer, name: str, help: str, functions: Sequence[Callable[..., Answer | None]]
+) -> typer.Typer:
+    group = typer.Typer(help=help, no_args_is_help=True)
+    _add_commands(group, functions)
+    app.add_typer(group, name=name)
+    return group
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -8,43 +8,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.app import serialization
 from tidemill.cli import tables
 from tidemill.cli.formatting import format_plural
 from tidemill.cli.lazy_imports import load_tidemill_class
-from tidemill.cli.options import AsJson, find_start, open_project
-from tidemill.cli.output import build_table, show_answer
+from tidemill.cli.options import AsJson, find_start
+from tidemill.cli.output import Answer, build_table
 from tidemill.model.block import Block
 from tidemill.model.run import ACTIVE_STATES, RunKind
 from tidemill.runtime.maintenance.service import OVERRIDE, PAUSED, is_paused
 from tidemill.runtime.maintenance.vacuum import ScanResult
+from tidemill.wire.command_schemas import CompactionListDocument, MaintenanceDocument
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
 
 
-def register_commands(app: typer.Typer) -> None:
-    app.command()(compact)
-    app.command()(gc)
-    app.command()(maintenance)
-    app.command("adopt-store")(adopt_store)
-
-
 def compact(
-    ctx: typer.Context,
+    mill: Tidemill,
     channels: Annotated[list[str] | None, typer.Argument(help="The channels to compact.", show_default=False)] = None,
     everything: Annotated[bool, typer.Option("--all", help="Compact every channel.")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Merge a channel's deltas into a base, so that reads are cheap. Its content does not change."""
     if bool(channels) == everything:
         raise typer.BadParameter("name the channels to compact, or use --all")
-    with open_project(ctx) as mill:
-        written = {name: mill.compact(name) for name in channels or _list_written_channels(mill)}
-    document = {
-        "compacted": [{"channel": n, "block": b and serialization.serialize_block(b)} for n, b in written.items()]
-    }
-    show_answer(as_json, document, *(f"{name}: {_format_compaction(block)}" for name, block in written.items()))
+    written = {name: mill.compact(name) for name in channels or _list_written_channels(mill)}
+    document = CompactionListDocument.build(compacted=list(written.items()))
+    return Answer(document, *(f"{name}: {_format_compaction(block)}" for name, block in written.items()))
 
 
 def _list_written_channels(mill: Tidemill) -> list[str]:
@@ -61,7 +50,7 @@ def _format_compaction(block: Block | None) -> str:
 
 
 def gc(
-    ctx: typer.Context,
+    mill: Tidemill,
     retain: Annotated[
         str | None, typer.Option("--retain", help="How long contents stay readable, e.g. '7 days'; default: only now.")
     ] = None,
@@ -72,12 +61,10 @@ def gc(
     scan: Annotated[
         bool, typer.Option("--scan", help="List the whole store, and mark unreferenced files that runs left.")
     ] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Garbage-collect blocks that no reader needs, and remove files whose grace period is over."""
-    with open_project(ctx) as mill:
-        scanned = mill.scan() if scan else None
-        collected = mill.collect(retain, grace)
+    scanned = mill.scan() if scan else None
+    collected = mill.collect(retain, grace)
     lines = [
         f"garbage-collected {format_plural(collected.blocks, 'block')}, "
         f"marked {format_plural(collected.marked, 'file')}, removed {collected.files}"
@@ -86,7 +73,7 @@ def gc(
         lines.append(f"reclaimed {format_plural(collected.reclaimed, 'run')} whose process had died")
     if scanned is not None:
         lines.append(_format_scan(scanned))
-    show_answer(as_json, asdict(collected) | {"scan": scanned and asdict(scanned)}, *lines)
+    return Answer(asdict(collected) | {"scan": scanned}, *lines)
 
 
 def _format_scan(result: ScanResult) -> str:
@@ -99,7 +86,7 @@ def adopt_store(
     ctx: typer.Context,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Make this project's catalog the owner of the block store, regardless of its previous owner. Nothing is deleted.
 
     On a terminal it asks first, unless --yes or --json is given. Needed after an older copy of the catalog was restored
@@ -109,43 +96,35 @@ def adopt_store(
         typer.confirm("Blocks that this project's catalog does not reference become unreadable. Adopt?", abort=True)
     before = load_tidemill_class().adopt_store(find_start(ctx))
     previous = "had no owner" if before is None else f"belonged to catalog {before.catalog}"
-    show_answer(as_json, {"before": before and before.catalog}, f"the block store {previous}; it is this catalog's now")
+    return Answer({"before": before and before.catalog}, f"the block store {previous}; it is this catalog's now")
 
 
 def maintenance(
-    ctx: typer.Context,
+    mill: Tidemill,
     pause: Annotated[bool, typer.Option("--pause", help="Start no compaction or collection, on any server.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue after a pause.")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Show whether maintenance is automatic, which compactions are running and which are due; or pause it.
 
     A step in progress continues to its end; `tidemill kill RUN` stops a compaction at once.
     """
     if pause and resume:
         raise typer.BadParameter("use --pause or --resume, not both")
-    with open_project(ctx) as mill:
-        if pause or resume:
-            mill.catalog.override_settings({OVERRIDE: PAUSED if pause else None})
-        paused, automatic = is_paused(mill.catalog), mill.settings.maintenance.automatic
-        running = [
-            r for state in ACTIVE_STATES for r in mill.catalog.list_runs(state=state) if r.kind is RunKind.COMPACTION
-        ]
-        compactions = {name: mill.compaction(name) for name in _list_written_channels(mill)}
-        now = mill.catalog.read_time()
-    document = {
-        "automatic": automatic,
-        "paused": paused,
-        "active": [serialization.serialize_run(r) for r in running],
-        "channels": [{"channel": name, "compaction": decision} for name, decision in compactions.items()],
-    }
-    due = build_table("channels", ("channel", "compaction"), compactions.items(), empty="nothing was written yet")
-    show_answer(
-        as_json,
-        document,
+    if pause or resume:
+        mill.catalog.override_settings({OVERRIDE: PAUSED if pause else None})
+    paused, automatic = is_paused(mill.catalog), mill.settings.maintenance.automatic
+    running = [
+        r for state in ACTIVE_STATES for r in mill.catalog.list_runs(state=state) if r.kind is RunKind.COMPACTION
+    ]
+    compactions = {name: mill.compaction(name) for name in _list_written_channels(mill)}
+    now = mill.catalog.read_time()
+    return Answer(
+        MaintenanceDocument.build(
+            automatic=automatic, paused=paused, active=running, channels=list(compactions.items())
+        ),
         _format_maintenance_state(automatic, paused),
         tables.render_runs("running", running, now),
-        due,
+        build_table("channels", ("channel", "compaction"), compactions.items(), empty="nothing was written yet"),
     )
 
 

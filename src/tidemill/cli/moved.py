@@ -20,10 +20,6 @@ RENAMED_OPTIONS = {
 ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
-def register_commands(app: typer.Typer) -> None:
-    app.command("bench", hidden=True, context_settings=ANY_ARGUMENTS)(bench)
-
-
 def check_renamed(arguments: Sequence[str]) -> None:
     """Raise `ConfigError` if a command line uses the name of an earlier release."""
     command = " ".join(_list_words(arguments))

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import IO
 
+from pydantic_core import to_jsonable_python
 from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -15,6 +16,7 @@ from rich.text import Text
 
 from tidemill.cli.formatting import NONE, escape_controls
 from tidemill.model.codec import Json
+from tidemill.wire.document import ResponseDocument
 
 _UNLIMITED_WIDTH = 100_000
 """Width of output that is not a terminal: nothing is cut, because a program may read it."""
@@ -29,10 +31,20 @@ def build_console(stream: IO[str]) -> Console:
     return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
 
 
-def show_answer(as_json: bool, document: Json, *parts: RenderableType) -> None:
+class Answer:
+    """The answer of a command: a document for programs, or its readable parts for people."""
+
+    def __init__(self, document: ResponseDocument | Json, *parts: RenderableType, exit_code: int = 0) -> None:
+        self.document = document
+        self.parts = parts
+        self.exit_code = exit_code
+
+
+def show_answer(as_json: bool, document: ResponseDocument | Json, *parts: RenderableType) -> None:
     """Print the answer of a command: the JSON document, or its readable parts."""
     if as_json:
-        print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), flush=True)
+        data = to_jsonable_python(document, by_alias=True)
+        print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False), flush=True)
         return
     out = build_console(sys.stdout)
     for before, part in zip([None, *parts], parts, strict=False):

@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from tidemill.cli.options import AsJson
-from tidemill.cli.output import show_answer, write_output
+from tidemill.cli.output import Answer, write_output
 from tidemill.client import Client
 from tidemill.errors import BadInput
 
@@ -20,11 +19,6 @@ Token = Annotated[
     str | None, typer.Option("--token", envvar="TIDEMILL_TOKEN", help="Your token; better set in the environment.")
 ]
 _DEFAULT_URL = "http://127.0.0.1:8484"
-
-
-def register_commands(app: typer.Typer) -> None:
-    app.command()(push)
-    app.command()(subscribe)
 
 
 def push(
@@ -38,14 +32,13 @@ def push(
     ] = None,
     url: Url = _DEFAULT_URL,
     token: Token = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Push events from standard input, one JSON object per line, as they arrive; ends when all are durable."""
     if first is not None and producer is None:
         raise BadInput("--first numbers the lines of a producer; name it with --producer")
     with Client(url, token) as client:
         last = client.push(channel, _read_lines(), producer=producer, first=first)
-    show_answer(as_json, {"channel": channel, "acknowledged": last}, f"everything up to number {last} is in {channel}")
+    return Answer({"channel": channel, "acknowledged": last}, f"everything up to number {last} is in {channel}")
 
 
 def subscribe(

@@ -10,29 +10,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import RenderableType
 
-from tidemill.app import serialization
 from tidemill.cli import tables
 from tidemill.cli.formatting import format_count
-from tidemill.cli.options import AsJson, open_project
-from tidemill.cli.output import build_console, build_table, show_answer
+from tidemill.cli.output import Answer, build_console, build_table
 from tidemill.cli.progress import ProgressBar
 from tidemill.errors import ConfigError, TidemillError
 from tidemill.model.block import Block
 from tidemill.model.run import RunKind
 from tidemill.planner.refresh_mode import RefreshChoice
 from tidemill.runtime.runs.requests import request_flow_run
+from tidemill.wire.command_schemas import FinishedRunDocument, RequestedRunDocument
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
 
 
-def register_commands(app: typer.Typer) -> None:
-    app.command()(run)
-    app.command()(kill)
-
-
 def run(
-    ctx: typer.Context,
+    mill: Tidemill,
     flow: Annotated[str, typer.Argument(help="The bound flow; `tidemill flows` lists them.")],
     variant: Annotated[
         str | None,
@@ -46,33 +40,26 @@ def run(
         bool,
         typer.Option("--backfill", help="Let a server recompute its declared tables, on a track for backfills."),
     ] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Run a bound flow once, to its end; its declared tables in the cheapest mode, unless --variant names one."""
     if backfill:
-        _request_backfill(ctx, flow, variant, as_json)
-        return
+        return _request_backfill(mill, flow, variant)
     choices: dict[str, RefreshChoice] = {}
-    with open_project(ctx) as mill, _add_log_hint(mill, flow), ProgressBar(build_console(sys.stderr)) as bar:
+    with _add_log_hint(mill, flow), ProgressBar(build_console(sys.stderr)) as bar:
         finished, blocks = mill.run(flow, bar, variant=variant, on_choice=choices.update)
-    document = {
-        "run": serialization.serialize_run(finished),
-        "blocks": [serialization.serialize_block(b) for b in blocks],
-        "choices": {name: {"variant": c.mode, "reason": c.reason} for name, c in choices.items()},
-    }
+    document = FinishedRunDocument.build(run=finished, blocks=blocks, choices=choices)
     summary = f"run {finished.id} of {flow} {finished.state} in {tables.format_run_duration(finished)}"
-    show_answer(as_json, document, _render_outputs(blocks), *([_render_choices(choices)] if choices else []), summary)
+    return Answer(document, _render_outputs(blocks), *([_render_choices(choices)] if choices else []), summary)
 
 
-def _request_backfill(ctx: typer.Context, flow: str, variant: str | None, as_json: bool) -> None:
+def _request_backfill(mill: Tidemill, flow: str, variant: str | None) -> Answer:
     if variant is not None:
         raise ConfigError("a backfill recomputes declared tables; expected --backfill or --variant, found both")
-    with open_project(ctx) as mill:
-        requested = request_flow_run(mill.catalog, flow, backfill=True)
-        serving = any(s.state == "serving" for s in mill.catalog.list_servers())
+    requested = request_flow_run(mill.catalog, flow, backfill=True)
+    serving = any(s.state == "serving" for s in mill.catalog.list_servers())
     hint = "" if serving else "; no server runs: start one with tidemill up"
     message = f"run {requested.id} of {flow} is a backfill that waits for a track{hint}"
-    show_answer(as_json, {"run": serialization.serialize_run(requested)}, message)
+    return Answer(RequestedRunDocument.build(run=requested), message)
 
 
 def _render_outputs(blocks: list[Block]) -> RenderableType:
@@ -98,13 +85,8 @@ def _add_log_hint(mill: Tidemill, flow: str) -> Iterator[None]:
 
 
 def kill(
-    ctx: typer.Context,
-    run: Annotated[int, typer.Argument(help="The run's number; `tidemill runs` lists them.")],
-    as_json: AsJson = False,
-) -> None:
+    mill: Tidemill, run: Annotated[int, typer.Argument(help="The run's number; `tidemill runs` lists them.")]
+) -> Answer:
     """Stop a run. None of its results become visible."""
-    with open_project(ctx) as mill:
-        killed = mill.kill(run)
-    show_answer(
-        as_json, {"run": serialization.serialize_run(killed)}, f"run {killed.id} of {killed.subject} {killed.state}"
-    )
+    killed = mill.kill(run)
+    return Answer(RequestedRunDocument.build(run=killed), f"run {killed.id} of {killed.subject} {killed.state}")

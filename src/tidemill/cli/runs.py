@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import RenderableType
 
-from tidemill.app import serialization
+from tidemill.app import inspection
 from tidemill.cli import tables
 from tidemill.cli.formatting import format_age, format_count
-from tidemill.cli.options import AsJson, Limit, open_project
-from tidemill.cli.output import build_fields, build_table, show_answer
+from tidemill.cli.options import Limit, open_project
+from tidemill.cli.output import Answer, build_fields, build_table
 from tidemill.model.run import Run, RunState
 from tidemill.model.timestamps import format_iso
-from tidemill.ports.catalog import CatalogReader
-from tidemill.ports.records import ChannelRead, Event
+from tidemill.wire.schemas import EventListDocument, ReadingDocument, RunListDocument
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
-
-_PAGE = 1000
-
-
-def register_commands(app: typer.Typer) -> None:
-    app.command()(runs)
-    app.command()(events)
 
 
 def runs(
@@ -35,48 +26,29 @@ def runs(
     state: Annotated[RunState | None, typer.Option("--state", help="Only runs in this state.")] = None,
     limit: Limit = 20,
     log: Annotated[bool, typer.Option("--log", help="Print only the run's log.")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """List runs, the newest first; or show one of them."""
     if log and run is None:
         raise typer.BadParameter("--log needs the number of a run")
     with open_project(ctx) as mill:
         if run is not None:
-            _show_run(mill, mill.catalog.read_run(run), only_log=log, as_json=as_json)
-            return
+            return _show_run(mill, mill.catalog.read_run(run), only_log=log)
         run_list, now = mill.catalog.list_runs(state=state, limit=limit), mill.catalog.read_time()
-    show_answer(
-        as_json,
-        {"runs": [serialization.serialize_run(r) for r in run_list]},
-        tables.render_runs("", run_list, now, empty="no runs"),
-    )
+    return Answer(RunListDocument.build(runs=run_list), tables.render_runs("", run_list, now, empty="no runs"))
 
 
-def _show_run(mill: Tidemill, run: Run, *, only_log: bool, as_json: bool) -> None:
-    text, readings, written = (
-        mill.catalog.read_log(run.id),
-        mill.catalog.list_run_reads(run.id),
-        mill.catalog.list_written_blocks(run.id),
-    )
-    document = {
-        "run": serialization.serialize_run(run),
-        "reads": [serialization.serialize_reading(r) for r in readings],
-        "blocks": [serialization.serialize_block(b) for b in written],
-        "log": text,
-    }
+def _show_run(mill: Tidemill, run: Run, *, only_log: bool) -> Answer:
+    document = inspection.read_run_details(mill.catalog, run.id)
     if only_log:
-        show_answer(as_json, document, text.rstrip("\n"))
-        return
+        return Answer(document, document.log.rstrip("\n"))
     now = mill.catalog.read_time()
-    blocks = tables.render_blocks("blocks", written, now)
-    show_answer(
-        as_json,
+    return Answer(
         document,
         _render_run(run, now),
         _render_tasks(run),
-        _render_reads(readings),
-        blocks,
-        f"log\n{text.rstrip()}",
+        _render_reads(document.reads),
+        tables.render_blocks("blocks", mill.catalog.list_written_blocks(run.id), now),
+        f"log\n{document.log.rstrip()}",
     )
 
 
@@ -102,37 +74,20 @@ def _render_tasks(run: Run) -> RenderableType:
     return build_table("tasks", ("task", ">seconds", ">rows read", ">rows written"), rows)
 
 
-def _render_reads(readings: list[ChannelRead]) -> RenderableType:
+def _render_reads(readings: list[ReadingDocument]) -> RenderableType:
     rows = ([r.task, r.channel, "all" if r.since is None else f"after {r.since}", r.upto] for r in readings)
     return build_table("reads", ("task", "channel", "from", ">up to"), rows)
 
 
 def events(
-    ctx: typer.Context,
+    mill: Tidemill,
     after: Annotated[
         int | None, typer.Option("--after", min=0, help="Continue after the event of this number; default: the newest.")
     ] = None,
     limit: Limit = 50,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """List events, in order."""
-    with open_project(ctx) as mill:
-        event_list = (
-            _read_newest_events(mill.catalog, limit)
-            if after is None
-            else mill.catalog.list_events(after=after, limit=limit)
-        )
-        now = mill.catalog.read_time()
-    show_answer(
-        as_json,
-        {"events": [serialization.serialize_event(e) for e in event_list]},
-        tables.render_events(event_list, now),
+    event_list = mill.list_events(after=after, limit=limit)
+    return Answer(
+        EventListDocument.build(events=event_list), tables.render_events(event_list, mill.catalog.read_time())
     )
-
-
-def _read_newest_events(catalog: CatalogReader, limit: int) -> list[Event]:
-    """Return the last events. The catalog lists them only from the beginning, so all are read."""
-    newest: deque[Event] = deque(maxlen=limit)
-    while page := catalog.list_events(after=newest[-1].id if newest else 0, limit=_PAGE):
-        newest.extend(page)
-    return list(newest)

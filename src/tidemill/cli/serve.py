@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import RenderableType
 
-from tidemill.app import serialization
+from tidemill.app import inspection
+from tidemill.cli import tables
 from tidemill.cli.formatting import format_age, format_count
 from tidemill.cli.lazy_imports import build_listener
-from tidemill.cli.options import AsJson, Limit, open_project
-from tidemill.cli.output import build_table, show_answer
+from tidemill.cli.options import Limit
+from tidemill.cli.output import Answer, build_table
 from tidemill.errors import BadInput
 from tidemill.model.timestamps import format_iso
-from tidemill.ports.records import RegisteredTrigger, RegisteredWorkflow, TriggerFiring
+from tidemill.ports.records import RegisteredTrigger, TriggerFiring
+from tidemill.wire import server_schemas
+from tidemill.wire.command_schemas import TriggersDocument
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
@@ -32,29 +35,22 @@ log = logging.getLogger("tidemill.server")
 Tracks = Annotated[int | None, typer.Option("--tracks", min=1, help="Concurrent runs; default: as in the settings.")]
 
 
-def register_commands(app: typer.Typer) -> None:
-    for command in (up, work, servers, triggers, workflows, register_workflow, remove, pause, resume, prioritise):
-        app.command(command.__name__.removesuffix("_workflow"))(command)
-
-
-def up(ctx: typer.Context, tracks: Tracks = None) -> None:
+def up(mill: Tidemill, tracks: Tracks = None) -> None:
     """Apply the project's workflows and serve: fire triggers, execute runs, maintain. Ends on SIGTERM or Ctrl-C."""
     _configure_logging()
-    with open_project(ctx) as mill:
-        mill.apply()
-        loop = mill.loop("up", tracks)
-        with _handle_signals(mill, loop), build_listener(mill, loop.wake) as listening, mill.sources(loop.wake):
-            log.info("API and page at %s", listening.url)
-            _run_server(mill, loop)
+    mill.apply()
+    loop = mill.loop("up", tracks)
+    with _handle_signals(mill, loop), build_listener(mill, loop.wake) as listening, mill.sources(loop.wake):
+        log.info("API and page at %s", listening.url)
+        _run_server(mill, loop)
 
 
-def work(ctx: typer.Context, tracks: Tracks = None) -> None:
+def work(mill: Tidemill, tracks: Tracks = None) -> None:
     """Serve as an additional executor: apply no workflow, and do not listen."""
     _configure_logging()
-    with open_project(ctx) as mill:
-        loop = mill.loop("work", tracks)
-        with _handle_signals(mill, loop):
-            _run_server(mill, loop)
+    loop = mill.loop("work", tracks)
+    with _handle_signals(mill, loop):
+        _run_server(mill, loop)
 
 
 def _run_server(mill: Tidemill, loop: ServerLoop) -> None:
@@ -89,28 +85,23 @@ def _handle_signals(mill: Tidemill, loop: ServerLoop) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def servers(ctx: typer.Context, as_json: AsJson = False) -> None:
+def servers(mill: Tidemill) -> Answer:
     """List the servers, and which of them is the leader."""
-    with open_project(ctx) as mill:
-        server_list, now = mill.catalog.list_servers(), mill.catalog.read_time()
+    server_list, now = mill.catalog.list_servers(), mill.catalog.read_time()
     rows = (
         [s.name, s.role, "leader" if s.leader else "", s.state, s.tracks, format_age(s.last_heartbeat, now)]
         for s in server_list
     )
     shown = build_table("", ("server", "role", "", "state", ">tracks", "seen"), rows, empty="no servers")
-    show_answer(as_json, {"servers": [serialization.serialize_server(s) for s in server_list]}, shown)
+    return Answer(server_schemas.ServerListDocument.build(servers=server_list), shown)
 
 
-def triggers(ctx: typer.Context, limit: Limit = 20, as_json: AsJson = False) -> None:
+def triggers(mill: Tidemill, limit: Limit = 20) -> Answer:
     """List the triggers of flows: each condition, when it is due, and its pending data; and the last firings."""
-    with open_project(ctx) as mill:
-        trigger_list, firings = mill.catalog.list_triggers(), mill.catalog.list_firings(limit=limit)
-        now = mill.catalog.read_time()
-    document = {
-        "triggers": [serialization.serialize_trigger(t) for t in trigger_list],
-        "firings": [serialization.serialize_firing(f) for f in firings],
-    }
-    show_answer(as_json, document, _render_triggers(trigger_list), _render_firings(firings, now))
+    trigger_list, firings = mill.catalog.list_triggers(), mill.catalog.list_firings(limit=limit)
+    now = mill.catalog.read_time()
+    document = TriggersDocument.build(triggers=trigger_list, firings=firings)
+    return Answer(document, _render_triggers(trigger_list), _render_firings(firings, now))
 
 
 def _render_triggers(trigger_list: list[RegisteredTrigger]) -> RenderableType:
@@ -134,75 +125,60 @@ def _render_firings(firings: list[TriggerFiring], now: float) -> RenderableType:
     return build_table("firings", ("flow", "trigger", "when", ">missed", ">run"), rows)
 
 
-def workflows(ctx: typer.Context, as_json: AsJson = False) -> None:
+def workflows(mill: Tidemill) -> Answer:
     """List the registered workflows."""
-    with open_project(ctx) as mill:
-        workflow_list, now = mill.catalog.list_workflows(), mill.catalog.read_time()
+    workflow_list, now = mill.catalog.list_workflows(), mill.catalog.read_time()
     rows = ([w.name, "paused" if w.paused else "", w.priority, format_age(w.applied, now)] for w in workflow_list)
     shown = build_table("", ("workflow", "", ">priority", "changed"), rows, empty="no workflows")
-    show_answer(as_json, {"workflows": [serialization.serialize_workflow(w) for w in workflow_list]}, shown)
+    return Answer(server_schemas.WorkflowListDocument.build(workflows=workflow_list), shown)
 
 
-def register_workflow(
-    ctx: typer.Context,
+def register(
+    mill: Tidemill,
     document: Annotated[Path, typer.Argument(help="A JSON file: name, inputs, tables.", exists=True, dir_okay=False)],
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Register a workflow of SQL tables from a JSON document instead of a Python file."""
     try:
         data = json.loads(document.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{document} is not JSON: {error}") from error
-    with open_project(ctx) as mill:
-        steps = mill.register(data)
-    rows = ([s.action, s.noun, s.name, s.detail] for s in steps)
-    shown = build_table("", ("", "", "name", "detail"), rows, empty="nothing changed")
-    show_answer(as_json, {"steps": [serialization.serialize_step(s) for s in steps]}, shown)
-
-
-def remove(
-    ctx: typer.Context,
-    workflow: Annotated[str, typer.Argument(help="The workflow's name.")],
-    as_json: AsJson = False,
-) -> None:
-    """Remove a registered workflow; its data are kept."""
-    with open_project(ctx) as mill:
-        mill.remove(workflow)
-    show_answer(as_json, {"removed": workflow}, f"{workflow} is removed; its data are kept")
+    steps = mill.register(data)
+    return Answer(server_schemas.RegistrationStepsDocument.build(steps=steps), tables.render_steps(steps))
 
 
 Named = Annotated[str, typer.Argument(help="The workflow's name.")]
 
 
-def pause(ctx: typer.Context, workflow: Named, as_json: AsJson = False) -> None:
+def remove(mill: Tidemill, workflow: Named) -> Answer:
+    """Remove a registered workflow; its data are kept."""
+    mill.remove(workflow)
+    return Answer({"removed": workflow}, f"{workflow} is removed; its data are kept")
+
+
+def pause(mill: Tidemill, workflow: Named) -> Answer:
     """Pause the runs of a workflow; data is still accepted, and is processed after it is resumed."""
-    _set_paused(ctx, workflow, as_json, paused=True)
+    mill.catalog.set_workflow_paused(workflow, paused=True)
+    return _show_workflow(mill, workflow)
 
 
-def resume(ctx: typer.Context, workflow: Named, as_json: AsJson = False) -> None:
+def resume(mill: Tidemill, workflow: Named) -> Answer:
     """Resume a paused workflow."""
-    _set_paused(ctx, workflow, as_json, paused=False)
+    mill.catalog.set_workflow_paused(workflow, paused=False)
+    return _show_workflow(mill, workflow)
 
 
 def prioritise(
-    ctx: typer.Context,
+    mill: Tidemill,
     workflow: Named,
     priority: Annotated[int, typer.Argument(help="Runs of workflows with a larger priority go first.")],
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Set the priority of a workflow's runs for when not all can run at once."""
-    with open_project(ctx) as mill:
-        mill.catalog.set_workflow_priority(workflow, priority)
-        _show_workflow(mill.catalog.list_workflows(), workflow, as_json)
+    mill.catalog.set_workflow_priority(workflow, priority)
+    return _show_workflow(mill, workflow)
 
 
-def _set_paused(ctx: typer.Context, workflow: str, as_json: bool, *, paused: bool) -> None:
-    with open_project(ctx) as mill:
-        mill.catalog.set_workflow_paused(workflow, paused=paused)
-        _show_workflow(mill.catalog.list_workflows(), workflow, as_json)
-
-
-def _show_workflow(workflow_list: list[RegisteredWorkflow], name: str, as_json: bool) -> None:
-    workflow = next(w for w in workflow_list if w.name == name)
+def _show_workflow(mill: Tidemill, name: str) -> Answer:
+    workflow = inspection.find_workflow(mill.catalog, name)
     state = "paused" if workflow.paused else "active"
-    show_answer(as_json, serialization.serialize_workflow(workflow), f"{name} {state}, priority {workflow.priority}")
+    document = server_schemas.WorkflowDocument.model_validate(workflow)
+    return Answer(document, f"{name} {state}, priority {workflow.priority}")

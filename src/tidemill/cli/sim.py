@@ -9,21 +9,11 @@ from typing import Annotated
 import typer
 
 from tidemill.cli.lazy_imports import open_catalog_at
-from tidemill.cli.moved import ANY_ARGUMENTS, workflows
-from tidemill.cli.options import AsJson, open_project
-from tidemill.cli.output import build_table, show_answer
-from tidemill.cli.staleness import staleness
+from tidemill.cli.options import open_project
+from tidemill.cli.output import Answer, build_table
 from tidemill.ports.catalog import CatalogReader
 from tidemill.runtime.inspect.replay_record import build_replay_records
 from tidemill.sim.staleness.replay import replay_policies
-
-
-def register_commands(app: typer.Typer) -> None:
-    sim = typer.Typer(help="Simulations in virtual time.", no_args_is_help=True)
-    sim.command()(staleness)
-    sim.command("workflows", hidden=True, context_settings=ANY_ARGUMENTS)(workflows)
-    sim.command()(policies)
-    app.add_typer(sim, name="sim")
 
 
 def policies(
@@ -31,8 +21,7 @@ def policies(
     tracks: Annotated[int, typer.Option(min=1, help="Concurrent runs.")] = 2,
     hours: Annotated[float, typer.Option(min=0.01, help="Hours of history to replay.")] = 24.0,
     catalog: Annotated[str | None, typer.Option(help="The catalog's URL; default: the project's catalog.")] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Replay the recorded workload under other policies: how stale tables would have been on average."""
     with _open_catalog(ctx, catalog) as reader:
         results = replay_policies(build_replay_records(reader, reader.read_time() - 3600 * hours), tracks)
@@ -41,9 +30,7 @@ def policies(
         "configs": [{"config": r.name, "staleness": r.staleness, "tables": r.tables} for r in results],
     }
     rows = ([r.name, f"{r.staleness:.4g}"] for r in results)
-    show_answer(
-        as_json, document, build_table("weighted staleness, in seconds", ("policy, placement", ">staleness"), rows)
-    )
+    return Answer(document, build_table("weighted staleness, in seconds", ("policy, placement", ">staleness"), rows))
 
 
 @contextmanager

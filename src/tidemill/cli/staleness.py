@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tidemill.cli.moved import build_moved_error
-from tidemill.cli.options import AsJson
-from tidemill.cli.output import build_fields, build_table, print_message, show_answer
+from tidemill.cli.output import Answer, build_fields, build_table, print_message
 from tidemill.errors import ConfigError
 from tidemill.sim.chart import render_line_chart
 from tidemill.sim.staleness.sizing import TrackSizing, size_tracks
@@ -28,8 +27,7 @@ def staleness(
     seeds: Annotated[int, typer.Option(min=1, help="Number of simulations; the mean is shown.")] = 1,
     plot: Annotated[Path | None, typer.Option(dir_okay=False, help="Draw the curves to this SVG file.")] = None,
     figure: Annotated[int | None, typer.Option(hidden=True)] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Estimate the staleness of your tables on the given tracks, and on more or fewer.
 
     Lateness is weighted staleness in multiples of that with a track for every table.
@@ -38,10 +36,10 @@ def staleness(
         raise build_moved_error("tidemill sim staleness --figure", f"figures --figure {figure}")
     if workload is None:
         raise typer.BadParameter("expected --workload with a file of your own tables")
-    _show_sizing(size_tracks(parse_workload(_load_workload(workload)), events, range(1, seeds + 1)), plot, as_json)
+    return _show_sizing(size_tracks(parse_workload(_load_workload(workload)), events, range(1, seeds + 1)), plot)
 
 
-def _show_sizing(sizing: TrackSizing, plot: Path | None, as_json: bool) -> None:
+def _show_sizing(sizing: TrackSizing, plot: Path | None) -> Answer:
     request, document = sizing.workload_file, sizing.to_json()
     if plot is not None:
         points = [(float(tracks), lateness) for tracks, lateness in sizing.lateness.items()]
@@ -58,8 +56,7 @@ def _show_sizing(sizing: TrackSizing, plot: Path | None, as_json: bool) -> None:
         for t in document["tables"]
     ]
     tracks = [[n, _format_figure(lateness)] for n, lateness in sizing.lateness.items()]
-    show_answer(
-        as_json,
+    return Answer(
         document,
         summary,
         build_table("Staleness on average, in seconds", ("table", ">staleness", ">at best", ">runs"), tables),

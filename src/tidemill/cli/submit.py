@@ -5,47 +5,38 @@ from __future__ import annotations
 import getpass
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import RenderableType
 
-from tidemill.app import serialization
 from tidemill.cli import tables
 from tidemill.cli.formatting import format_age, format_duration, format_plural, format_size
-from tidemill.cli.options import AsJson, Limit, open_project
-from tidemill.cli.output import build_console, build_table, show_answer
+from tidemill.cli.options import Limit
+from tidemill.cli.output import Answer, build_console, build_table
 from tidemill.cli.progress import ProgressBar
 from tidemill.errors import BadInput
 from tidemill.model.run import RunState
 from tidemill.model.submission import Submission, SubmittedAction
+from tidemill.wire.oneshot_schemas import SubmissionDocument, SubmissionListDocument
 
-
-def register_commands(app: typer.Typer) -> None:
-    for command in (submit, submissions):
-        app.command()(command)
+if TYPE_CHECKING:
+    from tidemill.app.wiring import Tidemill
 
 
 def submit(
-    ctx: typer.Context,
+    mill: Tidemill,
     workflow: Annotated[Path, typer.Argument(help="A one-shot workflow in JSON.", exists=True, dir_okay=False)],
     watch: Annotated[bool, typer.Option("--watch", help="Run ready actions here too, and wait for the end.")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Submit a one-shot workflow. Results of earlier computations are reused; servers run the rest, or --watch does."""
-    with open_project(ctx) as mill:
-        submission = mill.oneshot_service.submit_workflow(_read_text(workflow), getpass.getuser())
-        if watch:
-            with ProgressBar(build_console(sys.stderr)) as bar:
-                submission = mill.oneshot_service.complete_submission(
-                    submission.id, lambda s: bar(s.workflow, _compute_progress(s))
-                )
-    show_answer(
-        as_json,
-        serialization.serialize_submission(submission),
-        _render_actions(submission),
-        _format_summary(submission),
-    )
+    submission = mill.oneshot_service.submit_workflow(_read_text(workflow), getpass.getuser())
+    if watch:
+        with ProgressBar(build_console(sys.stderr)) as bar:
+            submission = mill.oneshot_service.complete_submission(
+                submission.id, lambda s: bar(s.workflow, _compute_progress(s))
+            )
+    return _show_submission(submission)
 
 
 def _read_text(path: Path) -> str:
@@ -67,29 +58,21 @@ def _format_summary(submission: Submission) -> str:
 
 
 def submissions(
-    ctx: typer.Context,
+    mill: Tidemill,
     number: Annotated[int | None, typer.Argument(metavar="SUBMISSION", help="Show this one with its actions.")] = None,
     limit: Limit = 20,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """List submissions of one-shot workflows, the newest first; or show one of them."""
-    with open_project(ctx) as mill:
-        catalog = mill.oneshot_service.dataset_catalog
-        if number is not None:
-            submission = catalog.read_submission(number)
-            show_answer(
-                as_json,
-                serialization.serialize_submission(submission),
-                _render_actions(submission),
-                _format_summary(submission),
-            )
-            return
-        listed, now = catalog.list_submissions(limit=limit), mill.catalog.read_time()
-    show_answer(
-        as_json,
-        {"submissions": [serialization.serialize_submission(s) for s in listed]},
-        _render_submissions(listed, now),
-    )
+    catalog = mill.oneshot_service.dataset_catalog
+    if number is not None:
+        return _show_submission(catalog.read_submission(number))
+    listed, now = catalog.list_submissions(limit=limit), mill.catalog.read_time()
+    return Answer(SubmissionListDocument.build(submissions=listed), _render_submissions(listed, now))
+
+
+def _show_submission(submission: Submission) -> Answer:
+    document = SubmissionDocument.model_validate(submission)
+    return Answer(document, _render_actions(submission), _format_summary(submission))
 
 
 def _render_submissions(listed: list[Submission], now: float) -> RenderableType:

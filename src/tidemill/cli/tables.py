@@ -7,8 +7,15 @@ from collections.abc import Iterable
 from rich.console import RenderableType
 from rich.text import Text
 
-from tidemill.app.serialization import to_timestamp
-from tidemill.cli.formatting import NONE, format_age, format_count, format_duration, format_plural, format_size
+from tidemill.cli.formatting import (
+    NONE,
+    format_age,
+    format_count,
+    format_duration,
+    format_plural,
+    format_size,
+    to_timestamp,
+)
 from tidemill.cli.output import build_table
 from tidemill.model.block import Block, BlockState
 from tidemill.model.change import Updates

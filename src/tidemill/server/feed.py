@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections import deque
@@ -14,9 +13,9 @@ from itertools import takewhile
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.concurrency import run_in_threadpool
 
-from tidemill.app import serialization
 from tidemill.errors import TidemillError
 from tidemill.ports.records import Event
+from tidemill.wire.schemas import EventDocument
 
 log = logging.getLogger("tidemill.server")
 
@@ -106,5 +105,5 @@ class EventFeed:
 
 
 def _encode_event(event: Event) -> EncodedEvent:
-    text = json.dumps(serialization.serialize_event(event), separators=(",", ":"))
+    text = EventDocument.model_validate(event).model_dump_json()
     return event.id, format_sse_event(data_str=text, event=event.kind, id=str(event.id))

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tidemill.model.access import UserRole
-from tidemill.wire.schemas import RequestDocument, ResponseDocument, Timestamp
+from tidemill.wire.document import RequestDocument, ResponseDocument, Source, Timestamp
 
 _MAX_SECONDS = 10 * 365 * 86_400.0
 
@@ -54,7 +54,7 @@ class TokenRequestDocument(RequestDocument):
 
 class IssuedTokenDocument(ResponseDocument):
     token: TokenDocument
-    secret: str  # to send as the bearer token; it is shown only once
+    secret: Annotated[str, Source("text")]  # to send as the bearer token; it is shown only once
 
 
 class OwnerListDocument(RequestDocument):

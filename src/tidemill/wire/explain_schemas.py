@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from tidemill.wire.schemas import ResponseDocument
+from pydantic import BeforeValidator
+
+from tidemill.wire.document import ResponseDocument, Source
+
+LineageTagField = Annotated[str, BeforeValidator(str), Source("tag")]
 
 
 class OperatorStateDocument(ResponseDocument):
@@ -87,7 +91,7 @@ class LineageRowDocument(ResponseDocument):
 
     relation: str
     channel: str
-    lineage_tag: str
+    lineage_tag: LineageTagField
     row: dict[str, Any]
 
 
@@ -95,5 +99,5 @@ class LineageDocument(ResponseDocument):
     """An event with its ancestors and descendants."""
 
     channel: str
-    lineage_tag: str
+    lineage_tag: LineageTagField
     relatives: list[LineageRowDocument]

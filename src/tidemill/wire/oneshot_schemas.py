@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from tidemill.wire.schemas import ResponseDocument, RunDocument, Timestamp
+from pydantic import AfterValidator
+
+from tidemill.wire.document import ResponseDocument, Seconds, Source, Timestamp
+from tidemill.wire.schemas import RunDocument
 
 
 class ActionDocument(ResponseDocument):
     """An action of a submission; `verdict` and `reason` explain whether its dataset was reused."""
 
-    id: str
+    id: Annotated[str, Source("key")]
     name: str
-    type: str
+    type: Annotated[str, Source("kind")]
     identity: str
     state: str
     verdict: str
@@ -46,11 +49,11 @@ class UsageFiguresDocument(ResponseDocument):
     actions: int
     computed: int
     hits: int
-    hit_rate: float
+    hit_rate: Annotated[float, AfterValidator(lambda value: round(value, 4))]
     refreshes: int
     failed: int
-    seconds: float
-    saved_seconds: float
+    seconds: Seconds
+    saved_seconds: Seconds
     bytes: int
 
 
@@ -68,7 +71,7 @@ class DatasetDocument(ResponseDocument):
     claims: int
     pinned: bool
     bytes: int
-    seconds: float
+    seconds: Seconds
     computed_at: Timestamp | None
     used_at: Timestamp | None
 
@@ -78,15 +81,15 @@ class RetainedDatasetDocument(DatasetDocument):
 
 
 class EvictionCandidateDocument(DatasetDocument):
-    recompute_seconds: float
+    recompute_seconds: Seconds
 
 
 class StorageUsageDocument(ResponseDocument):
     """Storage usage; `limit` is the number of bytes above which datasets are evicted."""
 
     used_bytes: int
-    budget: int | None
-    limit: int | None
+    budget: Annotated[int | None, Source(lambda share: share.budget and share.budget.byte_budget)]
+    limit: Annotated[int | None, Source(lambda share: share.budget and share.budget.byte_limit)]
 
 
 class WorkflowStorageDocument(StorageUsageDocument):
@@ -106,7 +109,7 @@ class StorageDocument(StorageUsageDocument):
     evicted: bool
     evictions: list[EvictionCandidateDocument]
     freed_bytes: int
-    recompute_seconds: float
+    recompute_seconds: Seconds
     problems: list[str]
 
 

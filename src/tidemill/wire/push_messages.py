@@ -10,7 +10,8 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from tidemill.errors import BadInput
-from tidemill.wire.schemas import ErrorDetailDocument, ResponseDocument
+from tidemill.wire.document import ResponseDocument
+from tidemill.wire.schemas import ErrorDetailDocument
 
 CLOSE_GOING_AWAY, CLOSE_POLICY_VIOLATION, CLOSE_INTERNAL_ERROR = 1001, 1008, 1011
 """Close codes of the server: the time limit is reached, a message is invalid, or a transient failure."""

@@ -1,40 +1,22 @@
-"""The response documents of the API, which are the same as the output of the command line with `--json`.
-
-Unknown fields are kept, so that a client may be older than its server.
-"""
+"""Documents about channels, blocks, runs, flows and events, as the API and `--json` have them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field
 
-from tidemill.model.renamed import find_renamed_key
-
-Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-"""ISO 8601 in UTC."""
-
-Provenance = dict[str, list[int]]
-"""By pathway, the versions reflected."""
-
-
-class ResponseDocument(BaseModel):
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-
-class RequestDocument(BaseModel):
-    """The body of a request. Unknown fields are rejected; those of earlier releases with their new name."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    renamed: ClassVar[Mapping[str, str]] = {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _reject_renamed(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and (problem := find_renamed_key(data, cls.renamed)) is not None:
-            raise ValueError(problem)
-        return data
+from tidemill.model.schema import Schema
+from tidemill.wire.document import (
+    ProvenanceField,
+    ResponseDocument,
+    Seconds,
+    Source,
+    Timestamp,
+    UpdatesField,
+    VersionTimestamp,
+)
 
 
 class ErrorDetailDocument(ResponseDocument):
@@ -52,6 +34,13 @@ class ColumnDocument(ResponseDocument):
     name: str
     type: str
     nullable: bool
+
+
+Columns = Annotated[
+    list[ColumnDocument] | None,
+    BeforeValidator(lambda schema: schema.fields if isinstance(schema, Schema) else schema),
+    Field(alias="schema"),
+]
 
 
 class FileDocument(ResponseDocument):
@@ -75,16 +64,16 @@ class BlockDocument(ResponseDocument):
     bytes: int
     files: list[FileDocument]
     version: int | None
-    visible: Timestamp | None
-    source: Provenance
-    target: Provenance
-    channel_provenance: Provenance
+    visible: Annotated[VersionTimestamp | None, Source("version")]
+    source: ProvenanceField
+    target: ProvenanceField
+    channel_provenance: ProvenanceField
     watermark: Annotated[
-        Timestamp | None, Field(description="Watermark: event time up to which the channel is complete.")
+        VersionTimestamp | None, Field(description="Watermark: event time up to which the channel is complete.")
     ]
     identity: str
-    updates: dict[str, Any]
-    columns: Annotated[list[ColumnDocument] | None, Field(alias="schema")]
+    updates: UpdatesField
+    columns: Columns
 
 
 class BlockListDocument(ResponseDocument):
@@ -115,6 +104,10 @@ class TraceDocument(ResponseDocument):
     derived: list[BlockDocument]
 
 
+def _compute_duration(run: Any) -> float | None:
+    return None if run.started is None or run.finished is None else run.finished - run.started
+
+
 class RunDocument(ResponseDocument):
     id: int
     kind: str
@@ -127,7 +120,7 @@ class RunDocument(ResponseDocument):
     finished: Timestamp | None
     not_before: Timestamp | None
     lease_until: Timestamp | None
-    seconds: float | None
+    seconds: Annotated[Seconds | None, Source(_compute_duration)]
     error: str | None
     stats: dict[str, Any]
     backfill: bool
@@ -159,7 +152,7 @@ class RunLogDocument(ResponseDocument):
 class ReflectedVersionsDocument(ResponseDocument):
     pathway: list[str]
     versions: list[int]
-    latest: Timestamp | None
+    latest: Annotated[VersionTimestamp | None, Source("latest_version")]
 
 
 class ConsumerDocument(ResponseDocument):
@@ -173,41 +166,57 @@ class PathwayStalenessDocument(ResponseDocument):
     """The staleness by a pathway, in seconds."""
 
     pathway: list[str]
-    staleness: float
+    staleness: Seconds
     target_lag: float | None
+
+
+def _sort_lag(channel: Any) -> dict[str, float]:
+    return dict(sorted(channel.registered.channel.freshness_target.lag.items()))
+
+
+def _list_pathways(channel: Any) -> Iterator[tuple[Any, ...]]:
+    status = channel.target_status
+    return ((pathway, stale, status.bounds.get(pathway)) for pathway, stale in sorted(status.staleness.items()))
+
+
+def _limit_inconsistency(channel: Any) -> float | None:
+    inconsistency = channel.target_status.inconsistency
+    return None if inconsistency is None else max(0.0, inconsistency)
 
 
 class FreshnessTargetDocument(ResponseDocument):
     """The freshness target of a channel, in seconds, and its status."""
 
-    lag: dict[str, float] = {}
-    consistency: float | None = None
-    accepts: list[str] = []
-    pathways: list[PathwayStalenessDocument]
-    inconsistency: float | None
-    is_late: bool
-    is_inconsistent: bool
+    lag: Annotated[dict[str, float], Source(_sort_lag)] = Field(default={})
+    consistency: Annotated[float | None, Source("target_status.consistency")] = None
+    accepts: Annotated[list[str], Source("registered.channel.freshness_target.accepts")] = Field(default=[])
+    pathways: Annotated[list[PathwayStalenessDocument], Source(_list_pathways)]
+    inconsistency: Annotated[Seconds | None, Source(_limit_inconsistency)]
+    is_late: Annotated[bool, Source("target_status.is_late")]
+    is_inconsistent: Annotated[bool, Source("target_status.is_inconsistent")]
 
 
 class ChannelDocument(ResponseDocument):
-    name: str
-    workflow: str
-    role: str
-    updates: dict[str, Any]
-    columns: Annotated[list[ColumnDocument] | None, Field(alias="schema")]
-    head: int
-    blocks: int
+    name: Annotated[str, Source("registered.channel.name")]
+    workflow: Annotated[str, Source("registered.workflow")]
+    role: Annotated[str, Source("registered.channel.role")]
+    updates: Annotated[UpdatesField, Source("registered.channel.updates")]
+    columns: Annotated[Columns, Source("registered.channel.schema")]
+    head: Annotated[int, Source("registered.head.seq")]
+    blocks: Annotated[int, Source("registered.blocks")]
     rows: Annotated[int | None, Field(description="Of its content; null: unknown without reading it.")]
-    rows_in_blocks: int
-    bytes: int
-    reserved: int
-    provenance: Provenance
+    rows_in_blocks: Annotated[int, Source("registered.rows")]
+    bytes: Annotated[int, Source("registered.bytes")]
+    reserved: Annotated[int, Source("registered.reserved")]
+    provenance: Annotated[ProvenanceField, Source("registered.head.provenance")]
     reflects: list[ReflectedVersionsDocument]
     watermark: Annotated[
-        Timestamp | None,
+        VersionTimestamp | None,
         Field(description="Watermark: event time up to which the content is complete; null: none, or unknown."),
     ]
-    freshness_target: FreshnessTargetDocument | None
+    freshness_target: Annotated[
+        FreshnessTargetDocument | None, Source(lambda channel: None if channel.target_status is None else channel)
+    ]
     consumers: list[ConsumerDocument]
 
 
@@ -222,7 +231,7 @@ class ChannelDetailsDocument(ResponseDocument):
 
 class ChannelSchemaDocument(ResponseDocument):
     channel: str
-    columns: Annotated[list[ColumnDocument] | None, Field(alias="schema")]
+    columns: Columns
 
 
 class RowsDocument(ResponseDocument):
@@ -255,7 +264,7 @@ class FlowDocument(ResponseDocument):
     name: str
     workflow: str
     tasks: list[TaskDocument]
-    last_run: RunDocument | None
+    last_run: Annotated[RunDocument | None, Source("last")]
     pending_channels: list[str]
 
 
@@ -292,7 +301,7 @@ class HealthDocument(ResponseDocument):
 
 class StalenessPointDocument(ResponseDocument):
     at: Timestamp
-    seconds: float
+    seconds: Seconds
 
 
 class StalenessCurveDocument(ResponseDocument):
@@ -300,8 +309,8 @@ class StalenessCurveDocument(ResponseDocument):
 
     table: str
     points: list[StalenessPointDocument]
-    integral: Annotated[float, Field(description="Integral of the staleness over time, in square seconds.")]
-    now: float | None = None
+    integral: Annotated[Seconds, Field(description="Integral of the staleness over time, in square seconds.")]
+    now: Annotated[float | None, Source(lambda _: None)] = None
 
 
 class StalenessDocument(ResponseDocument):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from tidemill.wire.schemas import RequestDocument, ResponseDocument, Timestamp
+from tidemill.wire.document import RequestDocument, ResponseDocument, Source, Timestamp, TriggerField
 
 _MAX_PRIORITY = 2**31 - 1
 
 
 class RegistrationStepDocument(ResponseDocument):
     action: str
-    what: str
+    what: Annotated[str, Source("noun")]
     name: str
     detail: str
 
@@ -74,7 +74,7 @@ class WorkflowDocument(ResponseDocument):
     name: str
     paused: bool
     priority: int
-    changed: Timestamp
+    changed: Annotated[Timestamp, Source("applied")]
 
 
 class WorkflowListDocument(ResponseDocument):
@@ -90,10 +90,10 @@ class PriorityDocument(RequestDocument):
 class TriggerDocument(ResponseDocument):
     id: int
     flow: str
-    trigger: int
-    condition: dict[str, Any]
+    trigger: Annotated[int, Source("root")]
+    condition: Annotated[TriggerField, Source("leaf")]
     due: Timestamp | None
-    waiting_since: Timestamp | None
+    waiting_since: Annotated[Timestamp | None, Source("since")]
     rows: int
     bytes: int
     missed: int
@@ -109,7 +109,7 @@ class FiringDocument(ResponseDocument):
     id: int
     at: Timestamp
     flow: str
-    trigger: dict[str, Any]
+    trigger: TriggerField
     missed: int
     run: int
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from tidemill.errors import TidemillError
 from tidemill.wire.client_sockets import ConnectionBroken, Socket
+from tidemill.wire.document import ResponseDocument
 from tidemill.wire.http_status import build_error, find_status
 from tidemill.wire.push_messages import parse_reply
 from tidemill.wire.refusals import Unreachable
-from tidemill.wire.schemas import ResponseDocument
 
 _MAX_ATTEMPTS = 8  # consecutive failures before the client gives up
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from tidemill.model.access import AuditEntry, Token, User, UserRole
-from tidemill.model.codec import Json
-from tidemill.model.timestamps import format_iso
+from tidemill.model.access import UserRole
 from tidemill.server.dependencies import Before, Limit, TheAccess, TheCaller, TokenId, WorkflowName, require_role
 from tidemill.server.dependencies import User as Named
 from tidemill.server.error_handlers import build_responses
@@ -17,22 +15,22 @@ router = APIRouter(tags=["access"], dependencies=[require_role(UserRole.ADMIN)])
 _CHANGE = build_responses(400, 404, 409, 413)
 
 
-@caller_router.get("/me", response_model=account_schemas.CallerDocument)
-def get_caller(caller: TheCaller) -> Json:
+@caller_router.get("/me")
+def get_caller(caller: TheCaller) -> account_schemas.CallerDocument:
     """Show the authenticated caller."""
-    return {"name": caller.name, "role": caller.role, "token": caller.token}
+    return account_schemas.CallerDocument.model_validate(caller)
 
 
-@router.get("/users", response_model=account_schemas.UserListDocument)
-def list_users(access: TheAccess) -> Json:
+@router.get("/users")
+def list_users(access: TheAccess) -> account_schemas.UserListDocument:
     """List the users."""
-    return {"users": [_serialize_user(u) for u in access.accounts.list_users()]}
+    return account_schemas.UserListDocument.build(users=access.accounts.list_users())
 
 
-@router.put("/users/{name}", response_model=account_schemas.UserDocument, responses=build_responses(400, 409, 413))
-def put_user(access: TheAccess, name: Named, body: account_schemas.UserChangeDocument) -> Json:
+@router.put("/users/{name}", responses=build_responses(400, 409, 413))
+def put_user(access: TheAccess, name: Named, body: account_schemas.UserChangeDocument) -> account_schemas.UserDocument:
     """Add a user, or change their role."""
-    return _serialize_user(access.accounts.save_user(name, body.role))
+    return account_schemas.UserDocument.model_validate(access.accounts.save_user(name, body.role))
 
 
 @router.delete("/users/{name}", status_code=204, responses=build_responses(404, 409))
@@ -42,68 +40,47 @@ def remove_user(access: TheAccess, name: Named) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/tokens", response_model=account_schemas.TokenListDocument)
-def list_tokens(access: TheAccess) -> Json:
+@router.get("/tokens")
+def list_tokens(access: TheAccess) -> account_schemas.TokenListDocument:
     """List all tokens, without their secrets."""
-    return {"tokens": [_serialize_token(t) for t in access.accounts.list_tokens()]}
+    return account_schemas.TokenListDocument.build(tokens=access.accounts.list_tokens())
 
 
-@router.post(
-    "/users/{name}/tokens", status_code=201, response_model=account_schemas.IssuedTokenDocument, responses=_CHANGE
-)
-def issue_token(access: TheAccess, name: Named, body: account_schemas.TokenRequestDocument) -> Json:
+@router.post("/users/{name}/tokens", status_code=201, responses=_CHANGE)
+def issue_token(
+    access: TheAccess, name: Named, body: account_schemas.TokenRequestDocument
+) -> account_schemas.IssuedTokenDocument:
     """Issue a token. Its secret is only shown in this response."""
     issued = access.accounts.issue_token(name, label=body.label, seconds=body.seconds)
-    return {"token": _serialize_token(issued.token), "secret": issued.text}
+    return account_schemas.IssuedTokenDocument.model_validate(issued)
 
 
-@router.delete("/tokens/{token}", response_model=account_schemas.TokenDocument, responses=build_responses(404, 409))
-def revoke_token(access: TheAccess, token: TokenId) -> Json:
+@router.delete("/tokens/{token}", responses=build_responses(404, 409))
+def revoke_token(access: TheAccess, token: TokenId) -> account_schemas.TokenDocument:
     """Revoke a token: from now on it is refused."""
-    return _serialize_token(access.accounts.revoke_token(token))
+    return account_schemas.TokenDocument.model_validate(access.accounts.revoke_token(token))
 
 
-@router.get("/workflows/{name}/owners", response_model=account_schemas.OwnerListDocument)
-def list_owners(access: TheAccess, name: WorkflowName) -> Json:
+@router.get("/workflows/{name}/owners")
+def list_owners(access: TheAccess, name: WorkflowName) -> account_schemas.OwnerListDocument:
     """List the owners of a workflow; without owners, every operator may change it."""
-    return {"owners": access.accounts.list_owners(name)}
+    return account_schemas.OwnerListDocument(owners=access.accounts.list_owners(name))
 
 
-@router.put("/workflows/{name}/owners", response_model=account_schemas.OwnerListDocument, responses=_CHANGE)
-def set_owners(access: TheAccess, name: WorkflowName, body: account_schemas.OwnerListDocument) -> Json:
+@router.put("/workflows/{name}/owners", responses=_CHANGE)
+def set_owners(
+    access: TheAccess, name: WorkflowName, body: account_schemas.OwnerListDocument
+) -> account_schemas.OwnerListDocument:
     """Set the owners of a workflow; only they may change it."""
     access.accounts.set_owners(name, body.owners)
-    return {"owners": access.accounts.list_owners(name)}
+    return account_schemas.OwnerListDocument(owners=access.accounts.list_owners(name))
 
 
-@router.get("/audit", response_model=account_schemas.AuditLogDocument)
-def list_audit_entries(access: TheAccess, before: Before = None, limit: Limit = 100) -> Json:
+@router.get("/audit")
+def list_audit_entries(
+    access: TheAccess, before: Before = None, limit: Limit = 100
+) -> account_schemas.AuditLogDocument:
     """List the changes requested over the API, the newest first."""
-    return {"entries": [_serialize_entry(e) for e in access.accounts.list_audit_entries(before=before, limit=limit)]}
-
-
-def _serialize_user(value: User) -> Json:
-    return {"name": value.name, "role": value.role, "created": format_iso(value.created)}
-
-
-def _serialize_token(value: Token) -> Json:
-    return {
-        "id": value.id,
-        "user": value.user,
-        "label": value.label,
-        "created": format_iso(value.created),
-        "expires": format_iso(value.expires),
-        "revoked": format_iso(value.revoked),
-    }
-
-
-def _serialize_entry(value: AuditEntry) -> Json:
-    return {
-        "id": value.id,
-        "at": format_iso(value.at),
-        "user": value.user,
-        "token": value.token,
-        "address": value.address,
-        "action": value.action,
-        "outcome": value.outcome,
-    }
+    return account_schemas.AuditLogDocument.build(
+        entries=access.accounts.list_audit_entries(before=before, limit=limit)
+    )

@@ -9,7 +9,6 @@ from fastapi.responses import PlainTextResponse
 
 from tidemill.app.wiring import Tidemill
 from tidemill.model.access import UserRole
-from tidemill.model.codec import Json
 from tidemill.runtime.inspect.metrics import render_metrics
 from tidemill.runtime.inspect.statistics import compute_statistics as figures
 from tidemill.runtime.inspect.status import read_status
@@ -22,25 +21,22 @@ router = APIRouter(tags=["dispatching"])
 _VIEWER = [require_role(UserRole.VIEWER)]
 
 
-@router.get("/statistics", response_model=server_schemas.StatisticsDocument, dependencies=_VIEWER)
-def get_statistics(mill: Mill) -> Json:
+@router.get("/statistics", dependencies=_VIEWER)
+def get_statistics(mill: Mill) -> server_schemas.StatisticsDocument:
     """Show for each task the cost of a run, the ratio of output to input, its rates, and its pending input."""
-    return {"tasks": [asdict(s) for s in figures(mill.catalog, read_status(mill.catalog))]}
+    return server_schemas.StatisticsDocument.build(tasks=figures(mill.catalog, read_status(mill.catalog)))
 
 
-@router.get("/dispatching", response_model=server_schemas.DispatchConfigDocument, dependencies=_VIEWER)
-def get_dispatching(mill: Mill) -> Json:
+@router.get("/dispatching", dependencies=_VIEWER)
+def get_dispatching(mill: Mill) -> server_schemas.DispatchConfigDocument:
     """Show how servers order the due runs."""
     return _serialize_config(mill)
 
 
-@router.put(
-    "/dispatching",
-    response_model=server_schemas.DispatchConfigDocument,
-    responses=build_responses(422),
-    dependencies=[require_role(UserRole.ADMIN)],
-)
-def change_dispatching(mill: Mill, wake: Wake, body: server_schemas.DispatchOverrideDocument) -> Json:
+@router.put("/dispatching", responses=build_responses(422), dependencies=[require_role(UserRole.ADMIN)])
+def change_dispatching(
+    mill: Mill, wake: Wake, body: server_schemas.DispatchOverrideDocument
+) -> server_schemas.DispatchConfigDocument:
     """Change how all servers order runs; omitted or null values go back to each server's settings."""
     overrides = body.model_dump()
     mill.dispatch_config.apply_overrides({name: value for name, value in overrides.items() if value is not None})
@@ -60,6 +56,7 @@ def get_metrics(mill: Mill) -> Response:
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
-def _serialize_config(mill: Tidemill) -> Json:
+def _serialize_config(mill: Tidemill) -> server_schemas.DispatchConfigDocument:
     overrides = mill.dispatch_config.select_overrides(mill.catalog.read_setting_overrides())
-    return asdict(mill.dispatch_config.apply_overrides(overrides)) | {"overrides": overrides}
+    config = mill.dispatch_config.apply_overrides(overrides)
+    return server_schemas.DispatchConfigDocument.build(**asdict(config), overrides=overrides)

@@ -11,8 +11,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import format_sse_event
 from starlette.concurrency import run_in_threadpool
 
-from tidemill.app import serialization
-from tidemill.catalog.pagination import list_newest_events, read_last_event_id
+from tidemill.catalog.pagination import read_last_event_id
 from tidemill.model.access import UserRole
 from tidemill.model.codec import Json
 from tidemill.server.dependencies import After, Limit, Mill, TheFeed, TheOptions, require_role
@@ -35,19 +34,15 @@ _STREAM: Responses = {
 _RETRY = 1000  # milliseconds after which a browser reconnects
 
 
-@router.get("/events", response_model=schemas.EventListDocument)
+@router.get("/events")
 def list_events(
     mill: Mill,
     after: After = None,
     run: Annotated[int | None, Query(description="Only of this run.", ge=1, le=2**63 - 1)] = None,
     limit: Limit = 50,
-) -> Json:
+) -> schemas.EventListDocument:
     """List events after a number, in order; else the newest."""
-    if after is None and run is None:
-        events = list_newest_events(mill.catalog, limit)
-    else:
-        events = mill.catalog.list_events(after=after or 0, run=run, limit=limit)
-    return {"events": [serialization.serialize_event(e) for e in events]}
+    return schemas.EventListDocument.build(events=mill.list_events(after=after, run=run, limit=limit))
 
 
 @streams.get("/events/stream", response_class=StreamingResponse, responses=_STREAM)

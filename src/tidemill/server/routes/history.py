@@ -6,9 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from tidemill.app import serialization
 from tidemill.model.access import UserRole
-from tidemill.model.codec import Json
 from tidemill.model.timestamps import parse_moment
 from tidemill.model.usage import UsagePeriod
 from tidemill.retention.usage_history import TimeResolution, UsageSplit
@@ -28,12 +26,7 @@ OfTask = Annotated[
 ]
 
 
-@router.get(
-    "/history",
-    response_model=oneshot_schemas.UsageHistoryDocument,
-    responses=build_responses(400),
-    dependencies=[require_role(UserRole.VIEWER)],
-)
+@router.get("/history", responses=build_responses(400), dependencies=[require_role(UserRole.VIEWER)])
 def get_history(
     mill: Mill,
     since: Timestamp = "7 days",
@@ -43,8 +36,9 @@ def get_history(
     user: OfUser = None,
     workflow: OfWorkflow = None,
     task: OfTask = None,
-) -> Json:
+) -> oneshot_schemas.UsageHistoryDocument:
     """Show submissions and refreshes over time: how much was computed, how much reused, and how much that saved."""
     now = mill.catalog.read_time()
     period = UsagePeriod(parse_moment(since, now), parse_moment(until, now), user, workflow, task)
-    return serialization.serialize_usage_history(mill.oneshot_service.compute_usage(period, by, per), by, per)
+    figures = mill.oneshot_service.compute_usage(period, by, per)
+    return oneshot_schemas.UsageHistoryDocument.build(by=by, per=per, figures=figures)

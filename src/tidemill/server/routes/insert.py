@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from tidemill.app import serialization
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import InsertInProgress
 from tidemill.model.access import UserRole
@@ -58,7 +57,6 @@ _REPEATED: Responses = {200: {"model": schemas.InsertDocument, "description": "A
 @router.post(
     "/channels/{name}/blocks",
     status_code=201,
-    response_model=schemas.InsertDocument,
     responses=_REPEATED | build_responses(400, 404, 409, 413, 415),
     openapi_extra=_BODY,
     dependencies=[require_role(UserRole.OPERATOR, resolve_workflow=resolve_channel_workflow)],
@@ -74,7 +72,7 @@ async def insert_file(
     format: Annotated[UploadFormat | None, Query(description="The format; by default that of the media type.")] = None,
     kind: Annotated[BlockKind, Query(description="base: the full content, not a change to it.")] = BlockKind.DELTA,
     key: Key = None,
-) -> Json:
+) -> schemas.InsertDocument:
     """Insert a file into an input channel: all of its rows, or none."""
     file_format = upload.find_format(request, format)
     async with upload.receive_upload(
@@ -88,7 +86,7 @@ async def insert_file(
             wake()
     if result.repeated:
         response.status_code = 200
-    return {"block": serialization.serialize_block(result.block), "repeated": result.repeated}
+    return schemas.InsertDocument.model_validate(result)
 
 
 async def _insert_small(

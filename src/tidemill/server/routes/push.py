@@ -8,7 +8,6 @@ from fastapi import APIRouter, Header, Query, Request, Response, WebSocket
 from starlette.concurrency import run_in_threadpool
 
 from tidemill.model.access import UserRole
-from tidemill.model.codec import Json
 from tidemill.runtime.runs.push import DuplicateMessage, PushMessage
 from tidemill.server import upload
 from tidemill.server.batching import BatchSize
@@ -54,7 +53,6 @@ _REPEATED: Responses = {200: {"model": PushDocument, "description": "The message
 @router.post(
     "/channels/{name}/events",
     status_code=201,
-    response_model=PushDocument,
     responses=_REPEATED | build_responses(400, 404, 409, 413, 415),
     openapi_extra=_BODY,
     dependencies=[require_role(UserRole.OPERATOR, resolve_workflow=resolve_channel_workflow)],
@@ -67,7 +65,7 @@ async def push_message(
     name: Name,
     producer: Producer,
     number: Number,
-) -> Json:
+) -> PushDocument:
     """Push a producer's message into an input channel; the response is sent once it is durable. One at a time."""
     if upload.find_format(request, None) is not UploadFormat.JSON_LINES:
         raise UnknownFormat("events are pushed as JSON lines; send them as application/x-ndjson")
@@ -82,7 +80,7 @@ async def push_message(
     repeated = isinstance(result, DuplicateMessage)
     if repeated:
         response.status_code = 200
-    return {"acknowledged": number, "repeated": repeated}
+    return PushDocument(acknowledged=number, repeated=repeated)
 
 
 @router.websocket(

@@ -6,10 +6,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from tidemill.app import serialization
+from tidemill.app import inspection
 from tidemill.catalog.pagination import list_run_page
 from tidemill.model.access import UserRole
-from tidemill.model.codec import Json
 from tidemill.model.run import RunKind, RunState
 from tidemill.runtime.runs.requests import request_retry
 from tidemill.server.dependencies import (
@@ -30,7 +29,7 @@ _VIEWER = [require_role(UserRole.VIEWER)]
 _OPERATOR = [require_role(UserRole.OPERATOR, resolve_workflow=resolve_run_workflow)]
 
 
-@router.get("/runs", response_model=schemas.RunListDocument, dependencies=_VIEWER)
+@router.get("/runs", dependencies=_VIEWER)
 def list_runs(
     mill: Mill,
     state: Annotated[RunState | None, Query(description="Only in this state.")] = None,
@@ -38,51 +37,33 @@ def list_runs(
     subject: OfSubject = None,
     before: Before = None,
     limit: Limit = 20,
-) -> Json:
+) -> schemas.RunListDocument:
     """List runs, the newest first. The next page begins `before` the last of this one."""
     runs = list_run_page(mill.catalog, state=state, kind=kind, subject=subject, before=before, limit=limit)
-    return {"runs": [serialization.serialize_run(r) for r in runs]}
+    return schemas.RunListDocument.build(runs=runs)
 
 
-@router.get(
-    "/runs/{run}", response_model=schemas.RunDetailsDocument, responses=build_responses(404), dependencies=_VIEWER
-)
-def get_run(mill: Mill, run: Number) -> Json:
+@router.get("/runs/{run}", responses=build_responses(404), dependencies=_VIEWER)
+def get_run(mill: Mill, run: Number) -> schemas.RunDetailsDocument:
     """Show one run: the blocks that it read and wrote, and its log."""
-    catalog = mill.catalog
-    return {
-        "run": serialization.serialize_run(catalog.read_run(run)),
-        "reads": [serialization.serialize_reading(r) for r in catalog.list_run_reads(run)],
-        "blocks": [serialization.serialize_block(b) for b in catalog.list_written_blocks(run)],
-        "log": catalog.read_log(run),
-    }
+    return inspection.read_run_details(mill.catalog, run)
 
 
-@router.get(
-    "/runs/{run}/log", response_model=schemas.RunLogDocument, responses=build_responses(404), dependencies=_VIEWER
-)
-def get_log(mill: Mill, run: Number) -> Json:
+@router.get("/runs/{run}/log", responses=build_responses(404), dependencies=_VIEWER)
+def get_log(mill: Mill, run: Number) -> schemas.RunLogDocument:
     """Show the log of all attempts at a run, in order."""
-    return {"run": run, "log": mill.catalog.read_log(run)}
+    return schemas.RunLogDocument(run=run, log=mill.catalog.read_log(run))
 
 
-@router.post(
-    "/runs/{run}/kill", response_model=schemas.RunDocument, responses=build_responses(404, 409), dependencies=_OPERATOR
-)
-def kill_run(mill: Mill, run: Number) -> Json:
+@router.post("/runs/{run}/kill", responses=build_responses(404, 409), dependencies=_OPERATOR)
+def kill_run(mill: Mill, run: Number) -> schemas.RunDocument:
     """Kill a run that is ready or running; none of its results become visible."""
-    return serialization.serialize_run(mill.kill(run))
+    return schemas.RunDocument.model_validate(mill.kill(run))
 
 
-@router.post(
-    "/runs/{run}/retry",
-    status_code=202,
-    response_model=schemas.RunDocument,
-    responses=build_responses(404, 409),
-    dependencies=_OPERATOR,
-)
-def retry_run(mill: Mill, wake: Wake, run: Number) -> Json:
+@router.post("/runs/{run}/retry", status_code=202, responses=build_responses(404, 409), dependencies=_OPERATOR)
+def retry_run(mill: Mill, wake: Wake, run: Number) -> schemas.RunDocument:
     """Request a new run in place of one that failed or was killed."""
     requested = request_retry(mill.catalog, run)
     wake()
-    return serialization.serialize_run(requested)
+    return schemas.RunDocument.model_validate(requested)

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Path
 
 from tidemill.app import serialization
 from tidemill.model.access import UserRole
-from tidemill.model.codec import Json
 from tidemill.server.dependencies import Mill, require_role
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import oneshot_schemas
@@ -22,31 +21,21 @@ DatasetPrefix = Annotated[
 ]
 
 
-@router.get("/storage", response_model=oneshot_schemas.StorageDocument, dependencies=[require_role(UserRole.VIEWER)])
-def get_storage(mill: Mill) -> Json:
+@router.get("/storage", dependencies=[require_role(UserRole.VIEWER)])
+def get_storage(mill: Mill) -> oneshot_schemas.StorageDocument:
     """Show which datasets are stored and why, and which the next eviction would delete, with their
     recomputation cost.
     """
     return serialization.serialize_storage(mill.oneshot_service.report_storage(), evicted=False)
 
 
-@router.post(
-    "/datasets/{dataset}/pin",
-    response_model=oneshot_schemas.DatasetDocument,
-    responses=build_responses(404, 409),
-    dependencies=_ADMIN,
-)
-def pin_dataset(mill: Mill, dataset: DatasetPrefix) -> Json:
+@router.post("/datasets/{dataset}/pin", responses=build_responses(404, 409), dependencies=_ADMIN)
+def pin_dataset(mill: Mill, dataset: DatasetPrefix) -> oneshot_schemas.DatasetDocument:
     """Protect a dataset from eviction."""
-    return serialization.serialize_dataset(mill.oneshot_service.pin_dataset(dataset))
+    return oneshot_schemas.DatasetDocument.model_validate(mill.oneshot_service.pin_dataset(dataset))
 
 
-@router.post(
-    "/datasets/{dataset}/unpin",
-    response_model=oneshot_schemas.DatasetDocument,
-    responses=build_responses(404, 409),
-    dependencies=_ADMIN,
-)
-def unpin_dataset(mill: Mill, dataset: DatasetPrefix) -> Json:
+@router.post("/datasets/{dataset}/unpin", responses=build_responses(404, 409), dependencies=_ADMIN)
+def unpin_dataset(mill: Mill, dataset: DatasetPrefix) -> oneshot_schemas.DatasetDocument:
     """Allow eviction of a pinned dataset when space is short."""
-    return serialization.serialize_dataset(mill.oneshot_service.pin_dataset(dataset, pinned=False))
+    return oneshot_schemas.DatasetDocument.model_validate(mill.oneshot_service.pin_dataset(dataset, pinned=False))

@@ -11,9 +11,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Path
 
-from tidemill.app import serialization
 from tidemill.model.access import UserRole
-from tidemill.model.codec import Json
 from tidemill.server.dependencies import Before, Limit, Mill, Number, TheCaller, Wake, require_role
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import oneshot_schemas
@@ -26,46 +24,32 @@ _TEXT = r"^[^\x00-\x1f\x7f]+$"
 Key = Annotated[str, Path(description="The action's id, or its name.", pattern=_TEXT, max_length=200)]
 
 
-@router.post(
-    "/submissions",
-    status_code=201,
-    response_model=oneshot_schemas.SubmissionDocument,
-    responses=build_responses(400, 409, 413),
-    dependencies=_ADMIN,
-)
+@router.post("/submissions", status_code=201, responses=build_responses(400, 409, 413), dependencies=_ADMIN)
 def submit_workflow(
     mill: Mill, wake: Wake, caller: TheCaller, workflow: Annotated[oneshot_schemas.Document, Body()]
-) -> Json:
+) -> oneshot_schemas.SubmissionDocument:
     """Submit a one-shot workflow. Earlier results are reused; servers run the remaining actions."""
     submission = mill.oneshot_service.submit_workflow(json.dumps(workflow), caller.name)
     wake()
-    return serialization.serialize_submission(submission)
+    return oneshot_schemas.SubmissionDocument.model_validate(submission)
 
 
-@router.get("/submissions", response_model=oneshot_schemas.SubmissionListDocument, dependencies=_VIEWER)
-def list_submissions(mill: Mill, before: Before = None, limit: Limit = 20) -> Json:
+@router.get("/submissions", dependencies=_VIEWER)
+def list_submissions(mill: Mill, before: Before = None, limit: Limit = 20) -> oneshot_schemas.SubmissionListDocument:
     """List submissions, the newest first. The next page begins `before` the last of this one."""
     submissions = mill.oneshot_service.dataset_catalog.list_submissions(before=before, limit=limit)
-    return {"submissions": [serialization.serialize_submission(s) for s in submissions]}
+    return oneshot_schemas.SubmissionListDocument.build(submissions=submissions)
 
 
-@router.get(
-    "/submissions/{number}",
-    response_model=oneshot_schemas.SubmissionDocument,
-    responses=build_responses(404),
-    dependencies=_VIEWER,
-)
-def get_submission(mill: Mill, number: Number) -> Json:
+@router.get("/submissions/{number}", responses=build_responses(404), dependencies=_VIEWER)
+def get_submission(mill: Mill, number: Number) -> oneshot_schemas.SubmissionDocument:
     """Show a submission with its actions."""
-    return serialization.serialize_submission(mill.oneshot_service.dataset_catalog.read_submission(number))
+    return oneshot_schemas.SubmissionDocument.model_validate(
+        mill.oneshot_service.dataset_catalog.read_submission(number)
+    )
 
 
-@router.get(
-    "/submissions/{number}/actions/{key}",
-    response_model=oneshot_schemas.ActionDocument,
-    responses=build_responses(404),
-    dependencies=_VIEWER,
-)
-def get_action(mill: Mill, number: Number, key: Key) -> Json:
+@router.get("/submissions/{number}/actions/{key}", responses=build_responses(404), dependencies=_VIEWER)
+def get_action(mill: Mill, number: Number, key: Key) -> oneshot_schemas.ActionDocument:
     """Show an action of a submission, and why it was or was not reused."""
-    return serialization.serialize_submitted_action(mill.oneshot_service.find_action(number, key))
+    return oneshot_schemas.ActionDocument.model_validate(mill.oneshot_service.find_action(number, key))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from tidemill.app import serialization
+from tidemill.app import inspection
 from tidemill.app.registry import WorkflowDefinition
 from tidemill.app.wiring import Tidemill
 from tidemill.model.access import UserRole
-from tidemill.model.codec import Json
 from tidemill.server.dependencies import (
     Mill,
     Wake,
@@ -26,23 +25,22 @@ _OPERATOR = [require_role(UserRole.OPERATOR, resolve_workflow=resolve_named_work
 _ADMIN = [require_role(UserRole.ADMIN)]
 
 
-@router.get("/workflows", response_model=server_schemas.WorkflowListDocument, dependencies=_VIEWER)
-def list_workflows(mill: Mill) -> Json:
+@router.get("/workflows", dependencies=_VIEWER)
+def list_workflows(mill: Mill) -> server_schemas.WorkflowListDocument:
     """List the registered workflows."""
-    return {"workflows": [serialization.serialize_workflow(w) for w in mill.catalog.list_workflows()]}
+    return server_schemas.WorkflowListDocument.build(workflows=mill.catalog.list_workflows())
 
 
 @router.post(
     "/workflows",
-    response_model=server_schemas.RegistrationStepsDocument,
     responses=build_responses(400, 409, 413),
     dependencies=[require_role(UserRole.OPERATOR, resolve_workflow=resolve_document_workflow)],
 )
-def register_workflow(mill: Mill, wake: Wake, document: WorkflowDefinition) -> Json:
+def register_workflow(mill: Mill, wake: Wake, document: WorkflowDefinition) -> server_schemas.RegistrationStepsDocument:
     """Register a workflow of SQL tables from a document; the response lists the changes."""
     steps = mill.register(document.model_dump(mode="json"))
     wake()
-    return {"steps": [serialization.serialize_step(s) for s in steps]}
+    return server_schemas.RegistrationStepsDocument.build(steps=steps)
 
 
 @router.delete("/workflows/{name}", status_code=204, responses=build_responses(404, 409), dependencies=_OPERATOR)
@@ -52,67 +50,45 @@ def remove_workflow(mill: Mill, name: WorkflowName) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/plan", response_model=server_schemas.RegistrationPlanDocument, dependencies=_VIEWER)
-def plan_changes(mill: Mill) -> Json:
+@router.get("/plan", dependencies=_VIEWER)
+def plan_changes(mill: Mill) -> server_schemas.RegistrationPlanDocument:
     """Show what `apply` would change, and freshness targets that are infeasible according to past runs."""
-    return {
-        "steps": [serialization.serialize_step(s) for s in mill.plan()],
-        "infeasible_targets": list(mill.infeasible_targets()),
-    }
+    return server_schemas.RegistrationPlanDocument.build(
+        steps=mill.plan(), infeasible_targets=mill.infeasible_targets()
+    )
 
 
-@router.post(
-    "/apply",
-    response_model=server_schemas.RegistrationPlanDocument,
-    responses=build_responses(409),
-    dependencies=_ADMIN,
-)
-def apply_changes(mill: Mill, wake: Wake) -> Json:
+@router.post("/apply", responses=build_responses(409), dependencies=_ADMIN)
+def apply_changes(mill: Mill, wake: Wake) -> server_schemas.RegistrationPlanDocument:
     """Register the workflows of the project's files; the response lists the changes, and infeasible targets."""
     steps = mill.apply()
     wake()
-    return {
-        "steps": [serialization.serialize_step(s) for s in steps],
-        "infeasible_targets": list(mill.infeasible_targets()),
-    }
+    return server_schemas.RegistrationPlanDocument.build(steps=steps, infeasible_targets=mill.infeasible_targets())
 
 
-@router.post(
-    "/workflows/{name}/pause",
-    response_model=server_schemas.WorkflowDocument,
-    responses=build_responses(404),
-    dependencies=_OPERATOR,
-)
-def pause_workflow(mill: Mill, name: WorkflowName) -> Json:
+@router.post("/workflows/{name}/pause", responses=build_responses(404), dependencies=_OPERATOR)
+def pause_workflow(mill: Mill, name: WorkflowName) -> server_schemas.WorkflowDocument:
     """Pause a workflow: servers run none of its flows; data is still accepted, and processed when it resumes."""
     mill.catalog.set_workflow_paused(name, paused=True)
     return _serialize_workflow(mill, name)
 
 
-@router.post(
-    "/workflows/{name}/resume",
-    response_model=server_schemas.WorkflowDocument,
-    responses=build_responses(404),
-    dependencies=_OPERATOR,
-)
-def resume_workflow(mill: Mill, wake: Wake, name: WorkflowName) -> Json:
+@router.post("/workflows/{name}/resume", responses=build_responses(404), dependencies=_OPERATOR)
+def resume_workflow(mill: Mill, wake: Wake, name: WorkflowName) -> server_schemas.WorkflowDocument:
     """Resume a paused workflow."""
     mill.catalog.set_workflow_paused(name, paused=False)
     wake()
     return _serialize_workflow(mill, name)
 
 
-@router.put(
-    "/workflows/{name}/priority",
-    response_model=server_schemas.WorkflowDocument,
-    responses=build_responses(400, 404, 413),
-    dependencies=_ADMIN,
-)
-def prioritise_workflow(mill: Mill, name: WorkflowName, body: server_schemas.PriorityDocument) -> Json:
+@router.put("/workflows/{name}/priority", responses=build_responses(400, 404, 413), dependencies=_ADMIN)
+def prioritise_workflow(
+    mill: Mill, name: WorkflowName, body: server_schemas.PriorityDocument
+) -> server_schemas.WorkflowDocument:
     """Set the priority of a workflow's runs when not all can run at once."""
     mill.catalog.set_workflow_priority(name, body.priority)
     return _serialize_workflow(mill, name)
 
 
-def _serialize_workflow(mill: Tidemill, name: str) -> Json:
-    return next(serialization.serialize_workflow(w) for w in mill.catalog.list_workflows() if w.name == name)
+def _serialize_workflow(mill: Tidemill, name: str) -> server_schemas.WorkflowDocument:
+    return server_schemas.WorkflowDocument.model_validate(inspection.find_workflow(mill.catalog, name))

@@ -1,0 +1,46 @@
+"""How a function becomes a command: the project is opened for it, and its answer is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any
+
+import typer
+
+from tidemill.cli.options import AsJson, open_project
+from tidemill.cli.output import Answer, show_answer
+
+_CONTEXT = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+_AS_JSON = Parameter("as_json", Parameter.KEYWORD_ONLY, annotation=AsJson, default=False)
+
+
+def build_command(function: Callable[..., Answer | None]) -> Callable[..., None]:
+    """The command that calls a function with its options.
+
+    A parameter `mill` is the project, open while the function runs. A command whose function returns an `Answer` has
+    the option `--json`, and ends with the exit code of the answer.
+    """
+    declared = signature(function, eval_str=True, locals={"Tidemill": Any})
+    names = set(declared.parameters)
+    options = {p.name: p.replace(kind=Parameter.KEYWORD_ONLY) for p in declared.parameters.values()}
+    options.pop("mill", None)
+    parameters = {"ctx": _CONTEXT} | options | ({} if declared.return_annotation is None else {"as_json": _AS_JSON})
+
+    @wraps(function)
+    def command(ctx: typer.Context, as_json: bool = False, **arguments: Any) -> None:
+        arguments |= {name: value for name, value in (("ctx", ctx), ("as_json", as_json)) if name in names}
+        with ExitStack() as stack:
+            if "mill" in names:
+                arguments["mill"] = stack.enter_context(open_project(ctx))
+            answer = function(**arguments)
+        if answer is not None:
+            show_answer(as_json, answer.document, *answer.parts)
+            if answer.exit_code:
+                raise typer.Exit(answer.exit_code)
+
+    command.__signature__ = declared.replace(parameters=list(parameters.values()))  # type: ignore[attr-defined]
+    command.__annotations__ = {name: p.annotation for name, p in parameters.items()}
+    return command

@@ -1,0 +1,55 @@
+"""Documents that only the command line has."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from tidemill.wire.account_schemas import TokenListDocument, UserListDocument
+from tidemill.wire.document import ResponseDocument, Source
+from tidemill.wire.schemas import BlockDocument, RunDocument
+from tidemill.wire.server_schemas import FiringListDocument, TriggerListDocument
+
+
+class AccountsDocument(TokenListDocument, UserListDocument):
+    """The users of the API and their tokens."""
+
+
+class TriggersDocument(FiringListDocument, TriggerListDocument):
+    """The triggers of flows and their last firings."""
+
+
+class RefreshChoiceDocument(ResponseDocument):
+    variant: Annotated[str, Source("mode")]
+    reason: str
+
+
+class RequestedRunDocument(ResponseDocument):
+    run: RunDocument
+
+
+class FinishedRunDocument(RequestedRunDocument):
+    """A run, its blocks, and the variants that were chosen, by table."""
+
+    blocks: list[BlockDocument]
+    choices: dict[str, RefreshChoiceDocument]
+
+
+class CompactedChannelDocument(ResponseDocument):
+    channel: str
+    block: BlockDocument | None  # null: there was nothing to merge
+
+
+class CompactionListDocument(ResponseDocument):
+    compacted: list[CompactedChannelDocument]
+
+
+class DueCompactionDocument(ResponseDocument):
+    channel: str
+    compaction: str | None  # whether it is due, with the reason
+
+
+class MaintenanceDocument(ResponseDocument):
+    automatic: bool
+    paused: bool
+    active: list[RunDocument]
+    channels: list[DueCompactionDocument]
