@@ -25,12 +25,13 @@ from tidemill.algebra.evaluate import evaluate_operator
 from tidemill.algebra.operators import ScanMode
 from tidemill.algebra.program import DeclaredQuery
 from tidemill.app.wiring import Tidemill
+from tidemill.display import columns
 from tidemill.model.change import Rows
 from tidemill.model.schema import Field, Schema
 from tidemill.model.task import Refresh, Task
 from tidemill.model.view import View
 from tidemill.ports.engine import Log, WriteTarget
-from tidemill.ui import Viewer, health, mount_pages
+from tidemill.ui import Viewer, mount_pages
 from tidemill.wire.refusals import Forbidden
 
 KINDS = {int: "BIGINT", float: "DOUBLE"}
@@ -92,7 +93,7 @@ def _infer_schema(rows: Rows) -> Schema:
 def main(project: str, engine: str = "plain", part: str = "all") -> None:
     if engine == "plain":
         vars(tidemill.app.wiring)["SparkEngine"] = ReferenceEngine
-    vars(health)["GRACE_SECONDS"] = GRACE_SECONDS
+    vars(columns)["GRACE_SECONDS"] = GRACE_SECONDS
     with Tidemill.open(project) as mill, ExitStack() as stack:
         if part != "page":
             stack.enter_context(_run_loop(mill))

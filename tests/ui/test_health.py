@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.catalog.driver import COPY, SCHEMA, WORKFLOW, Driver, task
 
+from tidemill.display.columns import GRACE_SECONDS
 from tidemill.model.block import BlockKind
 from tidemill.model.channel import Channel, ChannelRole
 from tidemill.model.flow import BoundFlow
@@ -15,7 +16,7 @@ from tidemill.model.task import ReadMode
 from tidemill.model.trigger import IntervalTrigger
 from tidemill.ui.card import NodeCard, build_cards, find_waiting_edges
 from tidemill.ui.graph import build_graph
-from tidemill.ui.health import GRACE_SECONDS, HealthState, HealthVerdict, judge_health
+from tidemill.ui.health import HealthState, HealthVerdict, judge_health
 from tidemill.ui.snapshot import take_snapshot
 
 LATER = BoundFlow(

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.cli.formatting import format_age
 from tidemill.cli.lazy_imports import load_accounts_class
 from tidemill.cli.output import Answer, build_table
+from tidemill.display.formatting import format_age
 from tidemill.errors import BadInput
 from tidemill.model.access import Token, UserRole
 from tidemill.model.timestamps import format_iso

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemill.cli import tables
-from tidemill.cli.formatting import format_plural
 from tidemill.cli.options import AsJson
 from tidemill.cli.output import Answer, show_answer
+from tidemill.display.formatting import format_plural
 from tidemill.model.registration import RegistrationChange
 from tidemill.wire.server_schemas import RegistrationPlanDocument
 

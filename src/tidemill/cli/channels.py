@@ -10,9 +10,11 @@ from rich.console import RenderableType
 
 from tidemill.app import inspection, serialization
 from tidemill.cli import tables
-from tidemill.cli.formatting import NONE, format_age, format_count, format_size, to_timestamp
 from tidemill.cli.options import Every, Limit
-from tidemill.cli.output import Answer, build_fields, build_table
+from tidemill.cli.output import Answer, build_fields, build_table, render_list
+from tidemill.display import columns
+from tidemill.display.formatting import format_age, format_count, format_size, to_timestamp
+from tidemill.display.table import show_state
 from tidemill.model.block import Block
 from tidemill.model.provenance import Provenance
 from tidemill.model.timestamps import format_iso
@@ -47,15 +49,15 @@ def _render_channel(value: ChannelStatus, compaction: str | None, now: float) ->
             ("channel", registered.channel.name),
             ("workflow", registered.workflow),
             ("role", registered.channel.role),
-            ("updates", tables.format_updates(registered.channel.updates)),
+            ("updates", columns.format_updates(registered.channel.updates)),
             ("schema", [str(f) for f in schema] if schema else "from the first block"),
             ("head", format_count(registered.head.seq)),
-            ("rows", NONE if value.rows is None else format_count(value.rows)),
+            ("rows", format_count(value.rows)),
             ("blocks", format_count(registered.blocks)),
             ("rows in blocks", format_count(registered.rows)),
             ("size", format_size(registered.bytes)),
             ("reserved", format_count(registered.reserved)),
-            ("reflects", [tables.format_reflected_versions(r, now) for r in value.reflects]),
+            ("reflects", tables.format_reflected(value.reflects, now)),
             ("consumers", [tables.format_consumer(c) for c in value.consumers]),
             ("compaction", compaction or "nothing was written yet"),
         ]
@@ -70,7 +72,7 @@ def blocks(
     """List blocks, the newest first."""
     block_list, now = mill.catalog.list_blocks(channel, limit), mill.catalog.read_time()
     document = schemas.BlockListDocument.build(blocks=block_list)
-    return Answer(document, tables.render_blocks("", block_list, now, empty="no blocks"))
+    return Answer(document, render_list("", tables.BLOCK, block_list, now, empty="no blocks"))
 
 
 def trace(
@@ -79,8 +81,8 @@ def trace(
 ) -> Answer:
     """Show the sources of a block, and the blocks derived from it."""
     traced, now = mill.trace(block), mill.catalog.read_time()
-    sources = [tables.render_blocks(f"derived from {_format_span(s)}", s.blocks, now) for s in traced.sources]
-    derived = tables.render_blocks("blocks derived from it", traced.derived, now)
+    sources = [render_list(f"derived from {_format_span(s)}", tables.BLOCK, s.blocks, now) for s in traced.sources]
+    derived = render_list("blocks derived from it", tables.BLOCK, traced.derived, now)
     return Answer(schemas.TraceDocument.model_validate(traced), _render_block(traced.block, now), *sources, derived)
 
 
@@ -108,8 +110,8 @@ def _render_block(value: Block, now: float) -> RenderableType:
             ("block", value.id),
             ("channel", f"{value.channel} at {value.seq}"),
             ("kind", value.kind if value.since is None else f"{value.kind} since {value.since}"),
-            ("state", tables.style_state(value.state)),
-            ("made by", tables.format_origin(value)),
+            ("state", show_state(value.state)),
+            ("made by", columns.format_origin(value)),
             ("rows", format_count(value.rows)),
             ("size", format_size(value.bytes)),
             ("starts from", _format_versions(value.source, now)),

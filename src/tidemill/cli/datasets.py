@@ -9,13 +9,13 @@ import typer
 from rich.console import RenderableType
 
 from tidemill.app import inspection, serialization
-from tidemill.cli.formatting import NONE, format_age, format_duration, format_plural, format_size
 from tidemill.cli.options import Limit
-from tidemill.cli.output import Answer, build_table
+from tidemill.cli.output import NONE, Answer, render_list
+from tidemill.display import columns
+from tidemill.display.formatting import format_plural, format_size, format_span
 from tidemill.errors import BadInput, EvictionFailed
-from tidemill.model.submission import StoredDataset
 from tidemill.model.units import parse_size
-from tidemill.runtime.oneshot.storage_report import RetainedDataset, StorageReport, StorageShare
+from tidemill.runtime.oneshot.storage_report import StorageReport
 from tidemill.wire.oneshot_schemas import DatasetDocument
 
 if TYPE_CHECKING:
@@ -53,9 +53,13 @@ def storage(
     if amount is not None and report.problems:
         raise EvictionFailed(report.problems[0])
     now = mill.catalog.read_time()
-    shown = [] if must_evict else [_render_shares(report), *_render_retained(report, limit, now)]
-    details = (_render_candidates(report, must_evict), *report.problems, _format_summary(report, must_evict))
-    return Answer(serialization.serialize_storage(report, evicted=must_evict), *shown, *details)
+    return Answer(
+        serialization.serialize_storage(report, evicted=must_evict),
+        *([] if must_evict else _render_retained(report, limit, now)),
+        render_list("evicted" if must_evict else "next eviction", columns.CANDIDATE, report.evictions, empty=NONE),
+        *report.problems,
+        _format_summary(report, must_evict),
+    )
 
 
 Wanted = Annotated[
@@ -98,50 +102,16 @@ def _parse_bytes(text: str) -> int:
         raise BadInput(str(error)) from error
 
 
-def _render_shares(report: StorageReport) -> RenderableType:
-    headings = ("datasets of", ">used", ">budget", ">evicts from")
-    return build_table("", headings, (_build_share_row(s) for s in (report.shares.store, *report.shares.workflows)))
-
-
-def _build_share_row(share: StorageShare) -> list[object]:
-    budget = share.budget
-    limits = [None, None] if budget is None else [format_size(budget.byte_budget), format_size(budget.byte_limit)]
-    return ["all" if share.workflow is None else share.workflow, format_size(share.used_bytes), *limits]
-
-
 def _render_retained(report: StorageReport, limit: int, now: float) -> Iterator[RenderableType]:
-    headings = ("identity", "dataset", ">size", ">took", "used", "state", "retained because")
+    yield render_list("", columns.SHARE, (report.shares.store, *report.shares.workflows))
     largest = sorted(report.retained, key=lambda k: -k.dataset.bytes)
-    yield build_table("retained", headings, (_build_retained_row(k, now) for k in largest[:limit]), empty="nothing")
+    yield render_list("retained", columns.RETAINED, largest[:limit], now, empty="nothing")
     if rest := [k.dataset.bytes for k in largest[limit:]]:
         yield f"and {format_plural(len(rest), 'smaller one')} of {format_size(sum(rest))}; see them with --limit"
-
-
-def _build_retained_row(retained: RetainedDataset, now: float) -> list[object]:
-    dataset = retained.dataset
-    return [
-        *_build_name_cells(dataset),
-        format_duration(0.0, dataset.seconds),
-        format_age(dataset.used_at, now),
-        dataset.state,
-        retained.why,
-    ]
-
-
-def _build_name_cells(dataset: StoredDataset) -> list[object]:
-    return [dataset.identity[:12], f"{dataset.workflow}/{dataset.name}", format_size(dataset.bytes)]
-
-
-def _render_candidates(report: StorageReport, evicted: bool) -> RenderableType:
-    rows = ([*_build_name_cells(g.dataset), format_duration(0.0, g.seconds)] for g in report.evictions)
-    title = "evicted" if evicted else "next eviction"
-    return build_table(title, ("identity", "dataset", ">size", ">to recompute"), rows, empty=NONE)
 
 
 def _format_summary(report: StorageReport, evicted: bool) -> str:
     if not report.evictions and report.shares.store.budget is None and not report.shares.workflows:
         return "no budget is set: nothing is evicted without --free"
     verb = "were freed" if evicted else "would be freed"
-    return (
-        f"{format_size(report.freed_bytes)} {verb}; recomputing all of it takes {format_duration(0.0, report.seconds)}"
-    )
+    return f"{format_size(report.freed_bytes)} {verb}; recomputing all of it takes {format_span(report.seconds)}"

@@ -11,9 +11,9 @@ from typing import Annotated
 
 import typer
 
-from tidemill.cli.formatting import format_count
 from tidemill.cli.lazy_imports import run_demo
 from tidemill.cli.output import Answer, build_table, print_message
+from tidemill.display.formatting import format_count
 from tidemill.errors import ConfigError
 
 

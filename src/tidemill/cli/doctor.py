@@ -8,10 +8,10 @@ import typer
 from rich.text import Text
 
 from tidemill.cli.doctor_checks import CheckResult, run_checks
-from tidemill.cli.formatting import format_size
 from tidemill.cli.lazy_imports import build_class_archive
 from tidemill.cli.options import find_start
 from tidemill.cli.output import Answer, build_table, print_message
+from tidemill.display.formatting import format_size
 
 
 def doctor(

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tidemill.app.settings import find_project, load_settings
-from tidemill.cli.formatting import format_plural, format_size
 from tidemill.cli.lazy_imports import find_java_problem, load_tidemill_class
+from tidemill.display.formatting import format_plural, format_size
 from tidemill.errors import BlockDamaged, ConfigError, EngineError, StorageError, StoreMismatch, TidemillError
 from tidemill.ports.records import RECOVERING, SERVING
 from tidemill.runtime.maintenance.store_ownership import check_not_rolled_back

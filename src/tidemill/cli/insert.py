@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.cli.formatting import format_plural
 from tidemill.cli.output import Answer, build_console
 from tidemill.cli.progress import ProgressBar
+from tidemill.display.formatting import format_plural
 from tidemill.model.block import BlockKind
 from tidemill.runtime.runs.insert import InsertResult
 from tidemill.wire.schemas import InsertDocument

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.cli import tables
-from tidemill.cli.formatting import format_plural
 from tidemill.cli.lazy_imports import load_tidemill_class
 from tidemill.cli.options import AsJson, find_start
-from tidemill.cli.output import Answer, build_table
+from tidemill.cli.output import Answer, build_table, render_list
+from tidemill.display import columns
+from tidemill.display.formatting import format_plural
 from tidemill.model.block import Block
 from tidemill.model.run import ACTIVE_STATES, RunKind
 from tidemill.runtime.maintenance.service import OVERRIDE, PAUSED, is_paused
@@ -123,7 +123,7 @@ def maintenance(
             automatic=automatic, paused=paused, active=running, channels=list(compactions.items())
         ),
         _format_maintenance_state(automatic, paused),
-        tables.render_runs("running", running, now),
+        render_list("running", columns.RUN, running, now),
         build_table("channels", ("channel", "compaction"), compactions.items(), empty="nothing was written yet"),
     )
 

@@ -14,15 +14,20 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tidemill.cli.formatting import NONE, escape_controls
+from tidemill.display.formatting import escape_controls
+from tidemill.display.table import Columns, T, TableCell, read_rows
 from tidemill.model.codec import Json
 from tidemill.wire.document import ResponseDocument
 
 _UNLIMITED_WIDTH = 100_000
 """Width of output that is not a terminal: nothing is cut, because a program may read it."""
 
-Columns = Sequence[str]
-"""Headings of a table; a heading that starts with '>' belongs to a column of numbers, aligned to the right."""
+NONE = "-"
+
+_STYLES = dict.fromkeys(("add", "finished", "fresh"), "green") | dict.fromkeys(("change", "late", "waiting"), "yellow")
+_STYLES |= dict.fromkeys(("claimed", "submitted", "running", "reserved"), "cyan") | {"collected": "dim"}
+_STYLES |= dict.fromkeys(("remove", "failed", "killed", "cancelled"), "red")
+"""Styles of the tones of cells."""
 
 
 def build_console(stream: IO[str]) -> Console:
@@ -66,16 +71,23 @@ def print_json_message(document: Json) -> None:
     print(json.dumps(document, ensure_ascii=False), file=sys.stderr)
 
 
-def build_table(
-    title: str, columns: Columns, rows: Iterable[Sequence[object]], *, empty: str = "none"
+def render_list(
+    title: str, columns: Columns[T], values: Iterable[T], now: float = 0.0, *, empty: str = "none"
 ) -> RenderableType:
-    """Build a table with headings; `empty` if there are no rows."""
+    """Build a table of values; `empty` if there are none."""
+    return build_table(title, [c.heading for c in columns], read_rows(columns, values, now), empty=empty)
+
+
+def build_table(
+    title: str, headings: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "none"
+) -> RenderableType:
+    """Build a table; a heading that starts with '>' belongs to a column of numbers, aligned to the right."""
     row_list = list(rows)
     if not row_list:
         return Text(f"{title}: {empty}" if title else empty)
     table = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     table.show_edge = table.pad_edge = False
-    for heading in columns:
+    for heading in headings:
         is_number = heading.startswith(">")
         table.add_column(
             heading.removeprefix(">"), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold"
@@ -100,6 +112,8 @@ def _format_cell(value: object) -> RenderableType:
     match value:
         case Text():
             return value
+        case TableCell():
+            return Text(escape_controls(value.text), style=_STYLES.get(value.tone, ""))
         case None:
             return NONE
         case list() | tuple():

@@ -11,9 +11,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tidemill.app import serialization
-from tidemill.cli.formatting import format_plural
 from tidemill.cli.options import AsJson
 from tidemill.cli.output import Answer, build_table, show_answer, write_output
+from tidemill.display.formatting import format_plural
 from tidemill.encoding.values import format_csv_line, is_number, to_text
 from tidemill.model.schema import Field, Schema
 

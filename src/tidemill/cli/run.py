@@ -11,9 +11,9 @@ import typer
 from rich.console import RenderableType
 
 from tidemill.cli import tables
-from tidemill.cli.formatting import format_count
 from tidemill.cli.output import Answer, build_console, build_table
 from tidemill.cli.progress import ProgressBar
+from tidemill.display.formatting import format_count
 from tidemill.errors import ConfigError, TidemillError
 from tidemill.model.block import Block
 from tidemill.model.run import RunKind
@@ -48,7 +48,8 @@ def run(
     with _add_log_hint(mill, flow), ProgressBar(build_console(sys.stderr)) as bar:
         finished, blocks = mill.run(flow, bar, variant=variant, on_choice=choices.update)
     document = FinishedRunDocument.build(run=finished, blocks=blocks, choices=choices)
-    summary = f"run {finished.id} of {flow} {finished.state} in {tables.format_run_duration(finished)}"
+    duration = tables.format_run_duration(finished, mill.catalog.read_time())
+    summary = f"run {finished.id} of {flow} {finished.state} in {duration}"
     return Answer(document, _render_outputs(blocks), *([_render_choices(choices)] if choices else []), summary)
 
 

@@ -9,12 +9,14 @@ from rich.console import RenderableType
 
 from tidemill.app import inspection
 from tidemill.cli import tables
-from tidemill.cli.formatting import format_age, format_count
 from tidemill.cli.options import Limit, open_project
-from tidemill.cli.output import Answer, build_fields, build_table
+from tidemill.cli.output import Answer, build_fields, render_list
+from tidemill.display import columns
+from tidemill.display.formatting import format_age
+from tidemill.display.table import show_state
 from tidemill.model.run import Run, RunState
 from tidemill.model.timestamps import format_iso
-from tidemill.wire.schemas import EventListDocument, ReadingDocument, RunListDocument
+from tidemill.wire.schemas import EventListDocument, RunListDocument
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
@@ -34,7 +36,7 @@ def runs(
         if run is not None:
             return _show_run(mill, mill.catalog.read_run(run), only_log=log)
         run_list, now = mill.catalog.list_runs(state=state, limit=limit), mill.catalog.read_time()
-    return Answer(RunListDocument.build(runs=run_list), tables.render_runs("", run_list, now, empty="no runs"))
+    return Answer(RunListDocument.build(runs=run_list), render_list("", columns.RUN, run_list, now, empty="no runs"))
 
 
 def _show_run(mill: Tidemill, run: Run, *, only_log: bool) -> Answer:
@@ -45,9 +47,9 @@ def _show_run(mill: Tidemill, run: Run, *, only_log: bool) -> Answer:
     return Answer(
         document,
         _render_run(run, now),
-        _render_tasks(run),
-        _render_reads(document.reads),
-        tables.render_blocks("blocks", mill.catalog.list_written_blocks(run.id), now),
+        render_list("tasks", columns.STATS, run.stats.get("tasks", {}).items()),
+        render_list("reads", columns.READ, document.reads),
+        render_list("blocks", tables.BLOCK, mill.catalog.list_written_blocks(run.id), now),
         f"log\n{document.log.rstrip()}",
     )
 
@@ -58,25 +60,14 @@ def _render_run(run: Run, now: float) -> RenderableType:
             ("run", run.id),
             ("kind", run.kind),
             ("subject", run.subject),
-            ("state", tables.style_state(run.state)),
+            ("state", show_state(run.state)),
             ("attempt", run.attempt),
             ("owner", run.owner),
             ("started", None if run.started is None else f"{format_iso(run.started)} ({format_age(run.started, now)})"),
-            ("took", tables.format_run_duration(run)),
+            ("took", tables.format_run_duration(run, now)),
             ("error", (run.error or "").splitlines()),
         ]
     )
-
-
-def _render_tasks(run: Run) -> RenderableType:
-    stats = run.stats.get("tasks", {})
-    rows = ([name, s["seconds"], format_count(s["rows_in"]), format_count(s["rows_out"])] for name, s in stats.items())
-    return build_table("tasks", ("task", ">seconds", ">rows read", ">rows written"), rows)
-
-
-def _render_reads(readings: list[ReadingDocument]) -> RenderableType:
-    rows = ([r.task, r.channel, "all" if r.since is None else f"after {r.since}", r.upto] for r in readings)
-    return build_table("reads", ("task", "channel", "from", ">up to"), rows)
 
 
 def events(
@@ -89,5 +80,6 @@ def events(
     """List events, in order."""
     event_list = mill.list_events(after=after, limit=limit)
     return Answer(
-        EventListDocument.build(events=event_list), tables.render_events(event_list, mill.catalog.read_time())
+        EventListDocument.build(events=event_list),
+        render_list("", columns.EVENT, event_list, mill.catalog.read_time(), empty="no events"),
     )

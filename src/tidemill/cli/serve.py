@@ -12,17 +12,14 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import RenderableType
 
 from tidemill.app import inspection
 from tidemill.cli import tables
-from tidemill.cli.formatting import format_age, format_count
 from tidemill.cli.lazy_imports import build_listener
 from tidemill.cli.options import Limit
-from tidemill.cli.output import Answer, build_table
+from tidemill.cli.output import Answer, render_list
+from tidemill.display import columns
 from tidemill.errors import BadInput
-from tidemill.model.timestamps import format_iso
-from tidemill.ports.records import RegisteredTrigger, TriggerFiring
 from tidemill.wire import server_schemas
 from tidemill.wire.command_schemas import TriggersDocument
 
@@ -88,11 +85,7 @@ def _handle_signals(mill: Tidemill, loop: ServerLoop) -> Iterator[None]:
 def servers(mill: Tidemill) -> Answer:
     """List the servers, and which of them is the leader."""
     server_list, now = mill.catalog.list_servers(), mill.catalog.read_time()
-    rows = (
-        [s.name, s.role, "leader" if s.leader else "", s.state, s.tracks, format_age(s.last_heartbeat, now)]
-        for s in server_list
-    )
-    shown = build_table("", ("server", "role", "", "state", ">tracks", "seen"), rows, empty="no servers")
+    shown = render_list("", columns.SERVER, server_list, now, empty="no servers")
     return Answer(server_schemas.ServerListDocument.build(servers=server_list), shown)
 
 
@@ -101,35 +94,17 @@ def triggers(mill: Tidemill, limit: Limit = 20) -> Answer:
     trigger_list, firings = mill.catalog.list_triggers(), mill.catalog.list_firings(limit=limit)
     now = mill.catalog.read_time()
     document = TriggersDocument.build(triggers=trigger_list, firings=firings)
-    return Answer(document, _render_triggers(trigger_list), _render_firings(firings, now))
-
-
-def _render_triggers(trigger_list: list[RegisteredTrigger]) -> RenderableType:
-    rows = (
-        [t.flow, str(t.leaf), _format_due(t), format_count(t.rows) if t.since else "", t.missed or ""]
-        for t in trigger_list
+    return Answer(
+        document,
+        render_list("triggers", columns.TRIGGER, trigger_list, now),
+        render_list("firings", columns.FIRING, firings, now),
     )
-    return build_table("triggers", ("flow", "condition", "due", ">pending rows", ">missed"), rows)
-
-
-def _format_due(trigger: RegisteredTrigger) -> str:
-    if trigger.paused:
-        return "paused"
-    if trigger.due is not None:
-        return format_iso(trigger.due) or ""
-    return "fired, waits for other parts" if trigger.fired is not None else ""
-
-
-def _render_firings(firings: list[TriggerFiring], now: float) -> RenderableType:
-    rows = ([f.flow, str(f.trigger), format_age(f.at, now), f.missed or "", f.run] for f in firings)
-    return build_table("firings", ("flow", "trigger", "when", ">missed", ">run"), rows)
 
 
 def workflows(mill: Tidemill) -> Answer:
     """List the registered workflows."""
     workflow_list, now = mill.catalog.list_workflows(), mill.catalog.read_time()
-    rows = ([w.name, "paused" if w.paused else "", w.priority, format_age(w.applied, now)] for w in workflow_list)
-    shown = build_table("", ("workflow", "", ">priority", "changed"), rows, empty="no workflows")
+    shown = render_list("", columns.WORKFLOW, workflow_list, now, empty="no workflows")
     return Answer(server_schemas.WorkflowListDocument.build(workflows=workflow_list), shown)
 
 

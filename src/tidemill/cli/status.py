@@ -9,7 +9,8 @@ import typer
 from tidemill.app import inspection, serialization
 from tidemill.cli import tables
 from tidemill.cli.options import Every
-from tidemill.cli.output import Answer
+from tidemill.cli.output import Answer, render_list
+from tidemill.display import columns
 from tidemill.runtime.freshness.staleness import StalenessMeasure
 from tidemill.runtime.inspect.status import read_status
 from tidemill.wire.schemas import FlowListDocument, StatusDocument
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def status(mill: Tidemill, every: Every = False) -> Answer:
     """Show the freshness of every channel, the lag of consumers, and active runs."""
     visible, now = inspection.read_visible_status(mill.catalog, every=every), mill.catalog.read_time()
-    active = tables.render_runs("active runs", visible.active, now)
+    active = render_list("active runs", columns.RUN, visible.active, now)
     targets = [tables.render_targets(visible.channels)] if any(c.target_status for c in visible.channels) else []
     shown = (tables.render_channels(visible.channels, now), *targets, tables.render_flows(visible.flows, now), active)
     return Answer(StatusDocument.model_validate(visible), *shown)

@@ -8,13 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import RenderableType
 
 from tidemill.cli import tables
-from tidemill.cli.formatting import format_age, format_duration, format_plural, format_size
 from tidemill.cli.options import Limit
-from tidemill.cli.output import Answer, build_console, build_table
+from tidemill.cli.output import Answer, build_console, render_list
 from tidemill.cli.progress import ProgressBar
+from tidemill.display.formatting import (
+    format_age,
+    format_plural,
+    format_size,
+    format_span,
+    take_first_line,
+)
+from tidemill.display.table import Column, link_run, show_state
 from tidemill.errors import BadInput
 from tidemill.model.run import RunState
 from tidemill.model.submission import Submission, SubmittedAction
@@ -36,7 +42,7 @@ def submit(
             submission = mill.oneshot_service.complete_submission(
                 submission.id, lambda s: bar(s.workflow, _compute_progress(s))
             )
-    return _show_submission(submission)
+    return _show_submission(submission, mill.catalog.read_time())
 
 
 def _read_text(path: Path) -> str:
@@ -51,10 +57,11 @@ def _compute_progress(submission: Submission) -> float:
 
 
 def _format_summary(submission: Submission) -> str:
-    ran = {a.run.id for a in submission.actions if a.run is not None}
-    saved = format_duration(0.0, sum(a.saved_seconds for a in submission.actions))
-    total = format_plural(len(submission.actions), "action")
-    return f"submission {submission.id} {submission.state}: {total}, {len(ran)} computed, {saved} saved"
+    total, computed = format_plural(len(submission.actions), "action"), len(_list_computed(submission))
+    return (
+        f"submission {submission.id} {submission.state}: {total}, {computed} computed, "
+        f"{_format_savings(submission)} saved"
+    )
 
 
 def submissions(
@@ -64,45 +71,49 @@ def submissions(
 ) -> Answer:
     """List submissions of one-shot workflows, the newest first; or show one of them."""
     catalog = mill.oneshot_service.dataset_catalog
+    now = mill.catalog.read_time()
     if number is not None:
-        return _show_submission(catalog.read_submission(number))
-    listed, now = catalog.list_submissions(limit=limit), mill.catalog.read_time()
-    return Answer(SubmissionListDocument.build(submissions=listed), _render_submissions(listed, now))
+        return _show_submission(catalog.read_submission(number), now)
+    listed = catalog.list_submissions(limit=limit)
+    return Answer(
+        SubmissionListDocument.build(submissions=listed),
+        render_list("", SUBMISSION, listed, now, empty="nothing was submitted yet"),
+    )
 
 
-def _show_submission(submission: Submission) -> Answer:
+def _show_submission(submission: Submission, now: float) -> Answer:
     document = SubmissionDocument.model_validate(submission)
-    return Answer(document, _render_actions(submission), _format_summary(submission))
+    return Answer(document, render_list("", ACTION, submission.actions, now), _format_summary(submission))
 
 
-def _render_submissions(listed: list[Submission], now: float) -> RenderableType:
-    headings = (">submission", "workflow", "by", "when", "state", ">actions", ">computed", ">saved")
-    return build_table("", headings, (_build_submission_row(s, now) for s in listed), empty="nothing was submitted yet")
+def _list_computed(submission: Submission) -> set[int]:
+    """The runs that computed its actions."""
+    return {action.run.id for action in submission.actions if action.run is not None}
 
 
-def _build_submission_row(value: Submission, now: float) -> list[object]:
-    ran = {a.run.id for a in value.actions if a.run is not None}
-    saved = format_duration(0.0, sum(a.saved_seconds for a in value.actions))
-    cells = [value.id, value.workflow, value.user, format_age(value.at, now), tables.style_state(value.state)]
-    return [*cells, len(value.actions), len(ran), saved]
+def _format_savings(submission: Submission) -> str:
+    return format_span(sum(action.saved_seconds for action in submission.actions))
 
 
-def _render_actions(value: Submission) -> RenderableType:
-    headings = ("id", "action", "type", "state", "because", ">run", ">took", ">size", "error")
-    return build_table("", headings, (_build_action_row(a) for a in value.actions))
+SUBMISSION: tuple[Column[Submission], ...] = (
+    Column(">submission", lambda s, _: s.id),
+    Column("workflow", lambda s, _: s.workflow),
+    Column("by", lambda s, _: s.user),
+    Column("when", lambda s, now: format_age(s.at, now)),
+    Column("state", lambda s, _: show_state(s.state)),
+    Column(">actions", lambda s, _: len(s.actions)),
+    Column(">computed", lambda s, _: len(_list_computed(s))),
+    Column(">saved", lambda s, _: _format_savings(s)),
+)
 
-
-def _build_action_row(value: SubmittedAction) -> list[object]:
-    run = value.run
-    error = (run.error or "").partition("\n")[0] if run else ""
-    run_cells = [None, None] if run is None else [run.id, tables.format_run_duration(run)]
-    return [
-        value.key,
-        value.name,
-        value.kind,
-        tables.style_state(value.state),
-        value.verdict,
-        *run_cells,
-        format_size(value.bytes),
-        error,
-    ]
+ACTION: tuple[Column[SubmittedAction], ...] = (
+    Column("id", lambda a, _: a.key),
+    Column("action", lambda a, _: a.name),
+    Column("type", lambda a, _: a.kind),
+    Column("state", lambda a, _: show_state(a.state)),
+    Column("because", lambda a, _: a.verdict),
+    Column(">run", lambda a, _: None if a.run is None else link_run(a.run.id)),
+    Column(">took", lambda a, now: tables.format_run_duration(a.run, now)),
+    Column(">size", lambda a, _: format_size(a.bytes)),
+    Column("error", lambda a, _: take_first_line(a.run.error) if a.run else ""),
+)

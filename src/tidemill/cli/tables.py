@@ -1,30 +1,28 @@
-"""Renders values of the model as tables for people. `now` is an argument: times are shown relative to it."""
+"""Tables of the status of a project, which only commands show."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from rich.console import RenderableType
-from rich.text import Text
 
-from tidemill.cli.formatting import (
-    NONE,
+from tidemill.cli.output import NONE, build_table, render_list
+from tidemill.display import columns
+from tidemill.display.formatting import (
     format_age,
     format_count,
     format_duration,
     format_plural,
     format_size,
+    format_span,
     to_timestamp,
 )
-from tidemill.cli.output import build_table
-from tidemill.model.block import Block, BlockState
-from tidemill.model.change import Updates
-from tidemill.model.channel import Channel
-from tidemill.model.registration import ChangeKind, RegistrationChange
-from tidemill.model.run import Run, RunState
+from tidemill.display.table import Column, TableCell, link_run, show_state
+from tidemill.model.block import Block
+from tidemill.model.registration import RegistrationChange
+from tidemill.model.run import Run
 from tidemill.model.time import Version
 from tidemill.planner.catalog_state import TargetStatus
-from tidemill.ports.records import Event
 from tidemill.runtime.freshness.staleness import (
     StalenessHistory,
     StalenessMeasure,
@@ -33,116 +31,86 @@ from tidemill.runtime.freshness.staleness import (
     sum_curves,
 )
 from tidemill.runtime.inspect.statistics import TaskStatistics
-from tidemill.runtime.inspect.status import ChannelConsumer, ChannelStatus, FlowStatus, ReflectedVersions, TaskStatus
+from tidemill.runtime.inspect.status import ChannelConsumer, ChannelStatus, FlowStatus, ReflectedVersions
 
-_STYLES = {
-    ChangeKind.ADD: "green",
-    ChangeKind.CHANGE: "yellow",
-    ChangeKind.REMOVE: "red",
-    RunState.CLAIMED: "cyan",
-    RunState.SUBMITTED: "cyan",
-    RunState.RUNNING: "cyan",
-    RunState.FINISHED: "green",
-    RunState.FAILED: "red",
-    RunState.KILLED: "red",
-    BlockState.RESERVED: "cyan",
-    BlockState.CANCELLED: "red",
-    BlockState.COLLECTED: "dim",
-}
+_UNREGISTERED = "none; tidemill apply registers them"
 
+STEP: tuple[Column[RegistrationChange], ...] = (
+    Column("", lambda s, _: show_state(s.action)),
+    Column("what", lambda s, _: s.noun),
+    Column("name", lambda s, _: s.name),
+    Column("detail", lambda s, _: s.detail),
+)
 
-def style_state(value: ChangeKind | RunState | BlockState) -> Text:
-    return Text(str(value), style=_STYLES.get(value, ""))
+CHANNEL: tuple[Column[ChannelStatus], ...] = (
+    Column("channel", lambda c, _: c.registered.channel.name),
+    Column("role", lambda c, _: str(c.registered.channel.role)),
+    Column("updates", lambda c, _: columns.format_updates(c.registered.channel.updates)),
+    Column(">head", lambda c, _: format_count(c.registered.head.seq)),
+    Column(">rows", lambda c, _: format_count(c.rows)),
+    Column(">blocks", lambda c, _: format_count(c.registered.blocks)),
+    Column(">rows in blocks", lambda c, _: format_count(c.registered.rows)),
+    Column(">size", lambda c, _: format_size(c.registered.bytes)),
+    Column("reflects", lambda c, now: [*format_reflected(c.reflects, now), *_format_watermark(c.watermark, now)]),
+    Column("consumers", lambda c, _: [format_consumer(consumer) for consumer in c.consumers]),
+)
+
+FLOW: tuple[Column[FlowStatus], ...] = (
+    Column("flow", lambda f, _: f.name),
+    Column("tasks", lambda f, _: [task.name for task in f.tasks]),
+    Column("last run", lambda f, _: None if f.last is None else link_run(f.last.id)),
+    Column("state", lambda f, _: "never run" if f.last is None else show_state(f.last.state)),
+    Column("when", lambda f, now: format_run_age(f.last, now)),
+    Column(">took", lambda f, now: format_run_duration(f.last, now)),
+    Column("new data", lambda f, _: f"pending on {', '.join(f.pending_channels)}" if f.pending_channels else "none"),
+)
+
+STATISTICS: tuple[Column[TaskStatistics], ...] = (
+    Column("flow", lambda s, _: s.flow),
+    Column("task", lambda s, _: s.task),
+    Column(">priority", lambda s, _: f"{s.priority:g}"),
+    Column(">seconds", lambda s, _: _format_figure(s.seconds)),
+    Column(">selectivity", lambda s, _: _format_figure(s.selectivity)),
+    Column(">rows in/s", lambda s, _: _format_figure(s.input_rate)),
+    Column(">rows out/s", lambda s, _: _format_figure(s.output_rate)),
+    Column(">pending", lambda s, _: format_plural(s.queue, "block")),
+)
+
+BLOCK = (
+    *columns.BLOCK[:-1],
+    # A derived block has no version: it is as new as the newest input that it reflects.
+    Column[Block]("visible", lambda b, now: format_age(to_timestamp(b.version), now)),
+)
 
 
 def render_steps(values: Iterable[RegistrationChange]) -> RenderableType:
-    rows = ([style_state(s.action), s.noun, s.name, s.detail] for s in values)
-    return build_table("", ("", "what", "name", "detail"), rows, empty="nothing to change")
+    return render_list("", STEP, values, empty="nothing to change")
 
 
 def render_channels(values: Iterable[ChannelStatus], now: float) -> RenderableType:
-    headings = (
-        "channel",
-        "role",
-        "updates",
-        ">head",
-        ">rows",
-        ">blocks",
-        ">rows in blocks",
-        ">size",
-        "reflects",
-        "consumers",
-    )
-    return build_table(
-        "channels", headings, (_build_channel_row(c, now) for c in values), empty="none; tidemill apply registers them"
-    )
+    return render_list("channels", CHANNEL, values, now, empty=_UNREGISTERED)
 
 
-def _build_channel_row(value: ChannelStatus, now: float) -> list[object]:
-    registered = value.registered
-    return [
-        registered.channel.name,
-        registered.channel.role,
-        format_updates(registered.channel.updates),
-        format_count(registered.head.seq),
-        NONE if value.rows is None else format_count(value.rows),
-        format_count(registered.blocks),
-        format_count(registered.rows),
-        format_size(registered.bytes),
-        [format_reflected_versions(r, now) for r in value.reflects] + _format_watermark(value.watermark, now),
-        [format_consumer(c) for c in value.consumers],
-    ]
+def render_flows(values: Iterable[FlowStatus], now: float) -> RenderableType:
+    return render_list("flows", FLOW, values, now, empty=_UNREGISTERED)
+
+
+def render_statistics(values: Iterable[TaskStatistics]) -> RenderableType:
+    return render_list("tasks", STATISTICS, values, empty=_UNREGISTERED)
+
+
+def render_tasks(values: Iterable[FlowStatus]) -> RenderableType:
+    headings = ("flow", *(column.heading for column in columns.TASK))
+    rows = ([f.name, *(column.read(task, 0.0) for column in columns.TASK)] for f in values for task in f.tasks)
+    return build_table("tasks", headings, rows)
 
 
 def _format_watermark(watermark: Version | None, now: float) -> list[str]:
     return [] if watermark is None else [f"event time: watermark {format_age(to_timestamp(watermark), now)}"]
 
 
-def render_targets(values: Iterable[ChannelStatus]) -> RenderableType:
-    rows = (
-        row
-        for c in values
-        if c.target_status is not None
-        for row in _build_target_rows(c.registered.channel, c.target_status)
-    )
-    return build_table("freshness targets", ("channel", "measure", ">actual", ">target", "met"), rows, empty="none")
-
-
-def _build_target_rows(channel: Channel, status: TargetStatus) -> Iterable[list[object]]:
-    for pathway, staleness in sorted(status.staleness.items()):
-        bound = status.bounds.get(pathway)
-        verdict = NONE if bound is None else _format_verdict(staleness <= bound, "late")
-        yield [
-            channel.name,
-            f"staleness by {' > '.join(pathway)}",
-            _format_seconds(staleness),
-            _format_seconds(bound),
-            verdict,
-        ]
-    if status.consistency is not None and status.inconsistency is not None:
-        inconsistency, bound = max(0.0, status.inconsistency), status.consistency
-        target = _format_seconds(bound) if bound else "strict"
-        yield [
-            channel.name,
-            "inconsistency",
-            _format_seconds(inconsistency),
-            target,
-            _format_verdict(not status.is_inconsistent, "missed"),
-        ]
-    if not status.staleness:
-        yield [channel.name, "staleness", "never written", NONE, NONE]
-
-
-def _format_verdict(is_met: bool, problem: str) -> Text:
-    return Text("yes", style="green") if is_met else Text(problem, style="red")
-
-
-def format_updates(value: Updates) -> str:
-    return f"{value.name} ({', '.join(value.key)})" if value.key else value.name
-
-
-def format_reflected_versions(value: ReflectedVersions, now: float) -> str:
-    return f"{' > '.join(value.pathway)}: {format_age(to_timestamp(value.latest_version), now)}"
+def format_reflected(values: Iterable[ReflectedVersions], now: float) -> list[str]:
+    return [f"{' > '.join(r.pathway)}: {format_age(to_timestamp(r.latest_version), now)}" for r in values]
 
 
 def format_consumer(value: ChannelConsumer) -> str:
@@ -151,13 +119,52 @@ def format_consumer(value: ChannelConsumer) -> str:
     return f"{name} ({', '.join(value.modes)}): {behind}"
 
 
+def format_run_age(run: Run | None, now: float) -> str | None:
+    return None if run is None else format_age(run.finished or run.started or run.created, now)
+
+
+def format_run_duration(run: Run | None, now: float) -> str | None:
+    return None if run is None else format_duration(run.started, run.finished, now)
+
+
+def _format_figure(value: float | None) -> str | None:
+    return None if value is None else f"{value:.3g}"
+
+
+def render_targets(values: Iterable[ChannelStatus]) -> RenderableType:
+    with_targets = ((c.registered.channel.name, c.target_status) for c in values if c.target_status is not None)
+    rows = ([name, *row] for name, status in with_targets for row in _build_target_rows(status))
+    return build_table("freshness targets", ("channel", "measure", ">actual", ">target", "met"), rows, empty="none")
+
+
+def _build_target_rows(status: TargetStatus) -> Iterable[list[object]]:
+    for pathway, staleness in sorted(status.staleness.items()):
+        bound = status.bounds.get(pathway)
+        verdict = NONE if bound is None else _show_verdict(staleness <= bound, "late")
+        yield [f"staleness by {' > '.join(pathway)}", format_span(staleness), _format_span(bound), verdict]
+    if status.consistency is not None and status.inconsistency is not None:
+        inconsistency, bound = max(0.0, status.inconsistency), status.consistency
+        verdict = _show_verdict(not status.is_inconsistent, "missed")
+        yield ["inconsistency", format_span(inconsistency), format_span(bound) if bound else "strict", verdict]
+    if not status.staleness:
+        yield ["staleness", "never written", NONE, NONE]
+
+
+def _show_verdict(is_met: bool, problem: str) -> TableCell:
+    return TableCell("yes", tone="fresh") if is_met else TableCell(problem, tone="failed")
+
+
+def _format_span(seconds: float | None) -> str:
+    return NONE if seconds is None else format_span(seconds)
+
+
 def render_staleness(history: StalenessHistory, since: float, now: float) -> RenderableType:
     worst = {
         c.table: max(value for _, value in c.points)
         for c in compute_curves(history, StalenessMeasure.STALENESS, since, now)
     }
     rows = (
-        [name, *_format_measures(history, name, now), _format_seconds(worst.get(name))]
+        [name, *_format_measures(history, name, now), _format_span(worst.get(name))]
         for name in sorted(history.provenance)
     )
     return build_table("staleness", ("table", ">staleness", ">age", ">recent worst"), rows, empty="no table yet")
@@ -169,117 +176,8 @@ def format_weighted_staleness(history: StalenessHistory, since: float, now: floa
     if not summed.points:
         return "all tables by priority: nothing yet"
     latest, mean = summed.points[-1][1], summed.integral / (now - since)
-    return f"all tables by priority: {format_duration(0.0, latest)} now, {format_duration(0.0, mean)} recent average"
+    return f"all tables by priority: {format_span(latest)} now, {format_span(mean)} recent average"
 
 
 def _format_measures(history: StalenessHistory, name: str, now: float) -> list[str]:
-    return [
-        _format_seconds(measure_staleness(history, name, measure, now))
-        for measure in (StalenessMeasure.STALENESS, StalenessMeasure.AGE)
-    ]
-
-
-def _format_seconds(value: float | None) -> str:
-    return NONE if value is None else format_duration(0.0, value)
-
-
-def render_statistics(values: Iterable[TaskStatistics]) -> RenderableType:
-    headings = ("flow", "task", ">priority", ">seconds", ">selectivity", ">rows in/s", ">rows out/s", ">pending")
-    return build_table(
-        "tasks", headings, (_build_statistics_row(s) for s in values), empty="none; tidemill apply registers them"
-    )
-
-
-def _build_statistics_row(value: TaskStatistics) -> list[object]:
-    figures = (value.seconds, value.selectivity, value.input_rate, value.output_rate)
-    shown = [NONE if f is None else f"{f:.3g}" for f in figures]
-    return [value.flow, value.task, f"{value.priority:g}", *shown, format_plural(value.queue, "block")]
-
-
-def render_flows(values: Iterable[FlowStatus], now: float) -> RenderableType:
-    headings = ("flow", "tasks", "last run", "state", "when", ">took", "new data")
-    return build_table(
-        "flows", headings, (_build_flow_row(f, now) for f in values), empty="none; tidemill apply registers them"
-    )
-
-
-def _build_flow_row(value: FlowStatus, now: float) -> list[object]:
-    last = value.last
-    pending = f"pending on {', '.join(value.pending_channels)}" if value.pending_channels else "none"
-    run = (
-        [NONE, "never run", NONE, NONE]
-        if last is None
-        else [last.id, style_state(last.state), format_run_age(last, now), format_run_duration(last)]
-    )
-    return [value.name, [t.name for t in value.tasks], *run, pending]
-
-
-def render_tasks(values: Iterable[FlowStatus]) -> RenderableType:
-    headings = ("flow", "task", "code", "reads", "writes", "declared in")
-    return build_table("tasks", headings, ([f.name, *_build_task_row(t)] for f in values for t in f.tasks))
-
-
-def _build_task_row(value: TaskStatus) -> list[object]:
-    reads = [f"{channel} ({mode})" for channel, mode in value.reads]
-    writes = [f"{channel} ({kind})" for channel, kind in value.writes]
-    return [value.name, value.code, reads, writes, value.location]
-
-
-def render_runs(title: str, values: Iterable[Run], now: float, *, empty: str = "none") -> RenderableType:
-    headings = (">run", "kind", "subject", "state", ">attempt", "when", ">took", "error")
-    return build_table(title, headings, (_build_run_row(r, now) for r in values), empty=empty)
-
-
-def _build_run_row(value: Run, now: float) -> list[object]:
-    error = (value.error or "").partition("\n")[0]
-    cells = [value.id, value.kind, value.subject, style_state(value.state), value.attempt]
-    return [*cells, format_run_age(value, now), format_run_duration(value), error]
-
-
-def format_run_age(value: Run, now: float) -> str:
-    return format_age(value.finished or value.started or value.created, now)
-
-
-def format_run_duration(value: Run) -> str:
-    return format_duration(value.started, value.finished)
-
-
-def render_blocks(title: str, values: Iterable[Block], now: float, *, empty: str = "none") -> RenderableType:
-    headings = (">block", "channel", ">seq", "kind", "state", "made by", ">rows", ">size", ">files", "visible")
-    return build_table(title, headings, (_build_block_row(b, now) for b in values), empty=empty)
-
-
-def _build_block_row(value: Block, now: float) -> list[object]:
-    # A derived block has no version: it is as new as the newest input that it reflects.
-    visible = format_age(to_timestamp(value.version), now) if value.version is not None else NONE
-    return [
-        value.id,
-        value.channel,
-        value.seq,
-        value.kind,
-        style_state(value.state) + (", pinned" if value.pinned else ""),
-        format_origin(value),
-        format_count(value.rows),
-        format_size(value.bytes),
-        len(value.files),
-        visible,
-    ]
-
-
-def format_origin(value: Block) -> str:
-    run = "" if value.run is None else f" {value.run}"
-    return f"{value.origin}{run}" + (f", {value.task}" if value.task else "")
-
-
-def render_events(values: Iterable[Event], now: float) -> RenderableType:
-    headings = (">event", "when", "kind", "subject", ">run", "detail")
-    rows = ([e.id, format_age(e.at, now), e.kind, e.subject, e.run, _format_detail(e)] for e in values)
-    return build_table("", headings, rows, empty="no events")
-
-
-def _format_detail(event: Event) -> str:
-    return ", ".join(f"{name} {_format_number(value)}" for name, value in event.detail.items())
-
-
-def _format_number(value: object) -> object:
-    return f"{value:.3f}" if isinstance(value, float) else value
+    return [_format_span(measure_staleness(history, name, measure, now)) for measure in StalenessMeasure]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tidemill.display.formatting import format_age, format_count, format_duration, format_plural, to_timestamp
+from tidemill.display.table import format_channel_url, format_flow_url
 from tidemill.model.run import Run
 from tidemill.runtime.inspect.status import ChannelStatus, ProjectStatus
-from tidemill.ui.elements import format_channel_url, format_flow_url
-from tidemill.ui.formatting import format_age, format_count, format_duration, format_plural, to_timestamp
 from tidemill.ui.graph import DiagramGraph, DiagramNode
 from tidemill.ui.health import HealthState, HealthVerdict, ProjectHealth
 from tidemill.ui.snapshot import ProjectSnapshot

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from tidemill.app.wiring import Tidemill
+from tidemill.display import columns
+from tidemill.display.formatting import format_age, format_count, format_size, format_utc, to_timestamp
+from tidemill.display.table import Column, TableCell, select_columns
 from tidemill.errors import NotFound
 from tidemill.model.block import Block, BlockState
-from tidemill.model.change import Updates
 from tidemill.model.channel import ChannelRole
 from tidemill.model.run import Run
 from tidemill.model.time import Version
@@ -17,16 +19,19 @@ from tidemill.ui.actions import PageActions
 from tidemill.ui.context import PageContext
 from tidemill.ui.elements import FactList, PageHeading, add_box, add_section, run_off_loop
 from tidemill.ui.explanation import ExplanationView
-from tidemill.ui.formatting import MISSING, format_age, format_count, format_size, format_utc, to_timestamp
 from tidemill.ui.health import judge_health
 from tidemill.ui.newest import NewestRowsView, read_newest_rows
 from tidemill.ui.page_frame import open_frame
 from tidemill.ui.sample import add_sample
-from tidemill.ui.table import LiveTable, TableCell
+from tidemill.ui.table import ValueTable
 
 BLOCKS = 50
 """Newest blocks that are shown."""
 RUNS = 20
+FACTS = (
+    *("role", "workflow", "updates", "head", "rows"),
+    *("blocks", "rows in blocks", "size", "reservations", "event time"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,37 +81,25 @@ class _ChannelPage:
         self._context = context
         self._can_pin = can_pin
         self._name = name
+        self._stored = ChannelBlocks((), {})
         self._heading = PageHeading("channel", name)
-        self._facts = FactList(
-            (
-                "role",
-                "workflow",
-                "updates",
-                "head",
-                "rows",
-                "blocks",
-                "rows in blocks",
-                "size",
-                "reservations",
-                "event time",
-            )
-        )
+        self._facts = FactList(FACTS)
         with add_box("columns"):
             with add_section("Schema"):
-                self._schema = LiveTable("Schema", rows.SCHEMA, empty="known once the first block is written")
+                self._schema = ValueTable("Schema", rows.SCHEMA, empty="known once the first block is written")
             with add_section("Reflects", "versions of inputs, by pathway"):
-                self._reflects = LiveTable("Provenance", rows.REFLECTED, empty="nothing yet")
+                self._reflects = ValueTable("Provenance", rows.REFLECTED, empty="nothing yet")
         with add_box("columns"):
             with add_section("Read by"):
-                self._consumers = LiveTable("Consumers", rows.CONSUMER, empty="no task")
+                self._consumers = ValueTable("Consumers", rows.CONSUMER, empty="no task")
             with add_section("Sample"):
                 add_sample(context, name)
         self._newest = NewestRowsView()
         self._explanation = ExplanationView(context, name)
         with add_section("Blocks", f"the newest {BLOCKS}"):
-            self._blocks = LiveTable("Blocks", (*rows.BLOCK, ""), empty="no block yet")
+            self._blocks = ValueTable("Blocks", self._build_block_columns(), empty="no block yet")
         with add_section("Runs that write it"):
-            self._runs = LiveTable("Runs", rows.RUN, empty="no run yet")
+            self._runs = ValueTable("Runs", columns.RUN, empty="no run yet")
 
     async def refresh_page(self) -> None:
         snapshot = await self._context.feed.read_snapshot()
@@ -120,28 +113,32 @@ class _ChannelPage:
         self._facts.show_values(
             role=declared.role,
             workflow=registered.workflow,
-            updates=_format_updates(declared.updates),
+            updates=columns.format_updates(declared.updates),
             head=registered.head.seq,
-            rows=MISSING if status.rows is None else format_count(status.rows),
+            rows=format_count(status.rows),
             blocks=format_count(registered.blocks),
             rows_in_blocks=format_count(registered.rows),
             size=format_size(registered.bytes),
             reservations=registered.reserved,
             event_time=_format_watermark(status.watermark, now),
         )
-        self._schema.show_rows(rows.build_schema_rows(declared.schema))
-        self._reflects.show_rows([rows.build_reflected_row(r, now) for r in status.reflects])
-        self._consumers.show_rows([rows.build_consumer_row(c) for c in status.consumers])
+        self._schema.show_values(declared.schema or ())
+        self._reflects.show_values(status.reflects, now)
+        self._consumers.show_values(status.consumers)
         self._newest.show_rows(await run_off_loop(read_newest_rows, self._context.mill, stored.blocks))
-        self._blocks.show_rows(
-            [
-                (*rows.build_block_row(b, stored.find_visible_time(b), now), self._build_pin_cell(b))
-                for b in stored.blocks
-            ]
-        )
-        self._runs.show_rows([rows.build_run_row(r, now) for r in stored.list_writers()])
+        self._stored = stored
+        self._blocks.show_values(stored.blocks, now)
+        self._runs.show_values(stored.list_writers(), now)
         if declared.role is ChannelRole.DERIVED:
             await self._explanation.show_explanation()
+
+    def _build_block_columns(self) -> tuple[Column[Block], ...]:
+        return (
+            *select_columns(columns.BLOCK, "seq", "kind", "state", "rows", "size"),
+            Column("visible", lambda block, now: format_age(self._stored.find_visible_time(block), now)),
+            *select_columns(columns.BLOCK, "made by", "run"),
+            Column("", lambda block, _: self._build_pin_cell(block)),
+        )
 
     def _build_pin_cell(self, block: Block) -> TableCell:
         if not self._can_pin or block.state is not BlockState.FILLED:
@@ -149,13 +146,6 @@ class _ChannelPage:
         return TableCell("Unpin" if block.pinned else "Pin", action=lambda: PageActions(self._context).pin_block(block))
 
 
-def _format_watermark(edge: Version | None, now: float) -> str:
-    return (
-        MISSING
-        if edge is None
-        else f"watermark {format_utc(to_timestamp(edge))}, {format_age(to_timestamp(edge), now)}"
-    )
-
-
-def _format_updates(value: Updates) -> str:
-    return f"{value.name} ({', '.join(value.key)})" if value.key else value.name
+def _format_watermark(edge: Version | None, now: float) -> str | None:
+    timestamp = to_timestamp(edge)
+    return None if timestamp is None else f"watermark {format_utc(timestamp)}, {format_age(timestamp, now)}"

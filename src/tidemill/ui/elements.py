@@ -3,44 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
-from urllib.parse import quote
 
 from nicegui import run, ui
 from nicegui.elements.mixins.text_element import TextElement
 
-from tidemill.model.run import Run, RunKind
+from tidemill.display.table import Action
 from tidemill.ui.health import HealthState, HealthVerdict
-
-
-def format_channel_url(name: str) -> str:
-    """
-    >>> format_channel_url("news.tagged")
-    '/channels/news.tagged'
-    """
-    return f"/channels/{quote(name, safe='')}"
-
-
-def format_flow_url(name: str) -> str:
-    return f"/flows/{quote(name, safe='')}"
-
-
-def format_run_url(run: int) -> str:
-    return f"/runs/{run}"
-
-
-def format_subject_url(run: Run) -> str:
-    """The URL of a run's subject: a bound flow, or the channel of an insert or compaction; for an action, the run
-    itself.
-    """
-    if run.kind is RunKind.ACTION:
-        return format_run_url(run.id)
-    return format_flow_url(run.subject) if run.kind is RunKind.FLOW else format_channel_url(run.subject)
-
-
-Action = Callable[[], Awaitable[None]]
 
 
 class HtmlText(TextElement):
@@ -104,6 +75,16 @@ def add_section(title: str, note: str = "") -> Iterator[ui.element]:
         yield section
 
 
+def add_choices(label: str, choices: Iterable[tuple[str, str, bool]]) -> None:
+    """Links to the alternatives of a page: text, URL, and whether it is the current one."""
+    with add_box("choices", "nav") as nav:
+        nav.props["aria-label"] = label
+        for text, href, is_current in choices:
+            link = add_link(text, href)
+            if is_current:
+                link.props["aria-current"] = "true"
+
+
 class PageHeading:
     """The top of a page about one object: its kind, its name, its health and the reason, and its actions."""
 
@@ -136,7 +117,7 @@ class FactList:
 
     def show_values(self, **values: object) -> None:
         for name, value in values.items():
-            self._values[name.replace("_", " ")].set_text(str(value))
+            self._values[name.replace("_", " ")].set_text("–" if value is None else str(value))
 
 
 class LogView:

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from nicegui import ui
 
+from tidemill.display import columns
 from tidemill.ports.records import Event
-from tidemill.ui import rows
 from tidemill.ui.context import PageContext
 from tidemill.ui.elements import HtmlText, add_section, run_off_loop
 from tidemill.ui.page_frame import open_frame
-from tidemill.ui.table import LiveTable
+from tidemill.ui.table import ValueTable
 
 MAX_EVENTS = 100
 
@@ -22,16 +22,11 @@ async def show_events(context: PageContext) -> None:
         with add_section("Newest first", "one for every transition in the catalog"):
             filter_input = ui.input("Filter", placeholder="run.failed, a name, a run …").classes("filter")
             filter_input.props("outlined dense clearable debounce=200")
-            table = LiveTable("Events", rows.EVENT, empty="no such event among the newest")
+            table = ValueTable("Events", columns.EVENT, empty="no such event among the newest")
 
         async def refresh_table() -> None:
             now = await run_off_loop(context.mill.catalog.read_time)
-            table.show_rows(
-                [
-                    rows.build_event_row(e, now)
-                    for e in find_matching_events(context.feed.events, filter_input.value or "")
-                ]
-            )
+            table.show_values(find_matching_events(context.feed.events, filter_input.value or ""), now)
 
         filter_input.on_value_change(lambda _: refresh_table())
         await context.keep_refreshing(refresh_table)

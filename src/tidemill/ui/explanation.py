@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from tidemill.display import columns
+from tidemill.display.table import format_flow_url
 from tidemill.errors import TidemillError
 from tidemill.planner.explanation import PlanExplanation, TableExplanation, WriterExplanation
-from tidemill.ui import rows
 from tidemill.ui.context import PageContext
-from tidemill.ui.elements import HtmlText, add_box, add_link, add_section, format_flow_url, run_off_loop
-from tidemill.ui.table import LiveTable
+from tidemill.ui.elements import HtmlText, add_box, add_link, add_section, run_off_loop
+from tidemill.ui.table import ValueTable
 
 
 class ExplanationView:
@@ -52,15 +53,9 @@ def _show_plan(plan: PlanExplanation) -> None:
         "p",
         "verdict",
     )
-    steps = LiveTable("Plan", ("task", "variant", "reads", "seconds"))
-    steps.show_rows([(s.task, s.variant, ", ".join(s.reads), f"{s.seconds:.2f}") for s in plan.steps])
+    ValueTable("Plan", columns.PLANNED_STEP).show_values(plan.steps)
     if plan.rejected:
-        refused = LiveTable("Not chosen", ("task", "variant", "seconds", "reason"))
-        refused.show_rows([(r.task, r.variant, format_seconds(r.seconds), r.reason) for r in plan.rejected])
-
-
-def format_seconds(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+        ValueTable("Not chosen", columns.REJECTED_STEP).show_values(plan.rejected)
 
 
 def _show_writer(writer: WriterExplanation, location: str) -> None:
@@ -69,12 +64,11 @@ def _show_writer(writer: WriterExplanation, location: str) -> None:
         add_link(writer.flow, format_flow_url(writer.flow))
         HtmlText(f", declared in {location}; refresh: {writer.refresh or 'programmed'}.")
     HtmlText(f"A run now: {writer.mode or 'unknown'}. {_format_sentence(writer.reason)}", "p", "verdict")
-    LiveTable("Variants", rows.VARIANT).show_rows([rows.build_variant_row(v, writer) for v in writer.variants])
+    ValueTable("Variants", columns.build_variant_columns(writer)).show_values(writer.variants)
     if writer.operators:
         HtmlText("\n".join(writer.operators), "pre", "log")
     if writer.states:
-        states = LiveTable("State channels", ("state channel", "updates", "columns", "operator"))
-        states.show_rows([(s.channel, s.updates, ", ".join(s.columns), s.operator) for s in writer.states])
+        ValueTable("State channels", columns.STATE).show_values(writer.states)
 
 
 def _format_sentence(text: str) -> str:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tidemill.display import columns
 from tidemill.errors import NotFound
 from tidemill.model.run import ACTIVE_STATES, PENDING_STATES, Run, RunKind
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import TriggerFiring
 from tidemill.runtime.inspect.status import FlowStatus
-from tidemill.ui import rows
 from tidemill.ui.actions import PageActions
 from tidemill.ui.context import PageContext
 from tidemill.ui.elements import ActionButton, LogView, PageHeading, add_section, run_off_loop
 from tidemill.ui.health import judge_health
 from tidemill.ui.page_frame import open_frame
 from tidemill.ui.snapshot import ProjectSnapshot
-from tidemill.ui.table import LiveTable
+from tidemill.ui.table import ValueTable
 
 RUNS = 50
 FIRINGS = 20
@@ -54,15 +54,15 @@ class _FlowPage:
         with self._heading.actions:
             self._add_buttons()
         with add_section("Tasks"):
-            self._tasks = LiveTable("Tasks", rows.TASK)
+            self._tasks = ValueTable("Tasks", columns.TASK)
         with add_section("Triggers", "the conditions under which it runs"):
-            self._triggers = LiveTable("Triggers", rows.TRIGGER[1:], empty="none: it only runs on request")
+            self._triggers = ValueTable("Triggers", columns.TRIGGER[1:], empty="none: it only runs on request")
         with add_section("Runs"):
-            self._runs = LiveTable("Runs", rows.RUN, empty="never run")
+            self._runs = ValueTable("Runs", columns.RUN, empty="never run")
         with add_section("Log of the last run"):
             self._log = LogView()
         with add_section("Firings"):
-            self._firings = LiveTable("Firings", rows.FIRING[1:])
+            self._firings = ValueTable("Firings", columns.FIRING[1:])
 
     def _add_buttons(self) -> None:
         actions = PageActions(self._context)
@@ -85,11 +85,11 @@ class _FlowPage:
         now = await run_off_loop(self._context.mill.catalog.read_time)
         self._show_buttons(snapshot, flow, history)
         self._heading.show_health(judge_health(snapshot, now).flows[self._name])
-        self._tasks.show_rows([rows.build_task_row(t, self._context.format_location(t.location)) for t in flow.tasks])
-        self._triggers.show_rows([rows.build_trigger_row(t, now)[1:] for t in snapshot.list_triggers(self._name)])
-        self._runs.show_rows([rows.build_run_row(r, now) for r in history.runs])
+        self._tasks.show_values([replace(t, location=self._context.format_location(t.location)) for t in flow.tasks])
+        self._triggers.show_values(snapshot.list_triggers(self._name), now)
+        self._runs.show_values(history.runs, now)
         self._log.show_text(history.log)
-        self._firings.show_rows([rows.build_firing_row(f, now)[1:] for f in history.firings])
+        self._firings.show_values(history.firings, now)
 
     def _show_buttons(self, snapshot: ProjectSnapshot, flow: FlowStatus, history: FlowHistory) -> None:
         active = (r for r in history.runs if r.state in (*ACTIVE_STATES, *PENDING_STATES))

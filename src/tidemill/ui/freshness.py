@@ -6,6 +6,8 @@ from typing import Any
 
 from nicegui import ui
 
+from tidemill.display.formatting import format_span
+from tidemill.display.table import link_channel
 from tidemill.runtime.freshness.staleness import (
     StalenessCurve,
     StalenessHistory,
@@ -16,11 +18,10 @@ from tidemill.runtime.freshness.staleness import (
 )
 from tidemill.runtime.freshness.visibility import read_history
 from tidemill.ui.context import PageContext
-from tidemill.ui.elements import HtmlText, add_box, add_link, add_section, format_channel_url, run_off_loop
-from tidemill.ui.formatting import MISSING, format_span
+from tidemill.ui.elements import HtmlText, add_choices, add_section, run_off_loop
 from tidemill.ui.page_frame import open_frame
 from tidemill.ui.run_lanes import choose_window
-from tidemill.ui.table import LiveTable, Row, TableCell
+from tidemill.ui.table import LiveTable, Row
 
 DESCRIPTIONS = {
     StalenessMeasure.STALENESS: "the age of the oldest version that a table does not reflect yet; "
@@ -35,7 +36,8 @@ UNITS = ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
 async def show_freshness(context: PageContext, measure: StalenessMeasure) -> None:
     with open_frame(context, "/freshness", "Freshness"):
         HtmlText("Freshness", "h1")
-        _add_choices(measure)
+        choices = ((str(m), f"/freshness?measure={m}", m is measure) for m in StalenessMeasure)
+        add_choices("Measures", choices)
         with add_section("Recent", DESCRIPTIONS[measure]):
             single = _add_chart("Each table")
             summed = _add_chart("All tables together, each by its priority")
@@ -55,21 +57,12 @@ async def show_freshness(context: PageContext, measure: StalenessMeasure) -> Non
         await context.keep_refreshing(refresh_charts)
 
 
-def _add_choices(current: StalenessMeasure) -> None:
-    with add_box("choices", "nav") as nav:
-        nav.props["aria-label"] = "Measures"
-        for measure in StalenessMeasure:
-            link = add_link(str(measure), f"/freshness?measure={measure}")
-            if measure is current:
-                link.props["aria-current"] = "true"
-
-
 def _build_row(history: StalenessHistory, table: str, now: float) -> Row:
     values = (
         measure_staleness(history, table, measure, now)
         for measure in (StalenessMeasure.STALENESS, StalenessMeasure.AGE)
     )
-    return (TableCell(table, format_channel_url(table)), *(MISSING if v is None else format_span(v) for v in values))
+    return (link_channel(table), *(None if v is None else format_span(v) for v in values))
 
 
 def _add_chart(label: str) -> ui.echart:

@@ -6,16 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tidemill.display import columns
+from tidemill.display.formatting import format_plural, format_span, take_first_line
 from tidemill.model.channel import ChannelRole
 from tidemill.model.run import ACTIVE_STATES, Run, RunKind, RunState
-from tidemill.ports.records import RegisteredTrigger
 from tidemill.runtime.inspect.status import ChannelStatus, FlowStatus
-from tidemill.ui.formatting import format_plural, format_span, take_first_line
 from tidemill.ui.snapshot import ProjectSnapshot
-
-GRACE_SECONDS = 30.0
-"""Seconds that a due trigger, or a run that waits for a track, may take before it counts as late."""
-
 
 SLACK_SECONDS = 5.0
 """Seconds beyond a freshness target that are not reported, because starting a run takes time."""
@@ -62,10 +58,6 @@ def judge_health(snapshot: ProjectSnapshot, now: float) -> ProjectHealth:
     )
 
 
-def is_overdue(trigger: RegisteredTrigger, now: float) -> bool:
-    return not trigger.paused and trigger.due is not None and trigger.due + GRACE_SECONDS < now
-
-
 def _list_flow_verdicts(snapshot: ProjectSnapshot, flow: FlowStatus, now: float) -> Iterator[HealthVerdict]:
     """All verdicts that apply to a flow."""
     for run in _list_active_runs(snapshot, flow.name):
@@ -75,7 +67,7 @@ def _list_flow_verdicts(snapshot: ProjectSnapshot, flow: FlowStatus, now: float)
     if flow.last is not None and flow.last.state is RunState.FAILED:
         yield HealthVerdict(HealthState.FAILED, _format_failure(flow, flow.last))
     for trigger in snapshot.list_triggers(flow.name):
-        if trigger.due is not None and is_overdue(trigger, now):
+        if trigger.due is not None and columns.is_overdue(trigger, now):
             yield HealthVerdict(HealthState.LATE, f"{trigger.leaf} was due {format_span(now - trigger.due)} ago")
     for channel in snapshot.status.channels:
         if flow in snapshot.list_writers(channel.registered.channel.name):
@@ -118,7 +110,7 @@ def _judge_run(run: Run, now: float) -> HealthVerdict:
     if run.state in ACTIVE_STATES:
         return HealthVerdict(HealthState.RUNNING, f"run {run.id}")
     since = max(run.created, run.not_before or 0.0)
-    is_late = since + GRACE_SECONDS < now
+    is_late = since + columns.GRACE_SECONDS < now
     reason = f"run {run.id} will be retried" if run.attempt else f"run {run.id} waits for a track"
     return HealthVerdict(HealthState.LATE if is_late else HealthState.WAITING, reason)
 

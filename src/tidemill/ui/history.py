@@ -5,20 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
+from tidemill.display.columns import build_usage_columns
 from tidemill.model.usage import UsagePeriod
 from tidemill.retention.usage_history import TimeResolution, UsageFigures, UsageSplit, fill_gaps
 from tidemill.runtime.oneshot.service import OneShotService
 from tidemill.ui.bars import BarChart, BarSeries, choose_count_unit, choose_size_unit, choose_time_unit
 from tidemill.ui.context import PageContext
-from tidemill.ui.elements import HtmlText, add_box, add_link, add_section, run_off_loop
-from tidemill.ui.formatting import format_count, format_size, format_span, format_utc
+from tidemill.ui.elements import HtmlText, add_choices, add_section, run_off_loop
 from tidemill.ui.page_frame import open_frame
-from tidemill.ui.table import LiveTable, Row
+from tidemill.ui.table import ValueTable
 
 PERIODS = 48
 """The number of newest periods that are drawn and listed."""
-
-COUNTS = (">submissions", ">actions", ">computed", ">hits", ">refreshes", ">failed", ">took", ">saved", ">written")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +54,18 @@ class HistoryQuery:
 async def show_history(context: PageContext, query: HistoryQuery) -> None:
     with open_frame(context, "/history", "History"):
         HtmlText("History", "h1")
-        _add_choices(query)
+        _add_query_choices(query)
         with add_section("Recent", query.filter_text or "everything"):
             charts = _add_charts()
         with add_section(f"By {query.by}", "the newest first, in UTC"):
-            named = () if query.per is None else (str(query.per),)
-            table = LiveTable("History", ("from", *named, *COUNTS), empty="nothing")
+            table = ValueTable("History", build_usage_columns(query.per), empty="nothing")
 
         async def refresh_charts() -> None:
             figures, split_figures = await run_off_loop(_read_figures, context.mill.oneshot_service, query)
             periods = fill_gaps(figures, query.by, PERIODS)
             for chart in charts:
                 chart.show_figures(periods, query.by)
-            table.show_rows([_build_row(f) for f in reversed(split_figures)])
+            table.show_values(reversed(split_figures))
 
         await context.keep_refreshing(refresh_charts)
 
@@ -98,35 +95,10 @@ def _add_charts() -> tuple[BarChart, ...]:
     )
 
 
-def _add_choices(query: HistoryQuery) -> None:
-    with add_box("choices", "nav") as nav:
-        nav.props["aria-label"] = "Resolution"
-        for by in TimeResolution:
-            _add_choice(str(by), replace(query, by=by), query)
-    with add_box("choices", "nav") as nav:
-        nav.props["aria-label"] = "Split"
-        for per in (None, *UsageSplit):
-            _add_choice("all" if per is None else f"per {per}", replace(query, per=per), query)
-        if query.filter_text:
-            _add_choice("without filter", HistoryQuery(query.by, query.per), query)
-
-
-def _add_choice(name: str, choice: HistoryQuery, current: HistoryQuery) -> None:
-    link = add_link(name, choice.url)
-    if choice == current:
-        link.props["aria-current"] = "true"
-
-
-def _build_row(value: UsageFigures) -> Row:
-    named = () if value.group is None else (value.group,)
-    counts = (format_count(value.submissions), format_count(value.actions), format_count(value.computed))
-    runs = (f"{value.hits} ({value.hit_rate:.0%})", format_count(value.refreshes), format_count(value.failed))
-    return (
-        format_utc(value.begin),
-        *named,
-        *counts,
-        *runs,
-        format_span(value.seconds),
-        format_span(value.saved_seconds),
-        format_size(value.bytes),
-    )
+def _add_query_choices(query: HistoryQuery) -> None:
+    resolutions = ((str(by), replace(query, by=by)) for by in TimeResolution)
+    splits = [("all" if per is None else f"per {per}", replace(query, per=per)) for per in (None, *UsageSplit)]
+    if query.filter_text:
+        splits.append(("without filter", HistoryQuery(query.by, query.per)))
+    add_choices("Resolution", ((name, choice.url, choice == query) for name, choice in resolutions))
+    add_choices("Split", ((name, choice.url, choice == query) for name, choice in splits))

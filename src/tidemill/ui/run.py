@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidemill.display import columns
+from tidemill.display.columns import format_subject_url
+from tidemill.display.formatting import format_duration, format_utc
+from tidemill.display.table import select_columns
 from tidemill.model.block import Block
 from tidemill.model.run import ACTIVE_STATES, PENDING_STATES, Run
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import ChannelRead
-from tidemill.ui import rows
 from tidemill.ui.actions import PageActions
 from tidemill.ui.context import PageContext
 from tidemill.ui.elements import (
@@ -20,12 +23,12 @@ from tidemill.ui.elements import (
     add_box,
     add_link,
     add_section,
-    format_subject_url,
     run_off_loop,
 )
-from tidemill.ui.formatting import MISSING, format_duration, format_utc
 from tidemill.ui.page_frame import open_frame
-from tidemill.ui.table import LiveTable
+from tidemill.ui.table import ValueTable
+
+WRITTEN = select_columns(columns.BLOCK, "channel", "seq", "kind", "state", "rows", "size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +70,12 @@ class _RunPage:
         self._error = HtmlText("", "pre", "log error")
         self._facts = FactList(("kind", "subject", "attempt", "owner", "requested", "started", "finished", "took"))
         with add_section("Tasks"):
-            self._tasks = LiveTable("Tasks", rows.STATS, empty="nothing was measured")
+            self._tasks = ValueTable("Tasks", columns.STATS, empty="nothing was measured")
         with add_box("columns"):
             with add_section("Read"):
-                self._reads = LiveTable("Read", rows.READ, empty="nothing, or it did not finish")
+                self._reads = ValueTable("Read", columns.READ, empty="nothing, or it did not finish")
             with add_section("Blocks written"):
-                self._written = LiveTable("Blocks", rows.WRITTEN)
+                self._written = ValueTable("Blocks", WRITTEN)
         with add_section("Log"):
             self._log = LogView()
 
@@ -91,13 +94,13 @@ class _RunPage:
             kind=run.kind,
             subject=run.subject,
             attempt=run.attempt,
-            owner=run.owner or MISSING,
+            owner=run.owner,
             requested=format_utc(run.created),
             started=format_utc(run.started),
             finished=format_utc(run.finished),
             took=format_duration(run.started, run.finished, now),
         )
-        self._tasks.show_rows(rows.build_stats_rows(run.stats.get("tasks", {})))
-        self._reads.show_rows([rows.build_reading_row(r) for r in overview.reads])
-        self._written.show_rows([rows.build_written_row(b) for b in overview.written])
+        self._tasks.show_values(run.stats.get("tasks", {}).items())
+        self._reads.show_values(overview.reads)
+        self._written.show_values(overview.written)
         self._log.show_text(overview.log)

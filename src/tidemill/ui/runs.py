@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from nicegui import ui
 
+from tidemill.display import columns
+from tidemill.display.formatting import format_duration
+from tidemill.display.table import Column, TableCell, format_run_url
 from tidemill.model.run import ACTIVE_STATES, PENDING_STATES, Run, RunState
-from tidemill.ui import rows
 from tidemill.ui.actions import PageActions
 from tidemill.ui.context import PageContext
-from tidemill.ui.elements import HtmlText, add_box, add_link, add_section, format_run_url, run_off_loop
-from tidemill.ui.formatting import format_duration
+from tidemill.ui.elements import HtmlText, add_box, add_choices, add_link, add_section, run_off_loop
 from tidemill.ui.page_frame import open_frame
 from tidemill.ui.run_lanes import WINDOWS, RunLane, RunLaneBar, build_lanes, choose_window, format_marks
 from tidemill.ui.snapshot import RUNS
-from tidemill.ui.table import LiveTable, Row, TableCell
+from tidemill.ui.table import ValueTable
 
 MAX_RUNS = 100
 
@@ -35,8 +36,9 @@ class _RunsPage:
         with add_section("Recent", "by owner and track"):
             self._strip = _RunStrip()
         with add_section("Newest first"):
-            _add_choices(state)
-            self._table = LiveTable("Runs", (*rows.RUN, ""), empty="no runs")
+            choices = (("all" if s is None else str(s), _format_runs_url(s), s == state) for s in (None, *RunState))
+            add_choices("States", choices)
+            self._table = ValueTable("Runs", (*columns.RUN, Column("", self._build_kill_cell)), empty="no runs")
 
     async def refresh_page(self) -> None:
         snapshot = await self._context.feed.read_snapshot()
@@ -45,26 +47,16 @@ class _RunsPage:
         runs = list(snapshot.runs)
         if self._state is not None:
             runs = await run_off_loop(self._context.mill.catalog.list_runs, state=self._state, limit=RUNS)
-        self._table.show_rows([self._build_row(r, now) for r in runs[:MAX_RUNS]])
+        self._table.show_values(runs[:MAX_RUNS], now)
 
-    def _build_row(self, run: Run, now: float) -> Row:
-        is_active = run.state in (*ACTIVE_STATES, *PENDING_STATES)
-        action = (
-            TableCell("Kill", action=self._build_kill_action(run)) if is_active and self._can_act else TableCell("")
-        )
-        return (*rows.build_run_row(run, now), action)
-
-    def _build_kill_action(self, run: Run) -> Callable[[], Awaitable[None]]:
-        return lambda: PageActions(self._context).kill_run(run.id, run.subject)
+    def _build_kill_cell(self, run: Run, _now: float) -> TableCell:
+        if not self._can_act or run.state not in (*ACTIVE_STATES, *PENDING_STATES):
+            return TableCell("")
+        return TableCell("Kill", action=lambda: PageActions(self._context).kill_run(run.id, run.subject))
 
 
-def _add_choices(current: RunState | None) -> None:
-    with add_box("choices", "nav") as nav:
-        nav.props["aria-label"] = "States"
-        for name in (None, *RunState):
-            link = add_link("all" if name is None else str(name), "/runs" if name is None else f"/runs?state={name}")
-            if name == current:
-                link.props["aria-current"] = "true"
+def _format_runs_url(state: RunState | None) -> str:
+    return "/runs" if state is None else f"/runs?state={state}"
 
 
 class _RunStrip:

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from typing import Generic
 
 from nicegui import ui
 
-from tidemill.ui.elements import Action, ActionButton, HtmlText, add_box, add_link
+from tidemill.display.table import CellContent, Columns, T, TableCell, read_rows
+from tidemill.ui.elements import ActionButton, HtmlText, add_box, add_link
+
+MISSING = "–"
+
+Row = Sequence[CellContent]
 
 
-@dataclass(frozen=True, slots=True)
-class TableCell:
-    """A cell of a table: text, and optionally a link, an action, or a tone."""
-
-    text: str
-    href: str = ""
-    action: Action | None = None
-    tone: str = ""
-
-    @property
-    def cell_shape(self) -> tuple[bool, bool, str]:
-        """Cells of the same shape differ only in their text, and can be updated in place."""
-        return bool(self.href), self.action is not None, self.tone
+def to_cell(content: CellContent) -> TableCell:
+    match content:
+        case TableCell():
+            return content
+        case None:
+            return TableCell(MISSING)
+        case str() | int():
+            return TableCell(str(content))
+        case _:
+            return TableCell(", ".join(content) or MISSING)
 
 
-Row = Sequence[TableCell | str | int]
+def _get_shape(cell: TableCell) -> tuple[bool, bool, str]:
+    """Cells of the same shape differ only in their text, and can be updated in place."""
+    return bool(cell.href), cell.action is not None, cell.tone
 
 
 class LiveTable:
@@ -50,7 +54,7 @@ class LiveTable:
             spare.element.delete()
         del self._rows[len(rows) :]
         for index, row in enumerate(rows):
-            cells = [c if isinstance(c, TableCell) else TableCell(str(c)) for c in row]
+            cells = [to_cell(content) for content in row]
             if index < len(self._rows) and self._rows[index].update_cells(cells):
                 continue
             self._place_row(index, cells)
@@ -66,15 +70,26 @@ class LiveTable:
             self._rows.append(row)
 
 
+class ValueTable(LiveTable, Generic[T]):
+    """A table of values, whose columns read the cells."""
+
+    def __init__(self, label: str, columns: Columns[T], *, empty: str = "none") -> None:
+        super().__init__(label, [column.heading for column in columns], empty=empty)
+        self._columns = columns
+
+    def show_values(self, values: Iterable[T], now: float = 0.0) -> None:
+        self.show_rows(read_rows(self._columns, values, now))
+
+
 class _TableRow:
     def __init__(self, cells: Sequence[TableCell], headings: Sequence[str], numbers: Sequence[bool]) -> None:
-        self._shape = [c.cell_shape for c in cells]
+        self._shape = [_get_shape(c) for c in cells]
         with add_box(tag="tr") as self.element:
             self._texts = [_add_cell(*arguments) for arguments in zip(cells, headings, numbers, strict=True)]
 
     def update_cells(self, cells: Sequence[TableCell]) -> bool:
         """Show other cells instead; returns False if they have another shape."""
-        if [c.cell_shape for c in cells] != self._shape:
+        if [_get_shape(c) for c in cells] != self._shape:
             return False
         for new, text in zip(cells, self._texts, strict=True):
             text.set_text(new.text)

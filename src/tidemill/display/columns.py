@@ -1,0 +1,277 @@
+"""The columns of runs, blocks, events, triggers, servers, explanations, usage and storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidemill.display.formatting import (
+    escape_controls,
+    format_age,
+    format_count,
+    format_duration,
+    format_seconds,
+    format_size,
+    format_span,
+    format_utc,
+    take_first_line,
+)
+from tidemill.display.table import (
+    Column,
+    TableCell,
+    format_channel_url,
+    format_flow_url,
+    format_run_url,
+    link_channel,
+    link_flow,
+    link_run,
+    show_state,
+)
+from tidemill.model.block import Block
+from tidemill.model.change import Updates
+from tidemill.model.run import Run, RunKind
+from tidemill.model.submission import StoredDataset
+from tidemill.planner.explanation import (
+    PlannedStep,
+    RejectedStep,
+    StateExplanation,
+    VariantExplanation,
+    WriterExplanation,
+)
+from tidemill.ports.records import Event, RegisteredTrigger, RegisteredWorkflow, Server, TriggerFiring
+from tidemill.retention.usage_history import UsageFigures
+from tidemill.runtime.inspect.status import TaskStatus
+from tidemill.runtime.oneshot.storage_report import EvictionCandidate, RetainedDataset, StorageShare
+
+GRACE_SECONDS = 30.0
+"""Seconds that a due trigger, or a run that waits for a track, may take before it counts as late."""
+SILENT_SECONDS = 30.0
+"""Seconds without a heartbeat after which a running server is shown as silent."""
+
+
+def format_subject_url(run: Run) -> str:
+    """The URL of a run's subject: a bound flow, or the channel of an insert or compaction; for an action, the run."""
+    if run.kind is RunKind.ACTION:
+        return format_run_url(run.id)
+    return format_flow_url(run.subject) if run.kind is RunKind.FLOW else format_channel_url(run.subject)
+
+
+RUN: tuple[Column[Run], ...] = (
+    Column(">run", lambda r, _: link_run(r.id)),
+    Column("kind", lambda r, _: str(r.kind)),
+    Column("subject", lambda r, _: TableCell(r.subject, format_subject_url(r))),
+    Column("state", lambda r, _: show_state(r.state)),
+    Column(">attempt", lambda r, _: r.attempt),
+    Column("when", lambda r, now: format_age(r.finished or r.started or r.created, now)),
+    Column(">took", lambda r, now: format_duration(r.started, r.finished, now)),
+    Column("error", lambda r, _: take_first_line(r.error)),
+)
+
+
+def format_origin(block: Block) -> str:
+    run = "" if block.run is None else f" {block.run}"
+    return f"{block.origin}{run}" + (f", {block.task}" if block.task else "")
+
+
+BLOCK: tuple[Column[Block], ...] = (
+    Column(">block", lambda b, _: b.id),
+    Column("channel", lambda b, _: link_channel(b.channel)),
+    Column(">seq", lambda b, _: b.seq),
+    Column("kind", lambda b, _: str(b.kind)),
+    Column("state", lambda b, _: show_state(b.state, ", pinned" if b.pinned else "")),
+    Column("made by", lambda b, _: format_origin(b)),
+    Column(">rows", lambda b, _: format_count(b.rows)),
+    Column(">size", lambda b, _: format_size(b.bytes)),
+    Column(">files", lambda b, _: len(b.files)),
+    Column(">run", lambda b, _: link_run(b.run)),
+)
+
+EVENT: tuple[Column[Event], ...] = (
+    Column(">event", lambda e, _: e.id),
+    Column("when", lambda e, now: format_age(e.at, now)),
+    Column("kind", lambda e, _: e.kind),
+    Column("subject", lambda e, _: e.subject),
+    Column(">run", lambda e, _: link_run(e.run)),
+    Column("detail", lambda e, _: escape_controls(_format_detail(e.detail))),
+)
+
+
+def _format_detail(detail: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {f'{v:.3f}' if isinstance(v, float) else v}" for name, v in detail.items())
+
+
+def is_overdue(trigger: RegisteredTrigger, now: float) -> bool:
+    return not trigger.paused and trigger.due is not None and trigger.due + GRACE_SECONDS < now
+
+
+def _show_due(trigger: RegisteredTrigger, now: float) -> TableCell | str | None:
+    if trigger.paused:
+        return show_state("paused")
+    if trigger.due is None:
+        return "fired, waits for other conditions" if trigger.fired is not None else "on the event"
+    if is_overdue(trigger, now):
+        return TableCell(f"{format_span(now - trigger.due)} late", tone="late")
+    return format_age(trigger.due, now) if trigger.due > now else "now"
+
+
+def _format_pending(trigger: RegisteredTrigger) -> str | None:
+    return None if trigger.since is None else f"{format_count(trigger.rows)} rows, {format_size(trigger.bytes)}"
+
+
+TRIGGER: tuple[Column[RegisteredTrigger], ...] = (
+    Column("flow", lambda t, _: link_flow(t.flow)),
+    Column("condition", lambda t, _: str(t.leaf)),
+    Column("due", _show_due),
+    Column("pending", lambda t, _: _format_pending(t)),
+    Column(">missed", lambda t, _: format_count(t.missed)),
+)
+
+FIRING: tuple[Column[TriggerFiring], ...] = (
+    Column("flow", lambda f, _: link_flow(f.flow)),
+    Column("trigger", lambda f, _: str(f.trigger)),
+    Column("when", lambda f, now: format_age(f.at, now)),
+    Column(">missed", lambda f, _: format_count(f.missed)),
+    Column(">run", lambda f, _: link_run(f.run)),
+)
+
+WORKFLOW: tuple[Column[RegisteredWorkflow], ...] = (
+    Column("workflow", lambda w, _: w.name),
+    Column("state", lambda w, _: show_state("paused") if w.paused else TableCell("active", tone="fresh")),
+    Column(">priority", lambda w, _: w.priority),
+    Column("changed", lambda w, now: format_age(w.applied, now)),
+)
+
+
+def _show_server_state(server: Server, now: float) -> TableCell:
+    is_silent = server.state != "stopped" and server.last_heartbeat + SILENT_SECONDS < now
+    return TableCell("silent", tone="failed") if is_silent else show_state(server.state)
+
+
+SERVER: tuple[Column[Server], ...] = (
+    Column("server", lambda s, _: s.name),
+    Column("role", lambda s, _: s.role),
+    Column("state", _show_server_state),
+    Column("", lambda s, _: "leader" if s.leader else ""),
+    Column(">tracks", lambda s, _: s.tracks),
+    Column("started", lambda s, now: format_age(s.started, now)),
+    Column("seen", lambda s, now: format_age(s.last_heartbeat, now)),
+)
+
+READ: tuple[Column[Any], ...] = (
+    Column("task", lambda r, _: r.task),
+    Column("channel", lambda r, _: link_channel(r.channel)),
+    Column("read", lambda r, _: "all of it" if r.since is None else f"after {r.since}"),
+    Column(">up to", lambda r, _: r.upto),
+)
+
+STATS: tuple[Column[tuple[str, Mapping[str, Any]]], ...] = (
+    Column("task", lambda s, _: s[0]),
+    Column(">seconds", lambda s, _: format_seconds(s[1].get("seconds"), 3)),
+    Column(">rows read", lambda s, _: format_count(s[1].get("rows_in"))),
+    Column(">rows written", lambda s, _: format_count(s[1].get("rows_out"))),
+)
+
+TASK: tuple[Column[TaskStatus], ...] = (
+    Column("task", lambda t, _: t.name),
+    Column("code", lambda t, _: t.code),
+    Column("reads", lambda t, _: [f"{channel} ({mode})" for channel, mode in t.reads]),
+    Column("writes", lambda t, _: [f"{channel} ({kind})" for channel, kind in t.writes]),
+    Column("declared in", lambda t, _: t.location),
+)
+
+
+def format_updates(updates: Updates | StateExplanation) -> str:
+    name = updates.updates if isinstance(updates, StateExplanation) else updates.name
+    return f"{name} ({', '.join(updates.key)})" if updates.key else name
+
+
+PLANNED_STEP: tuple[Column[PlannedStep], ...] = (
+    Column("task", lambda s, _: s.task),
+    Column("variant", lambda s, _: s.variant),
+    Column("reads", lambda s, _: s.reads),
+    Column(">seconds", lambda s, _: format_seconds(s.seconds)),
+)
+
+REJECTED_STEP: tuple[Column[RejectedStep], ...] = (
+    Column("task", lambda s, _: s.task),
+    Column("variant", lambda s, _: s.variant),
+    Column(">seconds", lambda s, _: format_seconds(s.seconds)),
+    Column("because", lambda s, _: s.reason),
+)
+
+STATE: tuple[Column[StateExplanation], ...] = (
+    Column("channel", lambda s, _: s.channel),
+    Column("updates", lambda s, _: format_updates(s)),
+    Column("columns", lambda s, _: s.columns),
+    Column("operator", lambda s, _: s.operator),
+)
+
+
+def build_variant_columns(writer: WriterExplanation) -> tuple[Column[VariantExplanation], ...]:
+    def show_verdict(variant: VariantExplanation) -> TableCell | str:
+        if variant.unsupported_reason:
+            return f"impossible: {variant.unsupported_reason}"
+        if variant.name == writer.mode:
+            return TableCell("would run", tone="fresh")
+        if writer.mode is None:
+            return "known after apply"
+        return f"possible, with run {writer.flow} --variant {variant.name}"
+
+    return (
+        Column("variant", lambda v, _: v.name),
+        Column("reads", lambda v, _: [f"{channel} ({', '.join(modes)})" for channel, modes in v.reads]),
+        Column("writes", lambda v, _: [f"{c} ({', '.join(filter(None, (k, updates)))})" for c, k, updates in v.writes]),
+        Column(">rows", lambda v, _: format_count(v.rows)),
+        Column(">seconds", lambda v, _: format_seconds(v.seconds, 1)),
+        Column("now", lambda v, _: show_verdict(v)),
+    )
+
+
+def build_usage_columns(split: str | None) -> tuple[Column[UsageFigures], ...]:
+    """The columns of usage figures; `split`: what they are split by."""
+    group = () if split is None else (Column[UsageFigures](split, lambda f, _: f.group),)
+    return (
+        Column("from", lambda f, _: format_utc(f.begin)),
+        *group,
+        Column(">submissions", lambda f, _: format_count(f.submissions)),
+        Column(">actions", lambda f, _: format_count(f.actions)),
+        Column(">computed", lambda f, _: format_count(f.computed)),
+        Column(">hits", lambda f, _: f"{f.hits} ({f.hit_rate:.0%})"),
+        Column(">refreshes", lambda f, _: format_count(f.refreshes)),
+        Column(">failed", lambda f, _: format_count(f.failed)),
+        Column(">took", lambda f, _: format_span(f.seconds)),
+        Column(">saved", lambda f, _: format_span(f.saved_seconds)),
+        Column(">written", lambda f, _: format_size(f.bytes)),
+    )
+
+
+SHARE: tuple[Column[StorageShare], ...] = (
+    Column("datasets of", lambda s, _: "all" if s.workflow is None else s.workflow),
+    Column(">used", lambda s, _: format_size(s.used_bytes)),
+    Column(">budget", lambda s, _: None if s.budget is None else format_size(s.budget.byte_budget)),
+    Column(">evicts from", lambda s, _: None if s.budget is None else format_size(s.budget.byte_limit)),
+)
+
+
+def _link_dataset(dataset: StoredDataset) -> TableCell:
+    return TableCell(f"{dataset.workflow}/{dataset.name}", "" if dataset.run is None else format_run_url(dataset.run))
+
+
+_DATASET: tuple[Column[Any], ...] = (
+    Column("identity", lambda d, _: d.dataset.identity[:12]),
+    Column("dataset", lambda d, _: _link_dataset(d.dataset)),
+    Column(">size", lambda d, _: format_size(d.dataset.bytes)),
+)
+
+RETAINED: tuple[Column[RetainedDataset], ...] = (
+    *_DATASET,
+    Column(">took", lambda d, _: format_span(d.dataset.seconds)),
+    Column("used", lambda d, now: format_age(d.dataset.used_at, now)),
+    Column("state", lambda d, _: str(d.dataset.state)),
+    Column("retained because", lambda d, _: d.why),
+)
+
+CANDIDATE: tuple[Column[EvictionCandidate], ...] = (
+    *_DATASET,
+    Column(">to recompute", lambda d, _: format_span(d.seconds)),
+)

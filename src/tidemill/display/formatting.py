@@ -1,0 +1,112 @@
+"""Formats single values: times, durations, sizes, counts."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from tidemill.model.time import Version
+
+_STEPS = ((60.0, 1.0, "s"), (3600.0, 60.0, "min"), (48 * 3600.0, 3600.0, "h"), (float("inf"), 86400.0, "days"))
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_OLD_SECONDS = 60 * 86400.0  # from here on a date says more than an age
+
+
+def to_timestamp(version: Version | None) -> float | None:
+    """The time of a version, in seconds since the epoch."""
+    return None if version is None else version / 1_000_000
+
+
+def format_span(seconds: float) -> str:
+    """A duration in its most informative unit.
+
+    >>> format_span(0.4), format_span(42), format_span(200), format_span(90_000), format_span(200_000)
+    ('0.4 s', '42 s', '3 min', '25 h', '2 days')
+    """
+    if seconds < 10:
+        return f"{max(seconds, 0.0):.1f} s"
+    unit, name = next((unit, name) for below, unit, name in _STEPS if seconds < below)
+    return f"{int(seconds / unit)} {name}"
+
+
+def format_age(timestamp: float | None, now: float) -> str | None:
+    """The time since a timestamp, or until it; long ago, its date.
+
+    >>> format_age(0, 3), format_age(0, 200), format_age(100, 40), format_age(0, 90 * 86400), format_age(None, 0)
+    ('just now', '3 min ago', 'in 1 min', '1970-01-01', None)
+    """
+    if timestamp is None:
+        return None
+    if abs(now - timestamp) < 10:
+        return "just now" if timestamp <= now else "now"
+    if now - timestamp > _OLD_SECONDS:
+        return f"{dt.datetime.fromtimestamp(timestamp, dt.UTC):%Y-%m-%d}"
+    return f"{format_span(now - timestamp)} ago" if timestamp < now else f"in {format_span(timestamp - now)}"
+
+
+def format_duration(started: float | None, finished: float | None, now: float) -> str | None:
+    """The duration of something, or its duration so far.
+
+    >>> format_duration(10.0, 12.345, 99), format_duration(10.0, None, 99), format_duration(None, None, 99)
+    ('2.3 s', '89 s …', None)
+    """
+    if started is None:
+        return None
+    return format_span(finished - started) if finished is not None else f"{_format_whole_seconds(now - started)} …"
+
+
+def _format_whole_seconds(seconds: float) -> str:
+    return f"{int(seconds)} s" if seconds < 120 else format_span(seconds)
+
+
+def format_utc(timestamp: float | None) -> str | None:
+    """An exact timestamp in UTC.
+
+    >>> format_utc(1.5)
+    '1970-01-01 00:00:01Z'
+    """
+    return None if timestamp is None else f"{dt.datetime.fromtimestamp(timestamp, dt.UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+def format_count(number: int | None) -> str | None:
+    """
+    >>> format_count(1234567), format_count(None)
+    ('1,234,567', None)
+    """
+    return None if number is None else f"{number:,}"
+
+
+def format_plural(number: int, noun: str) -> str:
+    """
+    >>> format_plural(1, "row"), format_plural(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def format_size(number: float) -> str:
+    """
+    >>> format_size(999), format_size(34_000), format_size(2_500_000)
+    ('999 B', '34.0 kB', '2.5 MB')
+    """
+    for unit in _UNITS:
+        if number < 1000 or unit == _UNITS[-1]:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1000
+    raise AssertionError("unreachable")
+
+
+def format_seconds(seconds: float | None, digits: int = 2) -> str | None:
+    return None if seconds is None else f"{seconds:.{digits}f}"
+
+
+def take_first_line(text: str | None) -> str:
+    return (text or "").strip().partition("\n")[0]
+
+
+def escape_controls(text: object) -> str:
+    """A value on one line with escaped control characters, so that data cannot control the terminal.
+
+    >>> escape_controls("a\\tb")
+    'a\\\\tb'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
