@@ -17,7 +17,11 @@ def main(directory: str) -> None:
     with Tidemill.open(Path(directory)) as mill:
         mill.apply()
         loop = ServerLoop(
-            mill.catalog, Server(mill.executor.owner, "up", 1), mill.execute, (), ServerIntervals(leader_lease=2.0)
+            mill.catalog,
+            Server(mill.executor.owner, "up", 1),
+            mill.flows.execute,
+            (),
+            ServerIntervals(leader_lease=2.0),
         )
         signal.signal(signal.SIGTERM, lambda *_: loop.drain())
         access = build_access(mill)

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 
 import tidemill as tm
 from tidemill.app.project import Project
+from tidemill.app.serving import build_server_loop
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
 
@@ -39,7 +40,7 @@ def read_content(mill: Tidemill, channel: str) -> DataFrame:
 @contextmanager
 def run_server(mill: Tidemill, tracks: int | None = None) -> Iterator[None]:
     """Run a server in this process; at the end, wait for its active runs."""
-    loop = mill.loop("work", tracks)
+    loop = build_server_loop(mill, "work", tracks)
     thread = threading.Thread(target=loop.run)
     thread.start()
     try:

@@ -50,7 +50,7 @@ def test_later_changes_of_globals_change_no_flow(tmp_path: Path, monkeypatch: py
         traces: list[object] = []
         monkeypatch.setattr(code, "_trace_callable", traces.append)
         assert mill.plan() == ()
-        assert mill._get_applied_binding("scored").name == "scored"
+        assert mill.workflows.find_applied_binding("scored").name == "scored"
         assert traces == [], "the code is not traced again"
 
 
@@ -59,7 +59,7 @@ def test_a_changed_constant_changes_the_flow_when_code_is_reloaded(tmp_path: Pat
         mill.apply()
     with open_project(tmp_path, WORKFLOW.replace("FACTOR = 2", "FACTOR = 30")) as mill:
         with pytest.raises(ConfigError, match="was changed since it was registered"):
-            mill._get_applied_binding("scored")
+            mill.workflows.find_applied_binding("scored")
         assert [(step.action, step.name) for step in mill.plan()] == [("change", "scored")]
     with open_project(tmp_path, WORKFLOW) as mill:
         assert mill.plan() == ()

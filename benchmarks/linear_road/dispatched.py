@@ -104,7 +104,7 @@ class _DispatchedRun:
             return None
         (started_run,) = started
         began, second = self.clock.now(), self.pending.pop(started_run.run.subject)
-        self.mill.execute(started_run.run)
+        self.mill.flows.execute(started_run.run)
         self.dispatch.finish_run(started_run, time.time())
         answers = tuple(b for b in self._list_written_blocks(started_run.run) if b.channel in ANSWERS)
         return Lap(rows, second, insert, self.clock.now() - began, self._read_clock(), answers)

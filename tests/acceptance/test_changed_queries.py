@@ -255,7 +255,7 @@ def test_an_outdated_plan_is_not_executed(open_mill: Open, tmp_path: Path) -> No
     mill.run("totals")
     insert(mill, tmp_path, "x,1\n")
     context = PlanningContext(mill.catalog, {}, mill.project.workflows[0])
-    planned, choices = context.choose_variants(mill._get_applied_binding("totals"), "incremental")
+    planned, choices = context.choose_variants(mill.workflows.find_applied_binding("totals"), "incremental")
     assert choices["totals"].mode == "incremental"
     mill.run("totals", variant="recompute")
     insert(mill, tmp_path, "x,2\n")

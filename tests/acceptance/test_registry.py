@@ -35,8 +35,8 @@ def open_mill(spark: SparkSession, tmp_path: Path) -> Iterator[Open]:
 
 def test_a_registered_table_is_refreshed_until_it_is_removed(open_mill: Open, tmp_path: Path) -> None:
     mill = open_mill()
-    assert [s.name for s in mill.register(SHOP)][:2] == ["orders", "totals"]
-    assert mill.register(SHOP) == ()
+    assert [s.name for s in mill.workflows.register(SHOP)][:2] == ["orders", "totals"]
+    assert mill.workflows.register(SHOP) == ()
     (tmp_path / "o.jsonl").write_text('{"id": 1, "item": "tea", "price": 3}\n{"id": 2, "item": "tea", "price": 4}\n')
     mill.insert("orders", tmp_path / "o.jsonl")
     mill.run("totals")
@@ -46,19 +46,19 @@ def test_a_registered_table_is_refreshed_until_it_is_removed(open_mill: Open, tm
     mill.run("totals")
     assert mill.rows("totals") == [{"item": "tea", "price": 8}]
     assert [w.name for w in mill.catalog.list_workflows()] == ["shop"]
-    mill.remove("shop")
+    mill.workflows.remove("shop")
     assert mill.catalog.list_workflows() == []
     with pytest.raises(NotFound):
         mill.run("totals")
     with pytest.raises(NotFound):
-        mill.remove("nope")
-    mill.register(SHOP)
+        mill.workflows.remove("nope")
+    mill.workflows.register(SHOP)
     assert mill.rows("totals") == [{"item": "tea", "price": 8}]
 
 
 def test_a_document_cannot_replace_a_workflow_declared_in_a_file(open_mill: Open) -> None:
     mill = open_mill(build_workflow(parse_definition(SHOP)))
     with pytest.raises(Conflict, match="declared by a workflow file"):
-        mill.register(SHOP)
+        mill.workflows.register(SHOP)
     with pytest.raises(Conflict, match="declared by a workflow file"):
-        mill.remove("shop")
+        mill.workflows.remove("shop")

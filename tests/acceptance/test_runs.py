@@ -21,6 +21,7 @@ from tidemill.errors import BadInput, BlockDamaged, ConfigError, RunFailed, RunK
 from tidemill.model.block import BlockKind, BlockState
 from tidemill.model.change import Rows
 from tidemill.model.run import RunState
+from tidemill.runtime.inspect.block_trace import trace_block
 
 
 def insert_words(mill: Tidemill, *words: str) -> None:
@@ -292,7 +293,7 @@ def test_time_limits_and_kill_stop_spark(open_mill: Open) -> None:
 
     def kill() -> None:
         started.wait(60)
-        mill.kill(mill.catalog.list_runs(subject="killed_query")[0].id)
+        mill.catalog.kill_run(mill.catalog.list_runs(subject="killed_query")[0].id)
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -399,6 +400,6 @@ def test_trace_lists_the_sources_and_derived_blocks_of_a_block(open_mill: Open) 
     mill.run("upper")
     mill.run("counts")
     (upper,) = [b for b in mill.catalog.list_blocks("upper") if b.seq]
-    trace = mill.trace(upper.id)
+    trace = trace_block(mill.catalog, upper.id)
     assert [(s.channel, len(s.blocks)) for s in trace.sources] == [("words", 2)]
     assert [b.channel for b in trace.derived] == ["counts.state1", "counts"]

@@ -71,7 +71,7 @@ def test_no_run_waits_for_maintenance(mill: Tidemill, monkeypatch: pytest.Monkey
     for number in range(8):
         mill.insert("orders", [{"id": number, "word": f"word {number}"}])
         if by_server:
-            mill.execute(request_flow_run(mill.catalog, "words"))
+            mill.flows.execute(request_flow_run(mill.catalog, "words"))
         else:
             mill.run("words")
     assert slow_start.started.wait(10)

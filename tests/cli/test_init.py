@@ -18,7 +18,7 @@ def test_init_creates_a_project_whose_workflow_loads(tidemill: Program) -> None:
     assert {p.name for p in tidemill.project.iterdir()} == PROJECT_FILES
     assert (tidemill.project / ".gitignore").read_text() == ".tidemill/\n"
     project = load_project(tidemill.project, ["workflow.py"])
-    assert project.find_binding("report") is not None
+    assert [b.name for w in project.workflows for b in w.bindings] == ["report"]
     assert out.endswith("tidemill apply\n  tidemill insert orders orders.csv\n  tidemill run report\n")
 
 

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from tests.server.mill import CSV, ServedProject
 
+from tidemill.app.serving import build_server_loop
 from tidemill.errors import BadInput
 from tidemill.ports.engine import EngineHealth
 from tidemill.runtime.inspect import status
+from tidemill.runtime.inspect.block_trace import trace_block
 from tidemill.wire import schemas, server_schemas
 
 
@@ -63,7 +65,7 @@ def test_blocks_are_listed_and_traced(busy: ServedProject) -> None:
     assert len(get(busy, "/blocks", limit=1)["blocks"]) == 1
     assert (
         get(busy, f"/blocks/{newest.id}/trace")
-        == schemas.TraceDocument.model_validate(busy.mill.trace(newest.id)).to_json()
+        == schemas.TraceDocument.model_validate(trace_block(busy.mill.catalog, newest.id)).to_json()
     )
 
 
@@ -200,7 +202,7 @@ def test_workflows_are_paused_resumed_and_prioritised(shop: ServedProject) -> No
 
 def test_triggers_firings_and_servers_are_listed(shop: ServedProject) -> None:
     shop.insert()
-    loop = shop.mill.loop("up")
+    loop = build_server_loop(shop.mill, "up")
     assert shop.mill.catalog.record_heartbeat(loop.server, lease=5.0)
     for leaf in shop.mill.catalog.list_due_triggers():
         shop.mill.catalog.fire_trigger(leaf)

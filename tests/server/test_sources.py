@@ -19,6 +19,7 @@ import httpx
 import pytest
 from tests.server.mill import ServedProject, serve_project
 
+from tidemill.app.serving import start_sources
 from tidemill.app.settings import Settings
 from tidemill.app.sources import build_subscriptions, format_lease_name
 from tidemill.errors import BadInput, CatalogError, StorageError
@@ -96,7 +97,7 @@ def test_lines_are_read_over_broken_connections(tmp_path: Path) -> None:
     line_server = LineServer(lines, [b'no json\n{"id": 4}\n{"id": 5}'])
     settings = build_settings(kind="tcp", host="127.0.0.1", port=line_server.server_address[1])
     wakeup = Wakeup()
-    with run_server(line_server), serve_project(tmp_path, settings=settings) as shop, shop.mill.sources(wakeup):
+    with run_server(line_server), serve_project(tmp_path, settings=settings) as shop, start_sources(shop.mill, wakeup):
         wakeup.wait_until(lambda: read_ids(shop) == [1, 2, 3, 4, 5])
 
 
@@ -229,7 +230,7 @@ def test_a_folder_is_configured_in_the_settings(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     settings = build_settings(kind="folder", path="in", pattern="*.csv", quiet_period=0.0)
     wakeup = Wakeup()
-    with serve_project(tmp_path, settings=settings) as shop, shop.mill.sources(wakeup):
+    with serve_project(tmp_path, settings=settings) as shop, start_sources(shop.mill, wakeup):
         (tmp_path / "in" / "other.txt").write_text("x")
         (tmp_path / "in" / "a.csv").write_text("id,word\n7,w\n")
         wakeup.wait_until(lambda: read_ids(shop) == [7])
@@ -317,7 +318,7 @@ def publish(url: str, body: bytes, signature: str | None = None, media: str = "a
 
 def test_a_subscription_is_verified_and_its_lease_renewed(tmp_path: Path) -> None:
     with subscribe_to_hub(tmp_path, granted=1) as (shop, hub, subscription, _):
-        with shop.mill.sources(lambda: None):
+        with start_sources(shop.mill, lambda: None):
             hub.verified.wait_until(lambda: len(hub.challenges) >= 2)
         until = shop.mill.catalog.read_lease_end(format_lease_name(subscription))
     assert hub.challenges[0] == "ch4llenge"
@@ -328,9 +329,9 @@ def test_a_subscription_is_verified_and_its_lease_renewed(tmp_path: Path) -> Non
 
 def test_a_valid_lease_is_not_requested_again(tmp_path: Path) -> None:
     with subscribe_to_hub(tmp_path, granted=1000) as (shop, hub, _, _):
-        with shop.mill.sources(lambda: None):
+        with start_sources(shop.mill, lambda: None):
             hub.verified.wait_until(lambda: len(hub.challenges) == 1)
-        with shop.mill.sources(lambda: None):  # another server
+        with start_sources(shop.mill, lambda: None):  # another server
             pass
         assert len(hub.requests) == 1
 

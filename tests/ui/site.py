@@ -24,6 +24,7 @@ from tidemill.algebra.declare import NEW
 from tidemill.algebra.evaluate import evaluate_operator
 from tidemill.algebra.operators import ScanMode
 from tidemill.algebra.program import DeclaredQuery
+from tidemill.app.serving import build_server_loop
 from tidemill.app.wiring import Tidemill
 from tidemill.display import columns
 from tidemill.model.change import Rows
@@ -106,7 +107,7 @@ def main(project: str, engine: str = "plain", part: str = "all") -> None:
 
 @contextmanager
 def _run_loop(mill: Tidemill) -> Iterator[None]:
-    loop = mill.loop("up")
+    loop = build_server_loop(mill, "up")
     thread = threading.Thread(target=loop.run)
     thread.start()
     yield

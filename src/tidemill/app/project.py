@@ -18,7 +18,6 @@ from tidemill.api.documents import SourceResolver
 from tidemill.errors import ConfigError, TidemillError, WorkflowError
 from tidemill.model.analysis import SchemaKnowledge
 from tidemill.model.change import Updates
-from tidemill.model.flow import BoundFlow
 from tidemill.model.identity import compute_identity
 from tidemill.model.source_code import is_project
 from tidemill.model.workflow import WorkflowSpec
@@ -33,9 +32,6 @@ class Project:
 
     workflows: tuple[WorkflowSpec, ...]
     modules: tuple[ModuleType, ...] = ()
-
-    def find_binding(self, name: str) -> BoundFlow | None:
-        return next((b for w in self.workflows for b in w.bindings if b.name == name), None)
 
     def apply_knowledge(self, knowledge: SchemaKnowledge) -> Project:
         """The same project, resolved with this knowledge of its queries and channels."""

@@ -18,7 +18,7 @@ from tidemill.display.table import show_state
 from tidemill.model.block import Block
 from tidemill.model.provenance import Provenance
 from tidemill.model.timestamps import format_iso
-from tidemill.runtime.inspect.block_trace import TraceSource
+from tidemill.runtime.inspect.block_trace import TraceSource, trace_block
 from tidemill.runtime.inspect.status import ChannelStatus, list_reflected_versions
 from tidemill.wire import schemas
 
@@ -80,7 +80,7 @@ def trace(
     block: Annotated[int, typer.Argument(help="The block's number; `tidemill blocks` lists them.")],
 ) -> Answer:
     """Show the sources of a block, and the blocks derived from it."""
-    traced, now = mill.trace(block), mill.catalog.read_time()
+    traced, now = trace_block(mill.catalog, block), mill.catalog.read_time()
     sources = [render_list(f"derived from {_format_span(s)}", tables.BLOCK, s.blocks, now) for s in traced.sources]
     derived = render_list("blocks derived from it", tables.BLOCK, traced.derived, now)
     return Answer(schemas.TraceDocument.model_validate(traced), _render_block(traced.block, now), *sources, derived)

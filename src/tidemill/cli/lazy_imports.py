@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tidemill.catalog import SqlCatalog
     from tidemill.catalog.access import AccountCatalog
     from tidemill.demo.story import DemoReport, ProgressReporter
+    from tidemill.runtime.runs.server import ServerLoop
+    from tidemill.runtime.runs.sources import SourceRunner
     from tidemill.server.http_server import HttpListener
 
 
@@ -29,6 +31,18 @@ def build_class_archive() -> Path:
     from tidemill.spark.class_archive import build_archive  # noqa: PLC0415
 
     return build_archive()
+
+
+def build_server_loop(mill: Tidemill, role: str, tracks: int | None) -> ServerLoop:
+    from tidemill.app.serving import build_server_loop  # noqa: PLC0415
+
+    return build_server_loop(mill, role, tracks)
+
+
+def start_sources(mill: Tidemill, wake: Callable[[], None]) -> SourceRunner:
+    from tidemill.app.serving import start_sources  # noqa: PLC0415
+
+    return start_sources(mill, wake)
 
 
 def build_listener(mill: Tidemill, wake: Callable[[], None]) -> HttpListener:

@@ -16,7 +16,7 @@ from tidemill.display.formatting import format_plural
 from tidemill.model.block import Block
 from tidemill.model.run import ACTIVE_STATES, RunKind
 from tidemill.runtime.maintenance.service import OVERRIDE, PAUSED, is_paused
-from tidemill.runtime.maintenance.vacuum import ScanResult
+from tidemill.runtime.maintenance.vacuum import ScanResult, VacuumService
 from tidemill.wire.command_schemas import CompactionListDocument, MaintenanceDocument
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def gc(
     ] = False,
 ) -> Answer:
     """Garbage-collect blocks that no reader needs, and remove files whose grace period is over."""
-    scanned = mill.scan() if scan else None
+    scanned = VacuumService(mill.executor).scan_store() if scan else None
     collected = mill.collect(retain, grace)
     lines = [
         f"garbage-collected {format_plural(collected.blocks, 'block')}, "

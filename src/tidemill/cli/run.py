@@ -89,5 +89,5 @@ def kill(
     mill: Tidemill, run: Annotated[int, typer.Argument(help="The run's number; `tidemill runs` lists them.")]
 ) -> Answer:
     """Stop a run. None of its results become visible."""
-    killed = mill.kill(run)
+    killed = mill.catalog.kill_run(run)
     return Answer(RequestedRunDocument.build(run=killed), f"run {killed.id} of {killed.subject} {killed.state}")

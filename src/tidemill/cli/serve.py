@@ -15,7 +15,7 @@ import typer
 
 from tidemill.app import inspection
 from tidemill.cli import tables
-from tidemill.cli.lazy_imports import build_listener
+from tidemill.cli.lazy_imports import build_listener, build_server_loop, start_sources
 from tidemill.cli.options import Limit
 from tidemill.cli.output import Answer, render_list
 from tidemill.display import columns
@@ -36,8 +36,8 @@ def up(mill: Tidemill, tracks: Tracks = None) -> None:
     """Apply the project's workflows and serve: fire triggers, execute runs, maintain. Ends on SIGTERM or Ctrl-C."""
     _configure_logging()
     mill.apply()
-    loop = mill.loop("up", tracks)
-    with _handle_signals(mill, loop), build_listener(mill, loop.wake) as listening, mill.sources(loop.wake):
+    loop = build_server_loop(mill, "up", tracks)
+    with _handle_signals(mill, loop), build_listener(mill, loop.wake) as listening, start_sources(mill, loop.wake):
         log.info("API and page at %s", listening.url)
         _run_server(mill, loop)
 
@@ -45,7 +45,7 @@ def up(mill: Tidemill, tracks: Tracks = None) -> None:
 def work(mill: Tidemill, tracks: Tracks = None) -> None:
     """Serve as an additional executor: apply no workflow, and do not listen."""
     _configure_logging()
-    loop = mill.loop("work", tracks)
+    loop = build_server_loop(mill, "work", tracks)
     with _handle_signals(mill, loop):
         _run_server(mill, loop)
 
@@ -117,7 +117,7 @@ def register(
         data = json.loads(document.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{document} is not JSON: {error}") from error
-    steps = mill.register(data)
+    steps = mill.workflows.register(data)
     return Answer(server_schemas.RegistrationStepsDocument.build(steps=steps), tables.render_steps(steps))
 
 
@@ -126,7 +126,7 @@ Named = Annotated[str, typer.Argument(help="The workflow's name.")]
 
 def remove(mill: Tidemill, workflow: Named) -> Answer:
     """Remove a registered workflow; its data are kept."""
-    mill.remove(workflow)
+    mill.workflows.remove(workflow)
     return Answer({"removed": workflow}, f"{workflow} is removed; its data are kept")
 
 

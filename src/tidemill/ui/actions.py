@@ -39,7 +39,7 @@ class PageActions:
             return
         mill = self.context.mill
         find_workflow = partial(find_run_workflow, mill.catalog, run)
-        if await self._perform_action(f"kill run {run}", find_workflow, lambda: mill.kill(run)) is not None:
+        if await self._perform_action(f"kill run {run}", find_workflow, lambda: mill.catalog.kill_run(run)) is not None:
             ui.notify(f"Run {run} was killed")
 
     async def pause_workflow(self, workflow: str) -> None:

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from tidemill.app import inspection
 from tidemill.model.access import UserRole
+from tidemill.runtime.inspect.block_trace import trace_block
 from tidemill.server.dependencies import Limit, Mill, Number, require_role
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import schemas
@@ -31,7 +32,7 @@ def get_block(mill: Mill, block: Number) -> schemas.BlockDocument:
 @router.get("/blocks/{block}/trace")
 def get_block_trace(mill: Mill, block: Number) -> schemas.TraceDocument:
     """Show the blocks that a block was computed from, and those computed from it."""
-    return schemas.TraceDocument.model_validate(mill.trace(block))
+    return schemas.TraceDocument.model_validate(trace_block(mill.catalog, block))
 
 
 @router.post("/blocks/{block}/pin", responses=build_responses(409), dependencies=_ADMIN)

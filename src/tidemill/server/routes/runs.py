@@ -58,7 +58,7 @@ def get_log(mill: Mill, run: Number) -> schemas.RunLogDocument:
 @router.post("/runs/{run}/kill", responses=build_responses(404, 409), dependencies=_OPERATOR)
 def kill_run(mill: Mill, run: Number) -> schemas.RunDocument:
     """Kill a run that is ready or running; none of its results become visible."""
-    return schemas.RunDocument.model_validate(mill.kill(run))
+    return schemas.RunDocument.model_validate(mill.catalog.kill_run(run))
 
 
 @router.post("/runs/{run}/retry", status_code=202, responses=build_responses(404, 409), dependencies=_OPERATOR)

@@ -38,7 +38,7 @@ def list_workflows(mill: Mill) -> server_schemas.WorkflowListDocument:
 )
 def register_workflow(mill: Mill, wake: Wake, document: WorkflowDefinition) -> server_schemas.RegistrationStepsDocument:
     """Register a workflow of SQL tables from a document; the response lists the changes."""
-    steps = mill.register(document.model_dump(mode="json"))
+    steps = mill.workflows.register(document.model_dump(mode="json"))
     wake()
     return server_schemas.RegistrationStepsDocument.build(steps=steps)
 
@@ -46,7 +46,7 @@ def register_workflow(mill: Mill, wake: Wake, document: WorkflowDefinition) -> s
 @router.delete("/workflows/{name}", status_code=204, responses=build_responses(404, 409), dependencies=_OPERATOR)
 def remove_workflow(mill: Mill, name: WorkflowName) -> Response:
     """Unregister a workflow that was registered from a document; its data are retained."""
-    mill.remove(name)
+    mill.workflows.remove(name)
     return Response(status_code=204)
 
 

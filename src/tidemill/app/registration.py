@@ -1,0 +1,171 @@
+"""The workflows of a project: those that its files and stored documents declare, and their registration."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tidemill.app import registry
+from tidemill.app.project import Project
+from tidemill.catalog import SqlCatalog
+from tidemill.errors import ConfigError, Conflict, NotFound, TidemillError, WorkflowError
+from tidemill.model.analysis import NO_KNOWLEDGE, SchemaKnowledge
+from tidemill.model.block import Block
+from tidemill.model.change import Updates
+from tidemill.model.flow import BoundFlow
+from tidemill.model.registration import RegistrationChange, diff_registration
+from tidemill.model.workflow import WorkflowSpec, find_dangling_triggers
+from tidemill.planner.validation import find_target_problems
+from tidemill.planner.workflow_graph import build_graph
+from tidemill.runtime.runs.analysis import (
+    find_learned_schemas,
+    read_knowledge,
+    record_knowledge,
+    record_learned_schemas,
+)
+from tidemill.spark.engine import SparkEngine
+from tidemill.spark.session import ship_module
+
+log = logging.getLogger("tidemill.server")
+
+
+class WorkflowRegistration:
+    """Compares the declared workflows with the registered ones, and registers them.
+
+    `load` imports the project's files; it is called once.
+    """
+
+    def __init__(self, catalog: SqlCatalog, engine: SparkEngine, load: Callable[[], Project]) -> None:
+        self._catalog = catalog
+        self._engine = engine
+        self._load = load
+        self._declared: Project | None = None  # as declared in the files
+        self._project: Project | None = None  # resolved with the knowledge of its queries
+        self._knowledge = NO_KNOWLEDGE
+
+    @property
+    def project(self) -> Project:
+        """The declarations of the project's workflow files, imported once, resolved with the last known schemas."""
+        if self._project is None:
+            self._resolve_project(read_knowledge(self._catalog))
+        assert self._project is not None
+        for module in self._project.modules:
+            ship_module(module)
+        return self._project
+
+    def list_workflows(self) -> Iterator[WorkflowSpec]:
+        """The workflows of the files, and those that documents declare."""
+        yield from self.project.workflows
+        documents = [w.document for w in self._catalog.list_workflows() if w.document is not None]
+        knowledge = read_knowledge(self._catalog) if documents else NO_KNOWLEDGE
+        for document in documents:
+            yield registry.build_workflow(registry.load_definition(document), knowledge)
+
+    def list_custom_updates(self) -> dict[str, Updates]:
+        """The declared merge kinds, if any channel needs the user's functions; else empty: the catalog has them."""
+        has_custom = any(c.channel.updates.name == "custom" for c in self._catalog.list_channels())
+        return self.project.list_updates() if has_custom else {}
+
+    def plan(self) -> tuple[RegistrationChange, ...]:
+        """The changes that `apply` would make.
+
+        Raises `WorkflowError` for queries that Spark rejects, freshness targets that contradict each other, and
+        triggers that wait for undeclared channels or flows; and `Conflict`, as `apply` does, for changes that would
+        make existing data unreadable.
+        """
+        knowledge = read_knowledge(self._catalog, self._engine)
+        self._resolve_project(knowledge)
+        record_knowledge(self._catalog, knowledge)
+        for workflow in self.project.workflows:
+            self._check_workflow(workflow)
+        refusals = [reason for workflow in self.project.workflows for reason in self._catalog.list_refusals(workflow)]
+        if refusals:
+            raise Conflict("\n".join(refusals))
+        return tuple(step for workflow in self.project.workflows for step in self._compute_difference(workflow))
+
+    def apply(self) -> tuple[RegistrationChange, ...]:
+        """Register the declarations of the workflow files; returns the changes."""
+        steps = self.plan()
+        for workflow in self.project.workflows:
+            self._catalog.apply_workflow(workflow)
+        return steps
+
+    def register(self, data: Mapping[str, Any]) -> tuple[RegistrationChange, ...]:
+        """Register a workflow given as a document; returns the changes."""
+        document = registry.parse_definition(data)
+        knowledge = read_knowledge(self._catalog, self._engine)
+        workflow = registry.build_workflow(document, knowledge)
+        if any(w.name == workflow.name for w in self.project.workflows):
+            raise Conflict(
+                f"workflow {workflow.name!r} is declared by a workflow file of this server; change that file"
+            )
+        self._check_workflow(workflow)
+        record_knowledge(self._catalog, knowledge)
+        steps = self._compute_difference(workflow)
+        self._catalog.apply_workflow(workflow, document.model_dump(mode="json"))
+        return steps
+
+    def remove(self, workflow: str) -> None:
+        """Deactivate a workflow; its data stay."""
+        if any(w.name == workflow for w in self.project.workflows):
+            raise Conflict(f"workflow {workflow!r} is declared by a workflow file; remove it there, then apply")
+        self._catalog.remove_workflow(workflow)
+
+    def find_applied_binding(self, name: str) -> BoundFlow:
+        """The declared flow of that name; raises if another version of it is registered."""
+        binding = self._find_binding(name)
+        registered = {b.name: b.identity for b in self._catalog.list_bindings()}
+        if binding is not None and registered.get(name) != binding.compute_identity():
+            self._resolve_project(read_knowledge(self._catalog))  # other processes may have found schemas since
+            binding = self._find_binding(name)
+        if binding is None:
+            known = ", ".join(sorted(b.name for w in self.project.workflows for b in w.bindings))
+            raise NotFound(f"no flow {name!r} is declared; the flows are {known or 'none'}")
+        if registered.get(name) != binding.compute_identity():
+            raise ConfigError(f"flow {name!r} was changed since it was registered; review it with plan, then apply")
+        return binding
+
+    def apply_learned_schemas(self, blocks: Sequence[Block]) -> None:
+        """Resolve and apply the workflows again if a run has shown columns that a declared table needs."""
+        for workflow in self.project.workflows:
+            schemas = find_learned_schemas(self._knowledge, workflow, blocks)
+            if schemas and not self._compute_difference(workflow):  # unapplied changes of the user are not applied here
+                record_learned_schemas(self._catalog, schemas)
+                try:
+                    self.apply()
+                except TidemillError as error:  # the run is committed; the table stays in batch until it is applied
+                    log.warning("the schemas found by run %s were not applied: %s", blocks[0].run, error)
+                return
+
+    def _resolve_project(self, knowledge: SchemaKnowledge) -> None:
+        if self._declared is None:
+            self._declared = self._load()
+        self._project = self._declared.apply_knowledge(knowledge)
+        self._knowledge = knowledge
+
+    def _find_binding(self, name: str) -> BoundFlow | None:
+        return next((b for w in self.list_workflows() for b in w.bindings if b.name == name), None)
+
+    def _check_workflow(self, workflow: WorkflowSpec) -> None:
+        """Reject freshness targets that contradict each other, and triggers that no data and no run can fire."""
+        if any(c.freshness_target for c in workflow.channels):
+            contradictions = find_target_problems(build_graph(workflow))
+            if contradictions:
+                raise WorkflowError([f"workflow {workflow.name!r}, {p.subject}: {p.reason}" for p in contradictions])
+        declared = [workflow, *self.project.workflows]
+        channels = {c.name for w in declared for c in w.channels}
+        channels |= {c.channel.name for c in self._catalog.list_channels()}
+        flows = {b.name for w in declared for b in w.bindings} | {b.name for b in self._catalog.list_bindings()}
+        problems = list(find_dangling_triggers(workflow, channels, flows))
+        if problems:
+            raise WorkflowError(problems)
+
+    def _compute_difference(self, workflow: WorkflowSpec) -> tuple[RegistrationChange, ...]:
+        channels = [c.channel for c in self._catalog.list_channels() if c.workflow == workflow.name]
+        bindings = {
+            b.name: (b.identity, ", ".join(t["name"] for t in b.spec["tasks"]))
+            for b in self._catalog.list_bindings()
+            if b.workflow == workflow.name
+        }
+        return diff_registration(workflow, channels, bindings)

@@ -1,0 +1,87 @@
+"""The parts of a project that only servers run: the main loop with its periodic tasks, and the data sources."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from tidemill.app.deliveries import build_deliveries, build_postbox
+from tidemill.app.settings import MailSettings, WebhookSettings
+from tidemill.app.sources import SourceFactory
+from tidemill.app.wiring import Tidemill
+from tidemill.catalog.access import AccountCatalog
+from tidemill.model.units import parse_duration
+from tidemill.ports.records import Server
+from tidemill.publish import MailReceiver, Notifier, WebhookReceiver, build_receivers
+from tidemill.runtime.oneshot.eviction import DatasetEvictor
+from tidemill.runtime.runs.server import PeriodicTask, ServerIntervals, ServerLoop
+from tidemill.runtime.runs.sources import SourceRunner
+
+log = logging.getLogger("tidemill.server")
+
+
+def build_server_loop(mill: Tidemill, role: str, tracks: int | None = None) -> ServerLoop:
+    """The main loop of a server of a project."""
+    settings = mill.settings.server
+    mill.maintenance = replace(mill.maintenance, stopping=threading.Event())
+    server = Server(mill.executor.owner, role, tracks or settings.tracks)
+    return ServerLoop(
+        mill.catalog,
+        server,
+        mill.flows.execute,
+        _list_tasks(mill),
+        ServerIntervals(tick=settings.poll_interval, leader_lease=settings.leader_timeout),
+        replace(mill.dispatch_config, tracks=server.tracks),
+        mill.maintenance.stopping,
+        mill.executor,
+    )
+
+
+def start_sources(mill: Tidemill, wake: Callable[[], None]) -> SourceRunner:
+    """A context manager that runs the project's data sources; `wake` is called when data arrive."""
+    stopping = threading.Event()
+    factory = SourceFactory(mill.insert_batcher, mill.directory, mill.settings.push, stopping, wake)
+    runner = SourceRunner(mill.catalog, mill.executor.owner, mill.settings.server.leader_timeout, stopping)
+    return runner.start_sources(factory.build_sources(mill.settings.sources))
+
+
+def _list_tasks(mill: Tidemill) -> list[PeriodicTask]:
+    settings = mill.settings.server
+    receivers = (_build_receiver(name, receiver) for name, receiver in mill.settings.notify.items())
+    evict = partial(_evict_datasets, mill.oneshot_service.build_evictor())
+    deliveries = build_deliveries(mill.settings.deliver, mill.catalog, mill.store.open_file, mill.insert_batcher)
+    return [
+        PeriodicTask("sending notices", settings.poll_interval, Notifier(mill.catalog, build_receivers(receivers))),
+        PeriodicTask("maintenance", settings.maintenance_interval, partial(_maintain_all, mill)),
+        PeriodicTask("evicting datasets", settings.maintenance_interval, evict),
+        PeriodicTask("copying datasets", settings.maintenance_interval, mill.oneshot_service.place_copies),
+        *(PeriodicTask(f"delivering to {d.name}", settings.poll_interval, d) for d in deliveries),
+    ]
+
+
+def _maintain_all(mill: Tidemill) -> None:
+    mill.maintenance.run_maintenance()
+    settings = mill.settings.maintenance
+    AccountCatalog(mill.catalog).expire_audit(parse_duration(settings.audit_retention))
+    if mill.settings.push.producer_retention is not None:
+        mill.catalog.expire_producers(parse_duration(mill.settings.push.producer_retention))
+    mill.oneshot_service.dataset_catalog.expire_submissions(parse_duration(settings.history_retention))
+
+
+def _evict_datasets(evictor: DatasetEvictor) -> None:
+    """Evict datasets that exceed their budgets."""
+    report = evictor.enforce_budgets()
+    for problem in () if report is None else report.problems:
+        log.warning("datasets exceed their budget: %s", problem)
+    if report is not None and report.evictions:
+        log.info("evicted %d datasets with %d bytes", len(report.evictions), report.freed_bytes)
+
+
+def _build_receiver(name: str, settings: WebhookSettings | MailSettings) -> WebhookReceiver | MailReceiver:
+    kinds = frozenset(settings.events)
+    if isinstance(settings, WebhookSettings):
+        return WebhookReceiver(name, settings.url, settings.secret, kinds)
+    return MailReceiver(name, build_postbox(settings), kinds)
