@@ -54,7 +54,7 @@ class Client:
         timeout: float = 30.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._connection = ApiConnection(url, token, timeout)
+        self._api = ApiConnection(url, token, timeout)
         self._url, self._token, self._timeout = url, token, timeout
         self._sleep = sleep
 
@@ -64,7 +64,7 @@ class Client:
             return raise_missing_attribute(self, name, _RENAMED)
 
     def close(self) -> None:
-        self._connection.close()
+        self._api.close()
 
     def __enter__(self) -> Client:
         return self
@@ -77,65 +77,65 @@ class Client:
     # Channels and blocks.
 
     def health(self) -> schemas.HealthDocument:
-        return self._connection.get(schemas.HealthDocument, "healthz")
+        return self._api.get(schemas.HealthDocument, "healthz")
 
     def status(self, *, all: bool = False) -> schemas.StatusDocument:
-        return self._connection.get(schemas.StatusDocument, "status", all=all)
+        return self._api.get(schemas.StatusDocument, "status", all=all)
 
     def staleness(self, *, measure: str = "staleness", minutes: float = 60.0) -> schemas.StalenessDocument:
         """How stale every table was recently, and all of them together; `measure` is staleness or age."""
-        return self._connection.get(schemas.StalenessDocument, "staleness", measure=measure, minutes=minutes)
+        return self._api.get(schemas.StalenessDocument, "staleness", measure=measure, minutes=minutes)
 
     def channels(self, *, all: bool = False) -> list[schemas.ChannelDocument]:
-        return self._connection.get(schemas.ChannelListDocument, "channels", all=all).channels
+        return self._api.get(schemas.ChannelListDocument, "channels", all=all).channels
 
     def channel(self, name: str) -> schemas.ChannelDocument:
-        return self._connection.get(schemas.ChannelDetailsDocument, "channels", name).channel
+        return self._api.get(schemas.ChannelDetailsDocument, "channels", name).channel
 
     def schema(self, channel: str) -> list[schemas.ColumnDocument] | None:
-        return self._connection.get(schemas.ChannelSchemaDocument, "channels", channel, "schema").columns
+        return self._api.get(schemas.ChannelSchemaDocument, "channels", channel, "schema").columns
 
     def rows(self, channel: str, *, limit: int = 20, as_of: str | None = None) -> schemas.RowsDocument:
-        return self._connection.get(schemas.RowsDocument, "channels", channel, "rows", limit=limit, as_of=as_of)
+        return self._api.get(schemas.RowsDocument, "channels", channel, "rows", limit=limit, as_of=as_of)
 
     def explain(self, table: str) -> explain_schemas.ExplanationDocument:
-        return self._connection.get(explain_schemas.ExplanationDocument, "channels", table, "explain")
+        return self._api.get(explain_schemas.ExplanationDocument, "channels", table, "explain")
 
     def blocks(self, channel: str | None = None, *, limit: int = 20) -> list[schemas.BlockDocument]:
         path = ("blocks",) if channel is None else ("channels", channel, "blocks")
-        return self._connection.get(schemas.BlockListDocument, *path, limit=limit).blocks
+        return self._api.get(schemas.BlockListDocument, *path, limit=limit).blocks
 
     def block(self, block: int) -> schemas.BlockDocument:
-        return self._connection.get(schemas.BlockDocument, "blocks", block)
+        return self._api.get(schemas.BlockDocument, "blocks", block)
 
     def trace(self, block: int) -> schemas.TraceDocument:
-        return self._connection.get(schemas.TraceDocument, "blocks", block, "trace")
+        return self._api.get(schemas.TraceDocument, "blocks", block, "trace")
 
     def pin_block(self, block: int) -> schemas.PinDocument:
         """Protect a block, and all blocks that it was computed from, from garbage collection."""
-        return self._connection.send_change(schemas.PinDocument, "POST", "blocks", block, "pin")
+        return self._api.post_document(schemas.PinDocument, "blocks", block, "pin")
 
     def unpin_block(self, block: int) -> schemas.PinDocument:
-        return self._connection.send_change(schemas.PinDocument, "POST", "blocks", block, "unpin")
+        return self._api.post_document(schemas.PinDocument, "blocks", block, "unpin")
 
     def lineage(self, channel: str, tag: str) -> explain_schemas.LineageDocument:
         """The events that an event derives from, and those derived from it, by the tag of its wave."""
-        return self._connection.get(explain_schemas.LineageDocument, "channels", channel, "lineage", tag=tag)
+        return self._api.get(explain_schemas.LineageDocument, "channels", channel, "lineage", tag=tag)
 
     # Flows and runs.
 
     def flows(self) -> list[schemas.FlowDocument]:
-        return self._connection.get(schemas.FlowListDocument, "flows").flows
+        return self._api.get(schemas.FlowListDocument, "flows").flows
 
     def flow(self, name: str) -> schemas.FlowDocument:
-        return self._connection.get(schemas.FlowDetailsDocument, "flows", name).flow
+        return self._api.get(schemas.FlowDetailsDocument, "flows", name).flow
 
     def explain_flow(self, name: str) -> list[explain_schemas.ExplanationDocument]:
-        return self._connection.get(explain_schemas.ExplanationListDocument, "flows", name, "explain").tables
+        return self._api.get(explain_schemas.ExplanationListDocument, "flows", name, "explain").tables
 
     def request_run(self, flow: str, *, backfill: bool = False) -> schemas.RunDocument:
         """Request a run; a server executes it as soon as possible, a backfill on a separate track."""
-        return self._connection.send_change(schemas.RunDocument, "POST", "flows", flow, "runs", backfill=backfill)
+        return self._api.post_document(schemas.RunDocument, "flows", flow, "runs", backfill=backfill)
 
     def runs(
         self,
@@ -148,19 +148,19 @@ class Client:
     ) -> list[schemas.RunDocument]:
         """The newest first; the next page begins `before` the last of this one."""
         filters = {"state": state, "kind": kind, "subject": subject, "before": before, "limit": limit}
-        return self._connection.get(schemas.RunListDocument, "runs", **filters).runs
+        return self._api.get(schemas.RunListDocument, "runs", **filters).runs
 
     def run(self, run: int) -> schemas.RunDetailsDocument:
-        return self._connection.get(schemas.RunDetailsDocument, "runs", run)
+        return self._api.get(schemas.RunDetailsDocument, "runs", run)
 
     def log(self, run: int) -> str:
-        return self._connection.get(schemas.RunLogDocument, "runs", run, "log").log
+        return self._api.get(schemas.RunLogDocument, "runs", run, "log").log
 
     def kill(self, run: int) -> schemas.RunDocument:
-        return self._connection.send_change(schemas.RunDocument, "POST", "runs", run, "kill")
+        return self._api.post_document(schemas.RunDocument, "runs", run, "kill")
 
     def retry(self, run: int) -> schemas.RunDocument:
-        return self._connection.send_change(schemas.RunDocument, "POST", "runs", run, "retry")
+        return self._api.post_document(schemas.RunDocument, "runs", run, "retry")
 
     # Inserts, pushes and subscriptions.
 
@@ -179,7 +179,7 @@ class Client:
         with the same idempotency `key` changes nothing and returns the first one's block.
         """
         headers = {} if key is None else {"Idempotency-Key": key}
-        return self._connection.send_upload(
+        return self._api.send_upload(
             schemas.InsertDocument, build_upload(data, format), headers, "channels", channel, "blocks", kind=kind
         )
 
@@ -229,7 +229,7 @@ class Client:
     def past_events(
         self, *, after: int | None = None, run: int | None = None, limit: int = 50
     ) -> list[schemas.EventDocument]:
-        return self._connection.get(schemas.EventListDocument, "events", after=after, run=run, limit=limit).events
+        return self._api.get(schemas.EventListDocument, "events", after=after, run=run, limit=limit).events
 
     def events(self, *, after: int | None = None) -> Iterator[schemas.EventDocument]:
         """The events from now on, or since `after`, as they happen. The iterator never ends by itself.
@@ -239,7 +239,7 @@ class Client:
         last, tries = after, 0
         while True:
             try:
-                for message in self._connection.stream_events(last, "events", "stream"):
+                for message in self._api.stream_events(last, "events", "stream"):
                     last, tries = message.id if message.id is not None else last, 0
                     if message.data is not None:
                         yield schemas.EventDocument.model_validate_json(message.data)
@@ -252,30 +252,28 @@ class Client:
     # Workflows, triggers and servers.
 
     def workflows(self) -> list[server_schemas.WorkflowDocument]:
-        return self._connection.get(server_schemas.WorkflowListDocument, "workflows").workflows
+        return self._api.get(server_schemas.WorkflowListDocument, "workflows").workflows
 
     def register(self, document: Mapping[str, Any]) -> list[server_schemas.RegistrationStepDocument]:
         """Register a workflow of SQL tables from a document."""
-        return self._connection.send_change(
-            server_schemas.RegistrationStepsDocument, "POST", "workflows", json=document
-        ).steps
+        return self._api.post_document(server_schemas.RegistrationStepsDocument, "workflows", json=document).steps
 
     def remove(self, workflow: str) -> None:
         """Unregister a workflow that was registered from a document; its data are retained."""
-        self._connection.delete("workflows", workflow)
+        self._api.delete("workflows", workflow)
 
     def plan(self) -> list[server_schemas.RegistrationStepDocument]:
-        return self._connection.get(server_schemas.RegistrationPlanDocument, "plan").steps
+        return self._api.get(server_schemas.RegistrationPlanDocument, "plan").steps
 
     def infeasible_targets(self) -> list[str]:
         """Freshness targets that are infeasible according to past runs."""
-        return self._connection.get(server_schemas.RegistrationPlanDocument, "plan").infeasible_targets
+        return self._api.get(server_schemas.RegistrationPlanDocument, "plan").infeasible_targets
 
     def statistics(self) -> list[server_schemas.TaskStatisticsDocument]:
-        return self._connection.get(server_schemas.StatisticsDocument, "statistics").tasks
+        return self._api.get(server_schemas.StatisticsDocument, "statistics").tasks
 
     def dispatching(self) -> server_schemas.DispatchConfigDocument:
-        return self._connection.get(server_schemas.DispatchConfigDocument, "dispatching")
+        return self._api.get(server_schemas.DispatchConfigDocument, "dispatching")
 
     @reject_renamed_keywords(chop="catch_up_limit")
     def dispatch(
@@ -296,52 +294,48 @@ class Client:
             backfill_tracks=backfill_tracks,
             catch_up_limit=catch_up_limit,
         )
-        return self._connection.send_change(
-            server_schemas.DispatchConfigDocument, "PUT", "dispatching", json=overrides.model_dump()
-        )
+        return self._api.put_document(server_schemas.DispatchConfigDocument, "dispatching", json=overrides.model_dump())
 
     def apply(self) -> list[server_schemas.RegistrationStepDocument]:
-        return self._connection.send_change(server_schemas.RegistrationStepsDocument, "POST", "apply").steps
+        return self._api.post_document(server_schemas.RegistrationStepsDocument, "apply").steps
 
     def pause(self, workflow: str) -> server_schemas.WorkflowDocument:
-        return self._connection.send_change(server_schemas.WorkflowDocument, "POST", "workflows", workflow, "pause")
+        return self._api.post_document(server_schemas.WorkflowDocument, "workflows", workflow, "pause")
 
     def resume(self, workflow: str) -> server_schemas.WorkflowDocument:
-        return self._connection.send_change(server_schemas.WorkflowDocument, "POST", "workflows", workflow, "resume")
+        return self._api.post_document(server_schemas.WorkflowDocument, "workflows", workflow, "resume")
 
     def prioritise(self, workflow: str, priority: int) -> server_schemas.WorkflowDocument:
         body = {"priority": priority}
-        return self._connection.send_change(
-            server_schemas.WorkflowDocument, "PUT", "workflows", workflow, "priority", json=body
-        )
+        return self._api.put_document(server_schemas.WorkflowDocument, "workflows", workflow, "priority", json=body)
 
     def triggers(self, flow: str | None = None) -> list[server_schemas.TriggerDocument]:
-        return self._connection.get(server_schemas.TriggerListDocument, "triggers", flow=flow).triggers
+        return self._api.get(server_schemas.TriggerListDocument, "triggers", flow=flow).triggers
 
     def firings(self, flow: str | None = None, *, limit: int = 20) -> list[server_schemas.FiringDocument]:
-        return self._connection.get(server_schemas.FiringListDocument, "firings", flow=flow, limit=limit).firings
+        return self._api.get(server_schemas.FiringListDocument, "firings", flow=flow, limit=limit).firings
 
     def servers(self) -> list[server_schemas.ServerDocument]:
-        return self._connection.get(server_schemas.ServerListDocument, "servers").servers
+        return self._api.get(server_schemas.ServerListDocument, "servers").servers
 
     # One-shot workflows.
 
     def submit(self, workflow: Mapping[str, Any]) -> oneshot_schemas.SubmissionDocument:
         """Submit a one-shot workflow; servers run the actions that have no earlier result."""
-        return self._connection.send_change(oneshot_schemas.SubmissionDocument, "POST", "submissions", json=workflow)
+        return self._api.post_document(oneshot_schemas.SubmissionDocument, "submissions", json=workflow)
 
     def submissions(self, *, before: int | None = None, limit: int = 20) -> list[oneshot_schemas.SubmissionDocument]:
         """The newest first; the next page begins `before` the last of this one."""
-        return self._connection.get(
+        return self._api.get(
             oneshot_schemas.SubmissionListDocument, "submissions", before=before, limit=limit
         ).submissions
 
     def submission(self, number: int) -> oneshot_schemas.SubmissionDocument:
-        return self._connection.get(oneshot_schemas.SubmissionDocument, "submissions", number)
+        return self._api.get(oneshot_schemas.SubmissionDocument, "submissions", number)
 
     def explain_action(self, submission: int, action: str | int) -> oneshot_schemas.ActionDocument:
         """Why an action was or was not reused."""
-        return self._connection.get(oneshot_schemas.ActionDocument, "submissions", submission, "actions", action)
+        return self._api.get(oneshot_schemas.ActionDocument, "submissions", submission, "actions", action)
 
     def history(
         self,
@@ -361,57 +355,53 @@ class Client:
         """
         period = {"since": since, "until": until, "by": by, "per": per}
         filters = {"user": user, "workflow": workflow, "task": task}
-        return self._connection.get(oneshot_schemas.UsageHistoryDocument, "history", **period, **filters).figures
+        return self._api.get(oneshot_schemas.UsageHistoryDocument, "history", **period, **filters).figures
 
     def storage(self) -> oneshot_schemas.StorageDocument:
-        return self._connection.get(oneshot_schemas.StorageDocument, "storage")
+        return self._api.get(oneshot_schemas.StorageDocument, "storage")
 
     def pin(self, dataset: str) -> oneshot_schemas.DatasetDocument:
         """Protect a dataset from eviction, by a prefix of its identity."""
-        return self._connection.send_change(oneshot_schemas.DatasetDocument, "POST", "datasets", dataset, "pin")
+        return self._api.post_document(oneshot_schemas.DatasetDocument, "datasets", dataset, "pin")
 
     def unpin(self, dataset: str) -> oneshot_schemas.DatasetDocument:
-        return self._connection.send_change(oneshot_schemas.DatasetDocument, "POST", "datasets", dataset, "unpin")
+        return self._api.post_document(oneshot_schemas.DatasetDocument, "datasets", dataset, "unpin")
 
     # Users, tokens and owners.
 
     def me(self) -> account_schemas.CallerDocument:
-        return self._connection.get(account_schemas.CallerDocument, "me")
+        return self._api.get(account_schemas.CallerDocument, "me")
 
     def users(self) -> list[account_schemas.UserDocument]:
-        return self._connection.get(account_schemas.UserListDocument, "users").users
+        return self._api.get(account_schemas.UserListDocument, "users").users
 
     def save_user(self, name: str, role: UserRole | str) -> account_schemas.UserDocument:
-        return self._connection.send_change(
-            account_schemas.UserDocument, "PUT", "users", name, json={"role": str(role)}
-        )
+        return self._api.put_document(account_schemas.UserDocument, "users", name, json={"role": str(role)})
 
     def remove_user(self, name: str) -> None:
-        self._connection.delete("users", name)
+        self._api.delete("users", name)
 
     def tokens(self) -> list[account_schemas.TokenDocument]:
-        return self._connection.get(account_schemas.TokenListDocument, "tokens").tokens
+        return self._api.get(account_schemas.TokenListDocument, "tokens").tokens
 
     def issue_token(
         self, user: str, *, label: str = "", seconds: float | None = None
     ) -> account_schemas.IssuedTokenDocument:
         """A new token; its secret is only shown in this response."""
         body = {"label": label, "seconds": seconds}
-        return self._connection.send_change(
-            account_schemas.IssuedTokenDocument, "POST", "users", user, "tokens", json=body
-        )
+        return self._api.post_document(account_schemas.IssuedTokenDocument, "users", user, "tokens", json=body)
 
     def revoke_token(self, token: str) -> account_schemas.TokenDocument:
-        return self._connection.send_change(account_schemas.TokenDocument, "DELETE", "tokens", token)
+        return self._api.delete_document(account_schemas.TokenDocument, "tokens", token)
 
     def owners(self, workflow: str) -> list[str]:
-        return self._connection.get(account_schemas.OwnerListDocument, "workflows", workflow, "owners").owners
+        return self._api.get(account_schemas.OwnerListDocument, "workflows", workflow, "owners").owners
 
     def set_owners(self, workflow: str, owners: Iterable[str]) -> list[str]:
         body = {"owners": list(owners)}
-        return self._connection.send_change(
-            account_schemas.OwnerListDocument, "PUT", "workflows", workflow, "owners", json=body
+        return self._api.put_document(
+            account_schemas.OwnerListDocument, "workflows", workflow, "owners", json=body
         ).owners
 
     def audit(self, *, before: int | None = None, limit: int = 100) -> list[account_schemas.AuditEntryDocument]:
-        return self._connection.get(account_schemas.AuditLogDocument, "audit", before=before, limit=limit).entries
+        return self._api.get(account_schemas.AuditLogDocument, "audit", before=before, limit=limit).entries

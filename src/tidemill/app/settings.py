@@ -86,10 +86,9 @@ class WebhookSettings(_Section):
     events: tuple[NoticeKind, ...] = tuple(NoticeKind)
 
 
-class MailSettings(_Section):
-    """Notices by e-mail."""
+class _PostboxSettings(_Section):
+    """A mail server, and the addresses of a message."""
 
-    kind: Literal["mail"]
     host: str
     port: int = 587
     starttls: bool = True
@@ -97,6 +96,12 @@ class MailSettings(_Section):
     password: str | None = Field(default=None, repr=False)
     sender: str
     to: tuple[str, ...]
+
+
+class MailSettings(_PostboxSettings):
+    """Notices by e-mail."""
+
+    kind: Literal["mail"]
     events: tuple[NoticeKind, ...] = tuple(NoticeKind)
 
 
@@ -181,17 +186,10 @@ class WebhookDeliverySettings(_DeliverySettings):
     secret: str = Field(repr=False)
 
 
-class MailDeliverySettings(_DeliverySettings):
+class MailDeliverySettings(_DeliverySettings, _PostboxSettings):
     """The rows of new blocks by e-mail."""
 
     kind: Literal["mail"]
-    host: str
-    port: int = 587
-    starttls: bool = True
-    user: str | None = None
-    password: str | None = Field(default=None, repr=False)
-    sender: str
-    to: tuple[str, ...]
 
 
 class ChannelDeliverySettings(_DeliverySettings):

@@ -50,34 +50,13 @@ AsOf = Annotated[
 ]
 
 
-async def _get_mill(request: HTTPConnection) -> Tidemill:
-    mill: Tidemill = request.app.state.mill
-    return mill
+def _read_state(name: str) -> Any:
+    """A dependency: a value that `build_api` has put into the application's state."""
 
+    async def read_state(request: HTTPConnection) -> Any:
+        return getattr(request.app.state, name)
 
-async def _get_access(request: HTTPConnection) -> AccessControl:
-    access: AccessControl = request.app.state.access
-    return access
-
-
-async def _get_options(request: HTTPConnection) -> ApiOptions:
-    options: ApiOptions = request.app.state.options
-    return options
-
-
-async def _get_wake(request: HTTPConnection) -> Callable[[], None]:
-    wake: Callable[[], None] = request.app.state.wake
-    return wake
-
-
-async def _get_insert_batcher(request: HTTPConnection) -> RequestBatcher[InsertRequest, InsertSuccess]:
-    batcher: RequestBatcher[InsertRequest, InsertSuccess] = request.app.state.insert_batcher
-    return batcher
-
-
-async def _get_feed(request: HTTPConnection) -> EventFeed:
-    feed: EventFeed = request.app.state.feed
-    return feed
+    return Depends(read_state)
 
 
 async def _get_caller(request: HTTPConnection) -> Caller:
@@ -87,14 +66,14 @@ async def _get_caller(request: HTTPConnection) -> Caller:
     return caller
 
 
-Mill = Annotated[Tidemill, Depends(_get_mill)]
-TheAccess = Annotated[AccessControl, Depends(_get_access)]
-TheOptions = Annotated[ApiOptions, Depends(_get_options)]
+Mill = Annotated[Tidemill, _read_state("mill")]
+TheAccess = Annotated[AccessControl, _read_state("access")]
+TheOptions = Annotated[ApiOptions, _read_state("options")]
 TheCaller = Annotated[Caller, Depends(_get_caller)]
-TheInsertBatcher = Annotated[RequestBatcher[InsertRequest, InsertSuccess], Depends(_get_insert_batcher)]
+TheInsertBatcher = Annotated[RequestBatcher[InsertRequest, InsertSuccess], _read_state("insert_batcher")]
 """The batcher of small inserts and pushes, which may share a block."""
-TheFeed = Annotated[EventFeed, Depends(_get_feed)]
-Wake = Annotated[Callable[[], None], Depends(_get_wake)]
+TheFeed = Annotated[EventFeed, _read_state("feed")]
+Wake = Annotated[Callable[[], None], _read_state("wake")]
 """Wakes the server in this process, because there may be work to do."""
 
 
@@ -141,3 +120,12 @@ async def resolve_document_workflow(document: WorkflowDefinition) -> WorkflowFin
 
 async def resolve_named_workflow(name: WorkflowName) -> WorkflowFinder:
     return lambda: name
+
+
+AS_VIEWER = [require_role(UserRole.VIEWER)]
+AS_ADMIN = [require_role(UserRole.ADMIN)]
+AS_CHANNEL_OPERATOR = [require_role(UserRole.OPERATOR, resolve_workflow=resolve_channel_workflow)]
+AS_FLOW_OPERATOR = [require_role(UserRole.OPERATOR, resolve_workflow=resolve_flow_workflow)]
+AS_RUN_OPERATOR = [require_role(UserRole.OPERATOR, resolve_workflow=resolve_run_workflow)]
+AS_WORKFLOW_OPERATOR = [require_role(UserRole.OPERATOR, resolve_workflow=resolve_named_workflow)]
+AS_DOCUMENT_OPERATOR = [require_role(UserRole.OPERATOR, resolve_workflow=resolve_document_workflow)]

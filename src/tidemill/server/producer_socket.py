@@ -7,7 +7,6 @@ The unacknowledged messages are bounded; beyond that limit nothing is read, and 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,14 +14,21 @@ from dataclasses import dataclass
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from tidemill.errors import BadInput
-from tidemill.model.codec import Json
 from tidemill.runtime.runs.insert_batcher import InsertRequest, InsertSuccess
 from tidemill.runtime.runs.push import PushMessage
 from tidemill.server.batching import BatchSize, RequestBatcher
 from tidemill.server.body_limit import MemoryBudget
 from tidemill.server.error_handlers import ErrorResponder
 from tidemill.server.options import ApiOptions
-from tidemill.wire.push_messages import CLOSE_GOING_AWAY, CLOSE_INTERNAL_ERROR, CLOSE_POLICY_VIOLATION, parse_message
+from tidemill.wire.push_messages import (
+    CLOSE_GOING_AWAY,
+    CLOSE_INTERNAL_ERROR,
+    CLOSE_POLICY_VIOLATION,
+    PushReplyDocument,
+    parse_message,
+    render_reply,
+)
+from tidemill.wire.schemas import ErrorDocument
 
 _OVERHEAD_BYTES = 512  # memory of a message besides its text: else small messages would be read far ahead
 
@@ -114,7 +120,7 @@ class ProducerSocket:
                 while self._pending and _is_durable(self._pending[0].result):
                     last = self._pending.popleft()
                     self._release_bytes(last.size)
-                await self._send_document({"acknowledged": last.number})
+                await self._send_reply(PushReplyDocument(acknowledged=last.number))
             if self._ended:
                 return
             self._arrived.clear()
@@ -122,14 +128,14 @@ class ProducerSocket:
 
     async def _report_refusal(self, error: Exception) -> None:
         """Send the reason and the number of the refused message; no later message was accepted."""
-        response = self._responder(error)
-        subject = {"number": self._pending[0].number} if self._pending else {}
+        document = ErrorDocument.model_validate_json(bytes(self._responder(error).body))
+        number = self._pending[0].number if self._pending else None
         with suppress(WebSocketDisconnect):
-            await self._send_document(json.loads(bytes(response.body)) | subject)
+            await self._send_reply(PushReplyDocument(error=document.error, number=number))
         await self._close_socket(CLOSE_POLICY_VIOLATION if isinstance(error, BadInput) else CLOSE_INTERNAL_ERROR)
 
-    async def _send_document(self, document: Json) -> None:
-        await self._socket.send_text(json.dumps(document, separators=(",", ":")))
+    async def _send_reply(self, reply: PushReplyDocument) -> None:
+        await self._socket.send_text(render_reply(reply))
 
     async def _close_socket(self, code: int) -> None:
         if self._socket.application_state is WebSocketState.CONNECTED:

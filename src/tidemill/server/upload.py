@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
@@ -141,3 +141,9 @@ class _UploadBuffer:
             self._file = self._opened.enter_context(path.open("wb"))
             self._file.write(self._memory)
         return self._file
+
+
+def describe_body(description: str, *media_types: str) -> dict[str, Any]:
+    """The OpenAPI description of a request whose body is a file."""
+    content = {media_type: {"schema": {"type": "string", "format": "binary"}} for media_type in media_types}
+    return {"requestBody": {"required": True, "description": description, "content": content}}

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,9 +15,6 @@ from tidemill.app.wiring import Tidemill
 from tidemill.errors import BadInput
 from tidemill.intake import load_file
 from tidemill.model.block import BlockKind
-from tidemill.model.change import Updates
-from tidemill.model.schema import Schema
-from tidemill.ports.engine import Progress
 from tidemill.ports.storage import LoadResult
 from tidemill.runtime.runs.insert import Inserter, InsertResult
 from tidemill.server.body_limit import build_too_large_error
@@ -58,26 +56,9 @@ def _hide_path(path: Path) -> Iterator[None]:
         raise BadInput(str(error).replace(str(path), "the upload")) from None
 
 
-def _load_upload(
-    path: Path,
-    *,
-    format: str | None,
-    schema: Schema,
-    updates: Updates,
-    kind: BlockKind,
-    directory: Path,
-    progress: Progress | None,
-) -> LoadResult:
+def _load_upload(path: Path, **options: Any) -> LoadResult:
     with _hide_path(path):
-        return load_file(
-            path,
-            format=format,
-            schema=schema,
-            updates=updates,
-            kind=kind,
-            directory=directory,
-            progress=progress,
-        )
+        return load_file(path, **options)
 
 
 def to_parquet(path: Path, limit: int) -> Path:

@@ -39,7 +39,7 @@ def open_socket(
             yield socket
     except InvalidStatus as error:
         if error.response.status_code < _SERVER_ERROR:
-            raise _parse_refusal(error) from error
+            raise parse_refusal(error.response.status_code, bytes(error.response.body or b"")) from error
         raise ConnectionBroken(f"the response was {error.response.status_code}") from error
     except (ConnectionClosed, InvalidHandshake, OSError) as error:
         raise ConnectionBroken(str(error) or type(error).__name__) from error
@@ -56,9 +56,10 @@ def format_address(url: str, *where: str, **params: str | list[str] | int | None
     return f"ws{url.rstrip('/').removeprefix('http')}/api/v1/{path}?{urlencode(given_params, doseq=True)}"
 
 
-def _parse_refusal(error: InvalidStatus) -> TidemillError:
+def parse_refusal(status: int, body: bytes) -> TidemillError:
+    """The error that a response of the server reports."""
     try:
-        details = ErrorDocument.model_validate_json(error.response.body or b"").error
+        details = ErrorDocument.model_validate_json(body).error
     except ValidationError:
-        return Unreachable(f"the response {error.response.status_code} is not from Tidemill; check the address")
+        return Unreachable(f"the response {status} is not from Tidemill; check the address")
     return build_error(details.kind, details.message)

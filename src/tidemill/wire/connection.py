@@ -9,10 +9,8 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from tidemill.errors import TidemillError
-from tidemill.wire.http_status import build_error
+from tidemill.wire.client_sockets import parse_refusal
 from tidemill.wire.refusals import Unreachable
-from tidemill.wire.schemas import ErrorDocument
 from tidemill.wire.server_sent_events import ServerSentEvent, parse_events
 from tidemill.wire.upload_client import UploadBody
 
@@ -36,8 +34,15 @@ class ApiConnection:
         given_params = {name: value for name, value in params.items() if value is not None}
         return _parse_response(document_type, self._send_request("GET", where, params=given_params))
 
-    def send_change(self, document_type: type[S], method: str, *where: str | int, json: Any = None, **params: Any) -> S:
-        return _parse_response(document_type, self._send_request(method, where, json=json, params=params))
+    def post_document(self, document_type: type[S], *where: str | int, json: Any = None, **params: Any) -> S:
+        return _parse_response(document_type, self._send_request("POST", where, json=json, params=params))
+
+    def put_document(self, document_type: type[S], *where: str | int, json: Any) -> S:
+        return _parse_response(document_type, self._send_request("PUT", where, json=json))
+
+    def delete_document(self, document_type: type[S], *where: str | int) -> S:
+        """Delete something whose last state the server returns."""
+        return _parse_response(document_type, self._send_request("DELETE", where))
 
     def delete(self, *where: str | int) -> None:
         self._send_request("DELETE", where)
@@ -61,13 +66,13 @@ class ApiConnection:
         with self._http.stream("GET", _format_path(where), headers=headers) as response:
             if not response.is_success:
                 response.read()
-                raise _parse_refusal(response)
+                raise parse_refusal(response.status_code, response.content)
             yield from parse_events(response.iter_lines())
 
     def _send_request(self, method: str, path: tuple[str | int, ...], **options: Any) -> httpx.Response:
         response = call_server(lambda: self._http.request(method, _format_path(path), **options))
         if not response.is_success:
-            raise _parse_refusal(response)
+            raise parse_refusal(response.status_code, response.content)
         return response
 
 
@@ -97,11 +102,3 @@ def _parse_response(shape: type[S], response: httpx.Response) -> S:
         return shape.model_validate_json(response.content)
     except ValidationError as error:
         raise Unreachable("the response is not from Tidemill, or from an incompatible version") from error
-
-
-def _parse_refusal(response: httpx.Response) -> TidemillError:
-    try:
-        details = ErrorDocument.model_validate_json(response.content).error
-    except ValidationError:
-        return Unreachable(f"the response {response.status_code} is not from Tidemill; check the address")
-    return build_error(details.kind, details.message)

@@ -31,6 +31,7 @@ class PushReplyDocument(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
+    producer: str | None = None
     last: int | None = None
     acknowledged: int | None = None
     error: ErrorDetailDocument | None = None
@@ -58,3 +59,7 @@ def render_message(number: int, lines: bytes) -> str:
 
 def parse_reply(text: str | bytes) -> PushReplyDocument:
     return PushReplyDocument.model_validate_json(text)
+
+
+def render_reply(reply: PushReplyDocument) -> str:
+    return reply.model_dump_json(exclude_none=True)

@@ -19,6 +19,22 @@ _MAX_ATTEMPTS = 8  # consecutive failures before the client gives up
 SocketOpenerAfter = Callable[[int | None], AbstractContextManager[Socket]]
 
 
+class SubscriptionDocument(ResponseDocument):
+    """The first message of a subscription."""
+
+    channel: str
+    after: int
+
+
+class BlockHeaderDocument(ResponseDocument):
+    """The first line of a message; the rows follow, one per line."""
+
+    block: int
+    kind: str
+    updates: str
+    more: bool  # the next message has more rows of the same block
+
+
 class BlockRowsDocument(ResponseDocument):
     """The rows of one block; `kind` is base if they are the full content, delta if they change it."""
 
@@ -36,7 +52,7 @@ def subscribe_blocks(
     while True:
         try:
             with open(offset) as socket:
-                offset = _parse_start(str(socket.recv()))
+                offset = SubscriptionDocument.model_validate_json(socket.recv()).after
                 for block in _receive_blocks(socket):
                     offset, attempts = block.block, 0
                     yield block
@@ -49,10 +65,6 @@ def subscribe_blocks(
             )  # the first break may be the server's time limit
 
 
-def _parse_start(text: str) -> int:
-    return int(json.loads(text)["after"])
-
-
 def _receive_blocks(socket: Socket) -> Iterator[BlockRowsDocument]:
     rows: list[dict[str, Any]] = []
     while True:
@@ -60,10 +72,10 @@ def _receive_blocks(socket: Socket) -> Iterator[BlockRowsDocument]:
         reply = parse_reply(first_line)
         if reply.error is not None:
             raise _classify_error(build_error(reply.error.kind, reply.error.message))
-        header = json.loads(first_line)
+        header = BlockHeaderDocument.model_validate_json(first_line)
         rows += map(json.loads, lines)
-        if not header["more"]:
-            yield BlockRowsDocument(block=header["block"], kind=header["kind"], updates=header["updates"], rows=rows)
+        if not header.more:
+            yield BlockRowsDocument(block=header.block, kind=header.kind, updates=header.updates, rows=rows)
             rows = []
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from tidemill.model.access import UserRole
-from tidemill.server.dependencies import Before, Limit, TheAccess, TheCaller, TokenId, WorkflowName, require_role
+from tidemill.server.dependencies import AS_ADMIN, AS_VIEWER, Before, Limit, TheAccess, TheCaller, TokenId, WorkflowName
 from tidemill.server.dependencies import User as Named
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import account_schemas
 
-caller_router = APIRouter(tags=["access"], dependencies=[require_role(UserRole.VIEWER)])
-router = APIRouter(tags=["access"], dependencies=[require_role(UserRole.ADMIN)])
+caller_router = APIRouter(tags=["access"], dependencies=AS_VIEWER)
+router = APIRouter(tags=["access"], dependencies=AS_ADMIN)
 _CHANGE = build_responses(400, 404, 409, 413)
 
 

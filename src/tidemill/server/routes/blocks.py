@@ -1,20 +1,16 @@
-"""Blocks: their details, their lineage, and pinning."""
+"""Blocks: their details, their lineage, and pinning, which only admins may do: it takes storage from others."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 
 from tidemill.app import inspection
-from tidemill.model.access import UserRole
 from tidemill.runtime.inspect.block_trace import trace_block
-from tidemill.server.dependencies import Limit, Mill, Number, require_role
+from tidemill.server.dependencies import AS_ADMIN, AS_VIEWER, Limit, Mill, Number
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import schemas
 
-_ADMIN = [require_role(UserRole.ADMIN)]
-"""As for datasets: pinning takes storage from others."""
-
-router = APIRouter(tags=["blocks"], dependencies=[require_role(UserRole.VIEWER)], responses=build_responses(404))
+router = APIRouter(tags=["blocks"], dependencies=AS_VIEWER, responses=build_responses(404))
 
 
 @router.get("/blocks")
@@ -35,13 +31,13 @@ def get_block_trace(mill: Mill, block: Number) -> schemas.TraceDocument:
     return schemas.TraceDocument.model_validate(trace_block(mill.catalog, block))
 
 
-@router.post("/blocks/{block}/pin", responses=build_responses(409), dependencies=_ADMIN)
+@router.post("/blocks/{block}/pin", responses=build_responses(409), dependencies=AS_ADMIN)
 def pin_block(mill: Mill, block: Number) -> schemas.PinDocument:
     """Protect a block, and all blocks that it was computed from, from garbage collection."""
     return inspection.pin_block(mill.catalog, block, pinned=True)
 
 
-@router.post("/blocks/{block}/unpin", dependencies=_ADMIN)
+@router.post("/blocks/{block}/unpin", dependencies=AS_ADMIN)
 def unpin_block(mill: Mill, block: Number) -> schemas.PinDocument:
     """Allow garbage collection of a pinned block when it is no longer needed."""
     return inspection.pin_block(mill.catalog, block, pinned=False)

@@ -7,12 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from tidemill.app import inspection, serialization
-from tidemill.model.access import UserRole
-from tidemill.server.dependencies import AsOf, IncludeStates, Limit, Mill, Name, WaveTag, require_role
+from tidemill.server.dependencies import AS_VIEWER, AsOf, IncludeStates, Limit, Mill, Name, WaveTag
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import explain_schemas, schemas
 
-router = APIRouter(tags=["channels"], dependencies=[require_role(UserRole.VIEWER)], responses=build_responses(404))
+router = APIRouter(tags=["channels"], dependencies=AS_VIEWER, responses=build_responses(404))
 
 
 @router.get("/channels")

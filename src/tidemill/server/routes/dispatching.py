@@ -8,32 +8,30 @@ from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 
 from tidemill.app.wiring import Tidemill
-from tidemill.model.access import UserRole
 from tidemill.runtime.inspect.metrics import render_metrics
 from tidemill.runtime.inspect.statistics import compute_statistics as figures
 from tidemill.runtime.inspect.status import read_status
 from tidemill.runtime.maintenance.service import is_paused
-from tidemill.server.dependencies import Mill, Wake, require_role
+from tidemill.server.dependencies import AS_ADMIN, AS_VIEWER, Mill, Wake
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import server_schemas
 
 router = APIRouter(tags=["dispatching"])
-_VIEWER = [require_role(UserRole.VIEWER)]
 
 
-@router.get("/statistics", dependencies=_VIEWER)
+@router.get("/statistics", dependencies=AS_VIEWER)
 def get_statistics(mill: Mill) -> server_schemas.StatisticsDocument:
     """Show for each task the cost of a run, the ratio of output to input, its rates, and its pending input."""
     return server_schemas.StatisticsDocument.build(tasks=figures(mill.catalog, read_status(mill.catalog)))
 
 
-@router.get("/dispatching", dependencies=_VIEWER)
+@router.get("/dispatching", dependencies=AS_VIEWER)
 def get_dispatching(mill: Mill) -> server_schemas.DispatchConfigDocument:
     """Show how servers order the due runs."""
     return _serialize_config(mill)
 
 
-@router.put("/dispatching", responses=build_responses(422), dependencies=[require_role(UserRole.ADMIN)])
+@router.put("/dispatching", responses=build_responses(422), dependencies=AS_ADMIN)
 def change_dispatching(
     mill: Mill, wake: Wake, body: server_schemas.DispatchOverrideDocument
 ) -> server_schemas.DispatchConfigDocument:
@@ -45,7 +43,7 @@ def change_dispatching(
     return _serialize_config(mill)
 
 
-@router.get("/metrics", response_class=PlainTextResponse, dependencies=_VIEWER)
+@router.get("/metrics", response_class=PlainTextResponse, dependencies=AS_VIEWER)
 def get_metrics(mill: Mill) -> Response:
     """The figures of tasks, tables and runs, in the Prometheus text format."""
     status = read_status(mill.catalog)

@@ -12,15 +12,14 @@ from fastapi.sse import format_sse_event
 from starlette.concurrency import run_in_threadpool
 
 from tidemill.catalog.pagination import read_last_event_id
-from tidemill.model.access import UserRole
 from tidemill.model.codec import Json
-from tidemill.server.dependencies import After, Limit, Mill, TheFeed, TheOptions, require_role
+from tidemill.server.dependencies import AS_VIEWER, After, Limit, Mill, TheFeed, TheOptions
 from tidemill.server.error_handlers import Responses
 from tidemill.server.feed import EventFeed
 from tidemill.wire import schemas
 
-router = APIRouter(tags=["events"], dependencies=[require_role(UserRole.VIEWER)])
-streams = APIRouter(tags=["events"], dependencies=[require_role(UserRole.VIEWER)])
+router = APIRouter(tags=["events"], dependencies=AS_VIEWER)
+streams = APIRouter(tags=["events"], dependencies=AS_VIEWER)
 
 _MEDIA = "text/event-stream"
 _TEXT: Json = {"type": "string"}

@@ -6,11 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from tidemill.model.access import UserRole
 from tidemill.model.timestamps import parse_moment
 from tidemill.model.usage import UsagePeriod
 from tidemill.retention.usage_history import TimeResolution, UsageSplit
-from tidemill.server.dependencies import Mill, require_role
+from tidemill.server.dependencies import AS_VIEWER, Mill
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import oneshot_schemas
 
@@ -26,7 +25,7 @@ OfTask = Annotated[
 ]
 
 
-@router.get("/history", responses=build_responses(400), dependencies=[require_role(UserRole.VIEWER)])
+@router.get("/history", responses=build_responses(400), dependencies=AS_VIEWER)
 def get_history(
     mill: Mill,
     since: Timestamp = "7 days",

@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import InsertInProgress
-from tidemill.model.access import UserRole
 from tidemill.model.block import BlockKind
-from tidemill.model.codec import Json
 from tidemill.runtime.runs.insert import POLL_SECONDS, InsertResult
 from tidemill.runtime.runs.insert_batcher import InsertRequest, InsertSuccess, SmallInsert
 from tidemill.server import upload, upload_loading
 from tidemill.server.batching import RequestBatcher
-from tidemill.server.dependencies import (
-    Mill,
-    Name,
-    TheInsertBatcher,
-    TheOptions,
-    Wake,
-    require_role,
-    resolve_channel_workflow,
-)
+from tidemill.server.dependencies import AS_CHANNEL_OPERATOR, Mill, Name, TheInsertBatcher, TheOptions, Wake
 from tidemill.server.error_handlers import Responses, build_responses
 from tidemill.server.options import ApiOptions
 from tidemill.server.upload import UploadFormat
@@ -42,15 +32,10 @@ Key = Annotated[
         pattern=r"^[\x21-\x7e]{1,200}$",
     ),
 ]
-_BYTES: Json = {"schema": {"type": "string", "format": "binary"}}
-_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "description": "The file itself: CSV with a header, JSON lines, Parquet or Arrow IPC; optionally gzipped.",
-        "content": dict.fromkeys((*upload.FORMATS_BY_MEDIA_TYPE, "application/octet-stream"), _BYTES),
-    }
-}
-
+_BODY = upload.describe_body(
+    "The file itself: CSV with a header, JSON lines, Parquet or Arrow IPC; optionally gzipped.",
+    *(*upload.FORMATS_BY_MEDIA_TYPE, "application/octet-stream"),
+)
 _REPEATED: Responses = {200: {"model": schemas.InsertDocument, "description": "Already inserted under this key"}}
 
 
@@ -59,7 +44,7 @@ _REPEATED: Responses = {200: {"model": schemas.InsertDocument, "description": "A
     status_code=201,
     responses=_REPEATED | build_responses(400, 404, 409, 413, 415),
     openapi_extra=_BODY,
-    dependencies=[require_role(UserRole.OPERATOR, resolve_workflow=resolve_channel_workflow)],
+    dependencies=AS_CHANNEL_OPERATOR,
 )
 async def insert_file(
     request: Request,

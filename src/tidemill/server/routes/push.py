@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response, WebSocket
 from starlette.concurrency import run_in_threadpool
 
-from tidemill.model.access import UserRole
 from tidemill.runtime.runs.push import DuplicateMessage, PushMessage
 from tidemill.server import upload
 from tidemill.server.batching import BatchSize
-from tidemill.server.dependencies import (
-    Mill,
-    Name,
-    TheInsertBatcher,
-    TheOptions,
-    require_role,
-    resolve_channel_workflow,
-)
+from tidemill.server.dependencies import AS_CHANNEL_OPERATOR, Mill, Name, TheInsertBatcher, TheOptions
 from tidemill.server.error_handlers import Responses, build_responses
 from tidemill.server.producer_socket import ProducerSocket
 from tidemill.server.upload import UploadFormat
-from tidemill.wire.push_messages import PushDocument
+from tidemill.wire.push_messages import PushDocument, PushReplyDocument, render_reply
 from tidemill.wire.refusals import UnknownFormat
 
 router = APIRouter(tags=["channels"])
@@ -40,13 +32,7 @@ Number = Annotated[
         le=10**18 - 1,
     ),
 ]
-_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "description": "Events as JSON lines.",
-        "content": {"application/x-ndjson": {"schema": {"type": "string", "format": "binary"}}},
-    }
-}
+_BODY = upload.describe_body("Events as JSON lines.", "application/x-ndjson")
 _REPEATED: Responses = {200: {"model": PushDocument, "description": "The message was already in the channel"}}
 
 
@@ -55,7 +41,7 @@ _REPEATED: Responses = {200: {"model": PushDocument, "description": "The message
     status_code=201,
     responses=_REPEATED | build_responses(400, 404, 409, 413, 415),
     openapi_extra=_BODY,
-    dependencies=[require_role(UserRole.OPERATOR, resolve_workflow=resolve_channel_workflow)],
+    dependencies=AS_CHANNEL_OPERATOR,
 )
 async def push_message(
     request: Request,
@@ -83,9 +69,7 @@ async def push_message(
     return PushDocument(acknowledged=number, repeated=repeated)
 
 
-@router.websocket(
-    "/channels/{name}/push", dependencies=[require_role(UserRole.OPERATOR, resolve_workflow=resolve_channel_workflow)]
-)
+@router.websocket("/channels/{name}/push", dependencies=AS_CHANNEL_OPERATOR)
 async def serve_producer(
     socket: WebSocket,
     mill: Mill,
@@ -98,6 +82,6 @@ async def serve_producer(
     await run_in_threadpool(mill.insert_batcher.inserter.get_input_channel, name)
     sequences = await run_in_threadpool(mill.catalog.read_producer_sequences, name, [producer])
     await socket.accept()
-    await socket.send_json({"producer": producer, "last": sequences[producer]}, mode="text")
+    await socket.send_text(render_reply(PushReplyDocument(producer=producer, last=sequences[producer])))
     state = socket.app.state
     await ProducerSocket(socket, (name, producer), small, options, state.memory_budget, state.error_responder).serve()

@@ -8,28 +8,16 @@ from fastapi import APIRouter, Query
 
 from tidemill.app import inspection
 from tidemill.catalog.pagination import list_run_page
-from tidemill.model.access import UserRole
 from tidemill.model.run import RunKind, RunState
 from tidemill.runtime.runs.requests import request_retry
-from tidemill.server.dependencies import (
-    Before,
-    Limit,
-    Mill,
-    Number,
-    OfSubject,
-    Wake,
-    require_role,
-    resolve_run_workflow,
-)
+from tidemill.server.dependencies import AS_RUN_OPERATOR, AS_VIEWER, Before, Limit, Mill, Number, OfSubject, Wake
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import schemas
 
 router = APIRouter(tags=["runs"])
-_VIEWER = [require_role(UserRole.VIEWER)]
-_OPERATOR = [require_role(UserRole.OPERATOR, resolve_workflow=resolve_run_workflow)]
 
 
-@router.get("/runs", dependencies=_VIEWER)
+@router.get("/runs", dependencies=AS_VIEWER)
 def list_runs(
     mill: Mill,
     state: Annotated[RunState | None, Query(description="Only in this state.")] = None,
@@ -43,25 +31,25 @@ def list_runs(
     return schemas.RunListDocument.build(runs=runs)
 
 
-@router.get("/runs/{run}", responses=build_responses(404), dependencies=_VIEWER)
+@router.get("/runs/{run}", responses=build_responses(404), dependencies=AS_VIEWER)
 def get_run(mill: Mill, run: Number) -> schemas.RunDetailsDocument:
     """Show one run: the blocks that it read and wrote, and its log."""
     return inspection.read_run_details(mill.catalog, run)
 
 
-@router.get("/runs/{run}/log", responses=build_responses(404), dependencies=_VIEWER)
+@router.get("/runs/{run}/log", responses=build_responses(404), dependencies=AS_VIEWER)
 def get_log(mill: Mill, run: Number) -> schemas.RunLogDocument:
     """Show the log of all attempts at a run, in order."""
     return schemas.RunLogDocument(run=run, log=mill.catalog.read_log(run))
 
 
-@router.post("/runs/{run}/kill", responses=build_responses(404, 409), dependencies=_OPERATOR)
+@router.post("/runs/{run}/kill", responses=build_responses(404, 409), dependencies=AS_RUN_OPERATOR)
 def kill_run(mill: Mill, run: Number) -> schemas.RunDocument:
     """Kill a run that is ready or running; none of its results become visible."""
     return schemas.RunDocument.model_validate(mill.catalog.kill_run(run))
 
 
-@router.post("/runs/{run}/retry", status_code=202, responses=build_responses(404, 409), dependencies=_OPERATOR)
+@router.post("/runs/{run}/retry", status_code=202, responses=build_responses(404, 409), dependencies=AS_RUN_OPERATOR)
 def retry_run(mill: Mill, wake: Wake, run: Number) -> schemas.RunDocument:
     """Request a new run in place of one that failed or was killed."""
     requested = request_retry(mill.catalog, run)

@@ -8,9 +8,8 @@ from fastapi import APIRouter, Query
 
 from tidemill.app import inspection, serialization
 from tidemill.errors import EngineLost
-from tidemill.model.access import UserRole
 from tidemill.runtime.freshness.staleness import StalenessMeasure
-from tidemill.server.dependencies import IncludeStates, Mill, require_role
+from tidemill.server.dependencies import AS_VIEWER, IncludeStates, Mill
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import schemas
 
@@ -18,13 +17,13 @@ router = APIRouter(tags=["status"])
 health = APIRouter(tags=["status"], responses=build_responses(500, 503))
 
 
-@router.get("/status", dependencies=[require_role(UserRole.VIEWER)])
+@router.get("/status", dependencies=AS_VIEWER)
 def get_status(mill: Mill, every: IncludeStates = False) -> schemas.StatusDocument:
     """Show how fresh every channel is, which readers lag behind, and which runs are active."""
     return schemas.StatusDocument.model_validate(inspection.read_visible_status(mill.catalog, every=every))
 
 
-@router.get("/staleness", dependencies=[require_role(UserRole.VIEWER)])
+@router.get("/staleness", dependencies=AS_VIEWER)
 def get_staleness(
     mill: Mill,
     measure: Annotated[

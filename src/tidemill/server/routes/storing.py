@@ -1,4 +1,4 @@
-"""Datasets: stored ones, candidates for eviction, and pinning."""
+"""Datasets: stored ones, candidates for eviction, and pinning (only by admins: it takes storage from others)."""
 
 from __future__ import annotations
 
@@ -7,21 +7,17 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from tidemill.app import serialization
-from tidemill.model.access import UserRole
-from tidemill.server.dependencies import Mill, require_role
+from tidemill.server.dependencies import AS_ADMIN, AS_VIEWER, Mill
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import oneshot_schemas
 
 router = APIRouter(tags=["datasets"])
-_ADMIN = [require_role(UserRole.ADMIN)]
-"""As for submissions: storage that one workflow takes is not available to others."""
-
 DatasetPrefix = Annotated[
     str, Path(description="A prefix of the dataset's identity.", pattern="^[0-9a-f]+$", max_length=200)
 ]
 
 
-@router.get("/storage", dependencies=[require_role(UserRole.VIEWER)])
+@router.get("/storage", dependencies=AS_VIEWER)
 def get_storage(mill: Mill) -> oneshot_schemas.StorageDocument:
     """Show which datasets are stored and why, and which the next eviction would delete, with their
     recomputation cost.
@@ -29,13 +25,13 @@ def get_storage(mill: Mill) -> oneshot_schemas.StorageDocument:
     return serialization.serialize_storage(mill.oneshot_service.report_storage(), evicted=False)
 
 
-@router.post("/datasets/{dataset}/pin", responses=build_responses(404, 409), dependencies=_ADMIN)
+@router.post("/datasets/{dataset}/pin", responses=build_responses(404, 409), dependencies=AS_ADMIN)
 def pin_dataset(mill: Mill, dataset: DatasetPrefix) -> oneshot_schemas.DatasetDocument:
     """Protect a dataset from eviction."""
     return oneshot_schemas.DatasetDocument.model_validate(mill.oneshot_service.pin_dataset(dataset))
 
 
-@router.post("/datasets/{dataset}/unpin", responses=build_responses(404, 409), dependencies=_ADMIN)
+@router.post("/datasets/{dataset}/unpin", responses=build_responses(404, 409), dependencies=AS_ADMIN)
 def unpin_dataset(mill: Mill, dataset: DatasetPrefix) -> oneshot_schemas.DatasetDocument:
     """Allow eviction of a pinned dataset when space is short."""
     return oneshot_schemas.DatasetDocument.model_validate(mill.oneshot_service.pin_dataset(dataset, pinned=False))

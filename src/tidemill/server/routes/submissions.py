@@ -11,20 +11,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Path
 
-from tidemill.model.access import UserRole
-from tidemill.server.dependencies import Before, Limit, Mill, Number, TheCaller, Wake, require_role
+from tidemill.server.dependencies import AS_ADMIN, AS_VIEWER, Before, Limit, Mill, Number, TheCaller, Wake
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import oneshot_schemas
 
 router = APIRouter(tags=["one-shot workflows"])
-_VIEWER = [require_role(UserRole.VIEWER)]
-_ADMIN = [require_role(UserRole.ADMIN)]
 
 _TEXT = r"^[^\x00-\x1f\x7f]+$"
 Key = Annotated[str, Path(description="The action's id, or its name.", pattern=_TEXT, max_length=200)]
 
 
-@router.post("/submissions", status_code=201, responses=build_responses(400, 409, 413), dependencies=_ADMIN)
+@router.post("/submissions", status_code=201, responses=build_responses(400, 409, 413), dependencies=AS_ADMIN)
 def submit_workflow(
     mill: Mill, wake: Wake, caller: TheCaller, workflow: Annotated[oneshot_schemas.Document, Body()]
 ) -> oneshot_schemas.SubmissionDocument:
@@ -34,14 +31,14 @@ def submit_workflow(
     return oneshot_schemas.SubmissionDocument.model_validate(submission)
 
 
-@router.get("/submissions", dependencies=_VIEWER)
+@router.get("/submissions", dependencies=AS_VIEWER)
 def list_submissions(mill: Mill, before: Before = None, limit: Limit = 20) -> oneshot_schemas.SubmissionListDocument:
     """List submissions, the newest first. The next page begins `before` the last of this one."""
     submissions = mill.oneshot_service.dataset_catalog.list_submissions(before=before, limit=limit)
     return oneshot_schemas.SubmissionListDocument.build(submissions=submissions)
 
 
-@router.get("/submissions/{number}", responses=build_responses(404), dependencies=_VIEWER)
+@router.get("/submissions/{number}", responses=build_responses(404), dependencies=AS_VIEWER)
 def get_submission(mill: Mill, number: Number) -> oneshot_schemas.SubmissionDocument:
     """Show a submission with its actions."""
     return oneshot_schemas.SubmissionDocument.model_validate(
@@ -49,7 +46,7 @@ def get_submission(mill: Mill, number: Number) -> oneshot_schemas.SubmissionDocu
     )
 
 
-@router.get("/submissions/{number}/actions/{key}", responses=build_responses(404), dependencies=_VIEWER)
+@router.get("/submissions/{number}/actions/{key}", responses=build_responses(404), dependencies=AS_VIEWER)
 def get_action(mill: Mill, number: Number, key: Key) -> oneshot_schemas.ActionDocument:
     """Show an action of a submission, and why it was or was not reused."""
     return oneshot_schemas.ActionDocument.model_validate(mill.oneshot_service.find_action(number, key))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from typing import Annotated
 
@@ -11,12 +10,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocketDisconnect
 
 from tidemill.encoding.block_rows import RowSelection
-from tidemill.model.access import UserRole
-from tidemill.server.dependencies import Mill, Name, TheOptions, require_role
+from tidemill.server.dependencies import AS_VIEWER, Mill, Name, TheOptions
 from tidemill.server.subscriber_socket import SubscriberSocket
 from tidemill.wire.push_messages import CLOSE_GOING_AWAY, CLOSE_INTERNAL_ERROR
+from tidemill.wire.subscribe_client import SubscriptionDocument
 
-router = APIRouter(tags=["channels"], dependencies=[require_role(UserRole.VIEWER)])
+router = APIRouter(tags=["channels"], dependencies=AS_VIEWER)
 
 
 @router.websocket("/channels/{name}/subscribe")
@@ -36,7 +35,7 @@ async def subscribe_channel(
         selection.check_columns(name, registered.channel.schema)
     position = registered.head.seq if after is None else after
     await socket.accept()
-    await socket.send_json({"channel": name, "after": position}, mode="text")
+    await socket.send_text(SubscriptionDocument(channel=name, after=position).model_dump_json())
     state = socket.app.state
     with suppress(WebSocketDisconnect):
         try:
@@ -45,5 +44,5 @@ async def subscribe_channel(
         except WebSocketDisconnect:
             raise
         except Exception as error:
-            await socket.send_json(json.loads(bytes(state.error_responder(error).body)), mode="text")
+            await socket.send_text(bytes(state.error_responder(error).body).decode())
             await socket.close(CLOSE_INTERNAL_ERROR)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from tidemill.model.access import UserRole
-from tidemill.server.dependencies import Limit, Mill, OfFlow, require_role
+from tidemill.server.dependencies import AS_VIEWER, Limit, Mill, OfFlow
 from tidemill.wire import server_schemas
 
-router = APIRouter(tags=["triggers"], dependencies=[require_role(UserRole.VIEWER)])
+router = APIRouter(tags=["triggers"], dependencies=AS_VIEWER)
 
 
 @router.get("/triggers")

@@ -7,35 +7,28 @@ from fastapi import APIRouter, Response
 from tidemill.app import inspection
 from tidemill.app.registry import WorkflowDefinition
 from tidemill.app.wiring import Tidemill
-from tidemill.model.access import UserRole
 from tidemill.server.dependencies import (
+    AS_ADMIN,
+    AS_DOCUMENT_OPERATOR,
+    AS_VIEWER,
+    AS_WORKFLOW_OPERATOR,
     Mill,
     Wake,
     WorkflowName,
-    require_role,
-    resolve_document_workflow,
-    resolve_named_workflow,
 )
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import server_schemas
 
 router = APIRouter(tags=["workflows"])
-_VIEWER = [require_role(UserRole.VIEWER)]
-_OPERATOR = [require_role(UserRole.OPERATOR, resolve_workflow=resolve_named_workflow)]
-_ADMIN = [require_role(UserRole.ADMIN)]
 
 
-@router.get("/workflows", dependencies=_VIEWER)
+@router.get("/workflows", dependencies=AS_VIEWER)
 def list_workflows(mill: Mill) -> server_schemas.WorkflowListDocument:
     """List the registered workflows."""
     return server_schemas.WorkflowListDocument.build(workflows=mill.catalog.list_workflows())
 
 
-@router.post(
-    "/workflows",
-    responses=build_responses(400, 409, 413),
-    dependencies=[require_role(UserRole.OPERATOR, resolve_workflow=resolve_document_workflow)],
-)
+@router.post("/workflows", responses=build_responses(400, 409, 413), dependencies=AS_DOCUMENT_OPERATOR)
 def register_workflow(mill: Mill, wake: Wake, document: WorkflowDefinition) -> server_schemas.RegistrationStepsDocument:
     """Register a workflow of SQL tables from a document; the response lists the changes."""
     steps = mill.workflows.register(document.model_dump(mode="json"))
@@ -43,14 +36,16 @@ def register_workflow(mill: Mill, wake: Wake, document: WorkflowDefinition) -> s
     return server_schemas.RegistrationStepsDocument.build(steps=steps)
 
 
-@router.delete("/workflows/{name}", status_code=204, responses=build_responses(404, 409), dependencies=_OPERATOR)
+@router.delete(
+    "/workflows/{name}", status_code=204, responses=build_responses(404, 409), dependencies=AS_WORKFLOW_OPERATOR
+)
 def remove_workflow(mill: Mill, name: WorkflowName) -> Response:
     """Unregister a workflow that was registered from a document; its data are retained."""
     mill.workflows.remove(name)
     return Response(status_code=204)
 
 
-@router.get("/plan", dependencies=_VIEWER)
+@router.get("/plan", dependencies=AS_VIEWER)
 def plan_changes(mill: Mill) -> server_schemas.RegistrationPlanDocument:
     """Show what `apply` would change, and freshness targets that are infeasible according to past runs."""
     return server_schemas.RegistrationPlanDocument.build(
@@ -58,7 +53,7 @@ def plan_changes(mill: Mill) -> server_schemas.RegistrationPlanDocument:
     )
 
 
-@router.post("/apply", responses=build_responses(409), dependencies=_ADMIN)
+@router.post("/apply", responses=build_responses(409), dependencies=AS_ADMIN)
 def apply_changes(mill: Mill, wake: Wake) -> server_schemas.RegistrationPlanDocument:
     """Register the workflows of the project's files; the response lists the changes, and infeasible targets."""
     steps = mill.apply()
@@ -66,14 +61,14 @@ def apply_changes(mill: Mill, wake: Wake) -> server_schemas.RegistrationPlanDocu
     return server_schemas.RegistrationPlanDocument.build(steps=steps, infeasible_targets=mill.infeasible_targets())
 
 
-@router.post("/workflows/{name}/pause", responses=build_responses(404), dependencies=_OPERATOR)
+@router.post("/workflows/{name}/pause", responses=build_responses(404), dependencies=AS_WORKFLOW_OPERATOR)
 def pause_workflow(mill: Mill, name: WorkflowName) -> server_schemas.WorkflowDocument:
     """Pause a workflow: servers run none of its flows; data is still accepted, and processed when it resumes."""
     mill.catalog.set_workflow_paused(name, paused=True)
     return _serialize_workflow(mill, name)
 
 
-@router.post("/workflows/{name}/resume", responses=build_responses(404), dependencies=_OPERATOR)
+@router.post("/workflows/{name}/resume", responses=build_responses(404), dependencies=AS_WORKFLOW_OPERATOR)
 def resume_workflow(mill: Mill, wake: Wake, name: WorkflowName) -> server_schemas.WorkflowDocument:
     """Resume a paused workflow."""
     mill.catalog.set_workflow_paused(name, paused=False)
@@ -81,7 +76,7 @@ def resume_workflow(mill: Mill, wake: Wake, name: WorkflowName) -> server_schema
     return _serialize_workflow(mill, name)
 
 
-@router.put("/workflows/{name}/priority", responses=build_responses(400, 404, 413), dependencies=_ADMIN)
+@router.put("/workflows/{name}/priority", responses=build_responses(400, 404, 413), dependencies=AS_ADMIN)
 def prioritise_workflow(
     mill: Mill, name: WorkflowName, body: server_schemas.PriorityDocument
 ) -> server_schemas.WorkflowDocument:
