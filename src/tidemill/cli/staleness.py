@@ -15,6 +15,7 @@ from tidemill.errors import ConfigError
 from tidemill.sim.chart import render_line_chart
 from tidemill.sim.staleness.sizing import TrackSizing, size_tracks
 from tidemill.sim.staleness.workload_file import parse_workload
+from tidemill.wire.command_schemas import TrackSizingDocument
 
 EVENTS = 100_000
 
@@ -40,7 +41,7 @@ def staleness(
 
 
 def _show_sizing(sizing: TrackSizing, plot: Path | None) -> Answer:
-    request, document = sizing.workload_file, sizing.to_json()
+    request = sizing.workload_file
     if plot is not None:
         points = [(float(tracks), lateness) for tracks, lateness in sizing.lateness.items()]
         _draw_chart(plot, "Lateness by tracks", "tracks", {request.config.policy: points})
@@ -51,13 +52,10 @@ def _show_sizing(sizing: TrackSizing, plot: Path | None) -> Answer:
             ("busy", f"{sizing.busy_share:.0%} of the tracks' time"),
         ]
     )
-    tables = [
-        [t["table"], _format_figure(t["staleness"]), _format_figure(t["best"]), f"{t['runs']:.0f}"]
-        for t in document["tables"]
-    ]
+    tables = ([t.table, _format_figure(t.staleness), _format_figure(t.best), f"{t.runs:.0f}"] for t in sizing.tables)
     tracks = [[n, _format_figure(lateness)] for n, lateness in sizing.lateness.items()]
     return Answer(
-        document,
+        TrackSizingDocument.model_validate(sizing),
         summary,
         build_table("Staleness on average, in seconds", ("table", ">staleness", ">at best", ">runs"), tables),
         build_table("On other numbers of tracks", (">tracks", ">lateness"), tracks),

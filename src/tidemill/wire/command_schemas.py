@@ -53,3 +53,27 @@ class MaintenanceDocument(ResponseDocument):
     paused: bool
     active: list[RunDocument]
     channels: list[DueCompactionDocument]
+
+
+class TableSizingDocument(ResponseDocument):
+    table: str
+    staleness: float
+    best: float
+    runs: float
+
+
+class LatenessDocument(ResponseDocument):
+    tracks: int
+    lateness: float
+
+
+class TrackSizingDocument(ResponseDocument):
+    """The simulated staleness of tables, and their lateness by the number of tracks."""
+
+    tracks: Annotated[int, Source("workload_file.workload.tracks")]
+    load: Annotated[float, Source("workload_file.workload.load")]
+    busy: Annotated[float, Source("busy_share")]
+    tables: list[TableSizingDocument]
+    by_tracks: Annotated[list[LatenessDocument], Source(lambda sizing: list(sizing.lateness.items()))]
+    events: Annotated[int, Source(lambda sizing: sizing.outcomes[0].events)]
+    seeds: Annotated[int, Source(lambda sizing: len(sizing.outcomes))]

@@ -75,9 +75,8 @@ def test_more_tracks_reduce_lateness() -> None:
     )
     assert list(sizing.lateness) == [1, 2, 3, 4]
     assert sizing.lateness[1] > sizing.lateness[2] > sizing.lateness[4] >= 1.0
-    document = sizing.to_json()
-    assert document["load"] == pytest.approx(7 * 15 / 60 / 2)
-    assert all(t["staleness"] >= t["best"] * 0.99 for t in document["tables"])
+    assert sizing.workload_file.workload.load == pytest.approx(7 * 15 / 60 / 2)
+    assert all(t.staleness >= t.best * 0.99 for t in sizing.tables)
 
 
 def test_too_few_tracks_are_left_out() -> None:

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
 
 from tidemill.errors import InfeasibleSchedule
 from tidemill.sim.staleness.run import SimulationOutcome, simulate_uncontended, simulate_workload
 from tidemill.sim.staleness.workload_file import WorkloadFile
+
+
+@dataclass(frozen=True, slots=True)
+class TableSizing:
+    """The average staleness of a table, the best possible one, and the average number of its runs."""
+
+    table: str
+    staleness: float
+    best: float
+    runs: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +34,17 @@ class TrackSizing:
     def busy_share(self) -> float:
         return fmean(outcome.busy for outcome in self.outcomes)
 
-    def to_json(self) -> dict[str, Any]:
-        workload = self.workload_file.workload
-        return {
-            "tracks": workload.tracks, "load": workload.load, "busy": self.busy_share,
-            "tables": [self._table_to_json(table.name) for table in workload.tables],
-            "by_tracks": [{"tracks": n, "lateness": lateness} for n, lateness in self.lateness.items()],
-            "events": self.outcomes[0].events, "seeds": len(self.outcomes),
-        }  # fmt: skip
-
-    def _table_to_json(self, name: str) -> dict[str, Any]:
-        return {
-            "table": name,
-            "staleness": fmean(outcome.tables[name] for outcome in self.outcomes),
-            "best": fmean(outcome.tables[name] for outcome in self.best),
-            "runs": fmean(outcome.runs[name] for outcome in self.outcomes),
-        }
+    @property
+    def tables(self) -> list[TableSizing]:
+        return [
+            TableSizing(
+                table.name,
+                fmean(outcome.tables[table.name] for outcome in self.outcomes),
+                fmean(outcome.tables[table.name] for outcome in self.best),
+                fmean(outcome.runs[table.name] for outcome in self.outcomes),
+            )
+            for table in self.workload_file.workload.tables
+        ]
 
 
 def size_tracks(request: WorkloadFile, events: int, seeds: Sequence[int] = (1,)) -> TrackSizing:
