@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nicegui import ui
-
 from tidemill.retention.usage_history import TimeResolution, UsageFigures
+from tidemill.ui.chart import add_chart, build_options, update_chart
 
 Unit = Callable[[float], tuple[float, str]]
 COLOURS = {"blue": "#2b8aa6", "green": "#4f9a6b", "red": "#b65f74", "amber": "#b07c1e"}
-GREY = "#7c8b93"
 FORMATS = {
     TimeResolution.MINUTE: "%H:%M",
     TimeResolution.HOUR: "%d %b %H:00",
@@ -38,43 +36,19 @@ class BarChart:
     def __init__(self, label: str, parts: Sequence[BarSeries], unit: Unit) -> None:
         self._parts = parts
         self._unit = unit
-        self._chart = ui.echart({}, renderer="svg").classes("chart")
-        self._chart.props["role"] = "img"
-        self._chart.props["aria-label"] = label
+        self._chart = add_chart(label)
 
     def show_figures(self, figures: Sequence[UsageFigures], by: TimeResolution) -> None:
-        self._chart.options.clear()
-        self._chart.options.update(build_chart_options(figures, by, self._parts, self._unit))
-        self._chart.update()
+        update_chart(self._chart, build_chart_options(figures, by, self._parts, self._unit))
 
 
 def build_chart_options(
     figures: Sequence[UsageFigures], by: TimeResolution, parts: Sequence[BarSeries], unit: Unit
 ) -> dict[str, Any]:
-    """The chart's options. Its texts are drawn, not parsed: they never become HTML."""
     scale, name = unit(max((sum(p.value(f) for p in parts) for f in figures), default=0.0))
-    return {
-        "animation": False,
-        "textStyle": {"fontFamily": "inherit", "color": GREY},
-        "legend": {"bottom": 0, "icon": "circle", "itemHeight": 12, "textStyle": {"color": GREY}},
-        "tooltip": {"trigger": "axis", "renderMode": "richText", "confine": True},
-        "grid": {"left": 8, "right": 16, "top": 34, "bottom": 44, "containLabel": True},
-        "xAxis": {
-            "type": "category",
-            "data": [format_period(f.begin, by) for f in figures],
-            "axisLine": {"lineStyle": {"color": GREY}},
-            "axisTick": {"show": False},
-        },
-        "yAxis": {
-            "type": "value",
-            "name": name,
-            "nameTextStyle": {"align": "left"},
-            "min": 0,
-            "splitNumber": 3,
-            "splitLine": {"lineStyle": {"color": GREY, "opacity": 0.25}},
-        },
-        "series": [_build_series(part, figures, scale) for part in parts],
-    }
+    periods = [format_period(f.begin, by) for f in figures]
+    x_axis = {"type": "category", "data": periods, "axisTick": {"show": False}}
+    return build_options(name, x_axis, [_build_series(part, figures, scale) for part in parts], bottom=44)
 
 
 def _build_series(part: BarSeries, figures: Sequence[UsageFigures], scale: float) -> dict[str, Any]:

@@ -8,13 +8,13 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
 
 from nicegui import Event as Signal
 from nicegui import background_tasks
 
+from tidemill.catalog import SqlCatalog
+from tidemill.catalog.pagination import read_last_event_id
 from tidemill.errors import TidemillError
-from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import Event
 from tidemill.ui.elements import run_off_loop
 from tidemill.ui.snapshot import ProjectSnapshot, take_snapshot
@@ -34,7 +34,7 @@ class CatalogFeed:
     recovers.
     """
 
-    def __init__(self, catalog: CatalogReader) -> None:
+    def __init__(self, catalog: SqlCatalog) -> None:
         self.catalog = catalog
         self.changed: Signal[[]] = Signal()
         self.events: deque[Event] = deque(maxlen=MAX_EVENTS)
@@ -84,30 +84,9 @@ class CatalogFeed:
 
     def _read_unseen(self) -> list[Event]:
         if self._last is None:
-            self._last = max(
-                0, find_newest_event(lambda after: bool(self.catalog.list_events(after=after, limit=1))) - MAX_EVENTS
-            )
+            self._last = max(0, read_last_event_id(self.catalog) - MAX_EVENTS)
         events: list[Event] = []
         while page := self.catalog.list_events(after=self._last, limit=PAGE_SIZE):
             self._last = page[-1].id
             events += page
         return events
-
-
-def find_newest_event(any_after: Callable[[int], bool]) -> int:
-    """The number of the newest event, found by asking whether there are any after some number.
-
-    The log may be long and the catalog reads it from the start, so it is searched: first by doubling, then by
-    bisection.
-
-    >>> find_newest_event(lambda after: after < 1234), find_newest_event(lambda after: False)
-    (1234, 0)
-    """
-    upper = 1
-    while any_after(upper - 1):
-        upper *= 2
-    lower = upper // 2
-    while lower < upper - 1:
-        middle = (lower + upper) // 2
-        lower, upper = (middle, upper) if any_after(middle - 1) else (lower, middle)
-    return lower

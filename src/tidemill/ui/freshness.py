@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from nicegui import ui
-
 from tidemill.display.formatting import format_span
 from tidemill.display.table import link_channel
 from tidemill.runtime.freshness.staleness import (
@@ -17,6 +15,7 @@ from tidemill.runtime.freshness.staleness import (
     sum_curves,
 )
 from tidemill.runtime.freshness.visibility import read_history
+from tidemill.ui.chart import add_chart, build_options, update_chart
 from tidemill.ui.context import PageContext
 from tidemill.ui.elements import HtmlText, add_choices, add_section, run_off_loop
 from tidemill.ui.page_frame import open_frame
@@ -29,18 +28,17 @@ DESCRIPTIONS = {
     StalenessMeasure.AGE: "the age of the newest version that a table reflects; by event time, as for staleness",
 }
 COLOURS = ("#2b8aa6", "#b07c1e", "#7a6fb5", "#4f9a6b", "#b65f74", "#6f8791", "#a0672f", "#3d6fb0")
-GREY = "#7c8b93"
 UNITS = ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
 
 
-async def show_freshness(context: PageContext, measure: StalenessMeasure) -> None:
+async def show_freshness(context: PageContext, measure: StalenessMeasure = StalenessMeasure.STALENESS) -> None:
     with open_frame(context, "/freshness", "Freshness"):
         HtmlText("Freshness", "h1")
         choices = ((str(m), f"/freshness?measure={m}", m is measure) for m in StalenessMeasure)
         add_choices("Measures", choices)
         with add_section("Recent", DESCRIPTIONS[measure]):
-            single = _add_chart("Each table")
-            summed = _add_chart("All tables together, each by its priority")
+            single = add_chart("Each table")
+            summed = add_chart("All tables together, each by its priority")
         with add_section("Now"):
             table = LiveTable("Now", ("table", ">staleness", ">age"), empty="no table yet")
 
@@ -50,8 +48,8 @@ async def show_freshness(context: PageContext, measure: StalenessMeasure) -> Non
             now = await run_off_loop(context.mill.catalog.read_time)
             length = choose_window(history.find_start(), now)
             curves = compute_curves(history, measure, now - length, now)
-            _update_chart(single, curves, now, length)
-            _update_chart(summed, (sum_curves(curves, history.weights),), now, length)
+            update_chart(single, build_chart_options(curves, now, length))
+            update_chart(summed, build_chart_options((sum_curves(curves, history.weights),), now, length))
             table.show_rows([_build_row(history, name, now) for name in sorted(history.provenance)])
 
         await context.keep_refreshing(refresh_charts)
@@ -65,59 +63,24 @@ def _build_row(history: StalenessHistory, table: str, now: float) -> Row:
     return (link_channel(table), *(None if v is None else format_span(v) for v in values))
 
 
-def _add_chart(label: str) -> ui.echart:
-    chart = ui.echart({}, renderer="svg").classes("chart")
-    chart.props["role"] = "img"
-    chart.props["aria-label"] = label
-    return chart
-
-
-def _update_chart(chart: ui.echart, curves: tuple[StalenessCurve, ...], now: float, length: float) -> None:
-    chart.options.clear()
-    chart.options.update(build_chart_options(curves, now, length))
-    chart.update()
-
-
 def build_chart_options(curves: tuple[StalenessCurve, ...], now: float, length: float) -> dict[str, Any]:
-    """A chart of curves, in minutes before now, so that it does not depend on a time zone.
-
-    Its texts are drawn, not parsed: names of tables never become HTML.
-    """
+    """A chart of curves, in minutes before now, so that it does not depend on a time zone."""
     worst = max((value for curve in curves for _, value in curve.points), default=0.0)
     unit, name = next(((u, n) for u, n in UNITS if worst >= 2 * u), UNITS[-1])
     minutes = length / 60
-    return {
-        "animation": False,
-        "color": list(COLOURS),
-        "textStyle": {"fontFamily": "inherit", "color": GREY},
-        "legend": {"type": "scroll", "bottom": 0, "icon": "circle", "itemHeight": 12, "textStyle": {"color": GREY}},
-        "tooltip": {"trigger": "axis", "renderMode": "richText", "confine": True},
-        "grid": {"left": 8, "right": 16, "top": 34, "bottom": 56, "containLabel": True},
-        "xAxis": {
-            "type": "value",
-            "inverse": True,
-            "min": 0,
-            "max": minutes,
-            "interval": minutes / 4,
-            "name": "minutes ago",
-            "nameLocation": "middle",
-            "nameGap": 24,
-            "axisLine": {"lineStyle": {"color": GREY}},
-            "splitLine": {"show": False},
-        },
-        "yAxis": {
-            "type": "value",
-            "position": "left",
-            "name": name,
-            "nameTextStyle": {"align": "left"},
-            "min": 0,
-            "splitNumber": 3,
-            "axisLine": {"show": False, "onZero": False},
-            "axisTick": {"show": False},
-            "splitLine": {"lineStyle": {"color": GREY, "opacity": 0.25}},
-        },
-        "series": [_build_series(curve, now, unit) for curve in curves],
+    x_axis = {
+        "type": "value",
+        "inverse": True,
+        "min": 0,
+        "max": minutes,
+        "interval": minutes / 4,
+        "name": "minutes ago",
+        "nameLocation": "middle",
+        "nameGap": 24,
+        "splitLine": {"show": False},
     }
+    series = [_build_series(curve, now, unit) for curve in curves]
+    return {"color": list(COLOURS)} | build_options(name, x_axis, series, bottom=56)
 
 
 def _build_series(curve: StalenessCurve, now: float, unit: float) -> dict[str, Any]:

@@ -51,7 +51,15 @@ class HistoryQuery:
         return ", ".join(f"{name} {value}" for name, value in filters if value is not None)
 
 
-async def show_history(context: PageContext, query: HistoryQuery) -> None:
+async def show_history(
+    context: PageContext,
+    by: TimeResolution = TimeResolution.HOUR,
+    per: UsageSplit | None = None,
+    user: str | None = None,
+    workflow: str | None = None,
+    task: str | None = None,
+) -> None:
+    query = HistoryQuery(by, per, user, workflow, task)
     with open_frame(context, "/history", "History"):
         HtmlText("History", "h1")
         _add_query_choices(query)

@@ -20,7 +20,7 @@ COLUMN, CARD = 100.0, 80.0
 CHANNEL_HEIGHT, TASK_HEIGHT = 118.0, 80.0
 
 
-async def show_home(context: PageContext, *, states: bool) -> None:
+async def show_home(context: PageContext, states: bool = False) -> None:
     with open_frame(context, "/", "Graph"):
         view = _HomePage(context, states)
         await context.keep_refreshing(view.refresh_page)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
+from functools import wraps
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI
 from nicegui import app as nicegui_app
 from nicegui import ui
 
 from tidemill.app.wiring import Tidemill
-from tidemill.model.run import RunState
-from tidemill.retention.usage_history import TimeResolution, UsageSplit
-from tidemill.runtime.freshness.staleness import StalenessMeasure
 from tidemill.ui.channel import show_channel
 from tidemill.ui.context import PageContext
 from tidemill.ui.events import show_events
 from tidemill.ui.feed import CatalogFeed
 from tidemill.ui.flow import show_flow
 from tidemill.ui.freshness import show_freshness
-from tidemill.ui.history import HistoryQuery, show_history
+from tidemill.ui.history import show_history
 from tidemill.ui.home import show_home
 from tidemill.ui.policy import ContentSecurityPolicy
 from tidemill.ui.run import show_run
@@ -34,6 +35,19 @@ FAVICON = (
 STYLE = Path(__file__).with_name("style.css")
 RESPONSE_TIMEOUT_SECONDS = 30.0
 """Seconds within which a page must have been built."""
+PAGES: Mapping[str, Callable[..., Awaitable[None]]] = {
+    "/": show_home,
+    "/channels/{name}": show_channel,
+    "/flows/{name}": show_flow,
+    "/runs": show_runs,
+    "/runs/{number}": show_run,
+    "/freshness": show_freshness,
+    "/history": show_history,
+    "/storage": show_storage,
+    "/triggers": show_triggers,
+    "/servers": show_servers,
+    "/events": show_events,
+}
 
 
 def mount_pages(app: FastAPI, mill: Tidemill, identify_viewer: ViewerIdentifier = accept_anyone) -> None:
@@ -46,7 +60,8 @@ def mount_pages(app: FastAPI, mill: Tidemill, identify_viewer: ViewerIdentifier 
     desk = PageContext(mill, CatalogFeed(mill.catalog), identify_viewer)
     nicegui_app.on_startup(desk.feed.start)
     ui.add_css(STYLE, shared=True)
-    _register_pages(desk)
+    for path, show in PAGES.items():
+        _register_page(desk, path, show)
     nicegui_app.add_middleware(ContentSecurityPolicy)
     ui.run_with(
         app,
@@ -60,53 +75,15 @@ def mount_pages(app: FastAPI, mill: Tidemill, identify_viewer: ViewerIdentifier 
     )
 
 
-def _register_pages(context: PageContext) -> None:
-    @ui.page("/", response_timeout=RESPONSE_TIMEOUT_SECONDS)
-    async def _serve_home(states: bool = False) -> None:
-        await show_home(context, states=states)
+def _register_page(context: PageContext, path: str, show: Callable[..., Awaitable[None]]) -> None:
+    """Serve the page that `show` builds; its parameters after the context are those of the path and the query."""
+    declared = signature(show, eval_str=True)
 
-    @ui.page("/channels/{name}", response_timeout=RESPONSE_TIMEOUT_SECONDS)
-    async def _serve_channel(name: str) -> None:
-        await show_channel(context, name)
+    @wraps(show)
+    async def serve_page(**parameters: Any) -> None:
+        await show(context, **parameters)
 
-    @ui.page("/flows/{name}", response_timeout=RESPONSE_TIMEOUT_SECONDS)
-    async def _serve_flow(name: str) -> None:
-        await show_flow(context, name)
-
-    @ui.page("/runs", response_timeout=RESPONSE_TIMEOUT_SECONDS)
-    async def _serve_runs(state: RunState | None = None) -> None:
-        await show_runs(context, state)
-
-    @ui.page("/runs/{number}", response_timeout=RESPONSE_TIMEOUT_SECONDS)
-    async def _serve_run(number: int) -> None:
-        await show_run(context, number)
-
-    @ui.page("/freshness", response_timeout=RESPONSE_TIMEOUT_SECONDS)
-    async def _serve_freshness(measure: StalenessMeasure = StalenessMeasure.STALENESS) -> None:
-        await show_freshness(context, measure)
-
-    @ui.page("/history", response_timeout=RESPONSE_TIMEOUT_SECONDS)
-    async def _serve_history(
-        by: TimeResolution = TimeResolution.HOUR,
-        per: UsageSplit | None = None,
-        user: str | None = None,
-        workflow: str | None = None,
-        task: str | None = None,
-    ) -> None:
-        await show_history(context, HistoryQuery(by, per, user, workflow, task))
-
-    @ui.page("/storage", response_timeout=RESPONSE_TIMEOUT_SECONDS)
-    async def _serve_storage() -> None:
-        await show_storage(context)
-
-    @ui.page("/triggers", response_timeout=RESPONSE_TIMEOUT_SECONDS)
-    async def _serve_triggers() -> None:
-        await show_triggers(context)
-
-    @ui.page("/servers", response_timeout=RESPONSE_TIMEOUT_SECONDS)
-    async def _serve_servers() -> None:
-        await show_servers(context)
-
-    @ui.page("/events", response_timeout=RESPONSE_TIMEOUT_SECONDS)
-    async def _serve_events() -> None:
-        await show_events(context)
+    serve_page.__signature__ = declared.replace(  # type: ignore[attr-defined]
+        parameters=list(declared.parameters.values())[1:]
+    )
+    ui.page(path, response_timeout=RESPONSE_TIMEOUT_SECONDS)(serve_page)

@@ -21,7 +21,7 @@ from tidemill.ui.table import ValueTable
 MAX_RUNS = 100
 
 
-async def show_runs(context: PageContext, state: RunState | None) -> None:
+async def show_runs(context: PageContext, state: RunState | None = None) -> None:
     with open_frame(context, "/runs", "Runs"):
         view = _RunsPage(context, state)
         await context.keep_refreshing(view.refresh_page)
