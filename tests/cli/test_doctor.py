@@ -87,7 +87,7 @@ def test_each_problem_is_named(starter: Program, settings: str, broken: str) -> 
 def test_missing_software_and_disk_space_are_reported(
     starter: Program, monkeypatch: pytest.MonkeyPatch, name: str, replacement: object, broken: str
 ) -> None:
-    monkeypatch.setattr(f"tidemill.cli.doctor_checks.{name}", replacement)
+    monkeypatch.setattr(f"tidemill.cli.doctor.{name}", replacement)
     result = starter("doctor", "--no-spark", "--json")
     assert result.code == 1
     assert list(find_problems(result.document)) == [broken]

@@ -60,7 +60,7 @@ class WorkflowRegistration:
         documents = [w.document for w in self._catalog.list_workflows() if w.document is not None]
         knowledge = read_knowledge(self._catalog) if documents else NO_KNOWLEDGE
         for document in documents:
-            yield registry.build_workflow(registry.load_definition(document), knowledge)
+            yield registry.build_workflow(registry.WorkflowDefinition.model_validate(document), knowledge)
 
     def list_custom_updates(self) -> dict[str, Updates]:
         """The declared merge kinds, if any channel needs the user's functions; else empty: the catalog has them."""

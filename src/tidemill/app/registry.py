@@ -217,8 +217,3 @@ def _get_function_name(node: exp.Expr) -> str | None:
 
 def _take_first_line(error: BaseException) -> str:
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-
-
-def load_definition(data: Mapping[str, Any]) -> WorkflowDefinition:
-    """Load a stored definition, which was validated before."""
-    return WorkflowDefinition.model_validate(data)

@@ -2,16 +2,164 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.text import Text
 
-from tidemill.cli.doctor_checks import CheckResult, run_checks
-from tidemill.cli.lazy_imports import build_class_archive
+from tidemill.app.settings import find_project, load_settings
+from tidemill.cli.lazy_imports import build_class_archive, find_java_problem, load_tidemill_class
 from tidemill.cli.options import find_start
 from tidemill.cli.output import Answer, build_table, print_message
-from tidemill.display.formatting import format_size
+from tidemill.display.formatting import format_plural, format_size
+from tidemill.errors import BlockDamaged, ConfigError, EngineError, StorageError, StoreMismatch, TidemillError
+from tidemill.ports.records import RECOVERING, SERVING
+from tidemill.runtime.maintenance.store_ownership import check_not_rolled_back
+
+if TYPE_CHECKING:
+    from tidemill.app.wiring import Tidemill
+
+
+T = TypeVar("T")
+
+_PYTHON = (3, 11)
+_PYSPARK = "4.3"
+_HEARTBEAT_TIMEOUT = 60.0
+"""Seconds after which a server without a heartbeat does not count."""
+_FILE_SAMPLE_SIZE = 1000
+"""The number of referenced files that are looked up in the store, spread evenly over all."""
+_MIN_FREE_BYTES = 1_000_000_000
+"""Bytes that should be free: Spark spills, and blocks grow."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The result of one check; for a problem, what to do about it."""
+
+    check: str
+    ok: bool
+    detail: str
+
+
+def run_checks(start: Path, *, spark: bool) -> Iterator[CheckResult]:
+    """Run all checks that are possible from a directory; without a project that opens, only those of the machine."""
+    yield from (_run_check(name, check, start) for name, check in _MACHINE)
+    settings = _run_check("settings", _check_settings, start)
+    yield settings
+    if not settings.ok:
+        return
+    try:
+        mill = load_tidemill_class().open(start)
+    except StoreMismatch as error:
+        yield CheckResult("store", False, str(error))
+        return
+    except TidemillError as error:
+        yield CheckResult("storage" if isinstance(error, StorageError) else "catalog", False, str(error))
+        return
+    with mill:
+        yield CheckResult("catalog", True, format_plural(len(mill.catalog.list_channels()), "registered channel"))
+        yield from (_run_check(name, check, mill) for name, check in _PROJECT)
+        if spark:
+            yield _run_check("spark", _check_spark, mill)
+
+
+def _run_check(name: str, check: Callable[[T], str], subject: T) -> CheckResult:
+    try:
+        return CheckResult(name, True, check(subject))
+    except TidemillError as error:
+        return CheckResult(name, False, str(error))
+
+
+def _check_python(_: Path) -> str:
+    current = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < _PYTHON:
+        raise ConfigError(f"this is Python {current}; install {'.'.join(map(str, _PYTHON))} or newer")
+    return current
+
+
+def _check_java(_: Path) -> str:
+    problem = find_java_problem()
+    if problem is not None:
+        raise EngineError(problem)
+    return "found"
+
+
+def _check_pyspark(_: Path) -> str:
+    try:
+        installed = version("pyspark")
+    except PackageNotFoundError as error:
+        raise EngineError(f"pyspark is not installed; pip install 'pyspark~={_PYSPARK}.0'") from error
+    if not installed.startswith(f"{_PYSPARK}."):
+        raise EngineError(f"pyspark is {installed}; Tidemill needs {_PYSPARK}: pip install 'pyspark~={_PYSPARK}.0'")
+    return installed
+
+
+def _check_disk_space(start: Path) -> str:
+    free = shutil.disk_usage(start).free
+    if free < _MIN_FREE_BYTES:
+        raise StorageError(
+            f"{format_size(free)} free at {start.resolve()}; {format_size(_MIN_FREE_BYTES)} or more is needed"
+        )
+    return f"{format_size(free)} free"
+
+
+def _check_settings(start: Path) -> str:
+    project = find_project(start)
+    load_settings(project)
+    return str(project)
+
+
+def _check_storage(mill: Tidemill) -> str:
+    return mill.store.probe_access()
+
+
+def _check_store(mill: Tidemill) -> str:
+    check_not_rolled_back(mill.catalog, mill.store)
+    referenced = sorted(mill.catalog.list_referenced_files())
+    checked = referenced[:: max(1, -(-len(referenced) // _FILE_SAMPLE_SIZE))]
+    found_missing = mill.store.find_missing(checked)
+    missing = sorted(mill.catalog.find_referenced_files(found_missing))  # others were removed meanwhile
+    summary = f"{len(checked)} of {format_plural(len(referenced), 'referenced file')} checked"
+    if missing:
+        raise BlockDamaged(
+            f"{summary}, {len(missing)} of them missing, such as {missing[0]}. Restore them from a backup; without "
+            "one, insert the data again or re-run the tasks"
+        )
+    return f"belongs to this catalog; {summary}, all exist"
+
+
+def _check_servers(mill: Tidemill) -> str:
+    """Check the states that servers report; those without a recent heartbeat are ignored."""
+    alive = [s for s in mill.catalog.list_servers() if s.last_heartbeat > mill.catalog.read_time() - _HEARTBEAT_TIMEOUT]
+    recovering = [s.name for s in alive if s.state == RECOVERING]
+    if recovering:
+        raise EngineError(f"{', '.join(recovering)} lost Spark's session and is restarting it; see the server's log")
+    return f"{format_plural(sum(s.state == SERVING for s in alive), 'server')} serving"
+
+
+def _check_workflows(mill: Tidemill) -> str:
+    return f"{', '.join(mill.settings.workflows)}: {format_plural(len(mill.plan()), 'change')} to apply"
+
+
+def _check_spark(mill: Tidemill) -> str:
+    session = mill.engine.spark
+    session.range(1000).count()
+    return f"ran a job on {mill.settings.spark.master}"
+
+
+_MACHINE = (("python", _check_python), ("java", _check_java), ("pyspark", _check_pyspark), ("disk", _check_disk_space))
+_PROJECT = (
+    ("storage", _check_storage),
+    ("store", _check_store),
+    ("servers", _check_servers),
+    ("workflows", _check_workflows),
+)
 
 
 def doctor(

@@ -17,25 +17,21 @@ from tidemill.cli import (
     access,
     apply,
     channels,
-    datasets,
     demo,
     dispatching,
     doctor,
     explain,
-    history,
     init,
     insert,
     maintenance,
     moved,
+    oneshot,
     push,
     read,
-    run,
     runs,
     serve,
     sim,
-    staleness,
     status,
-    submit,
 )
 from tidemill.cli.command import build_command
 from tidemill.cli.failures import FailureReporter
@@ -44,16 +40,16 @@ from tidemill.cli.output import Answer, write_output
 
 COMMANDS: tuple[Callable[..., Answer | None], ...] = (
     *(demo.demo, init.init, doctor.doctor, doctor.prepare, apply.plan, apply.apply, insert.insert),
-    *(push.push, push.subscribe, run.run, run.kill, submit.submit, submit.submissions, history.history),
+    *(push.push, push.subscribe, runs.run, runs.kill, oneshot.submit, oneshot.submissions, oneshot.history),
     *(explain.explain, status.status, status.staleness, status.flows),
     *(channels.channels, channels.blocks, channels.trace, channels.lineage, runs.runs, runs.events, read.read),
     *(serve.up, serve.work, serve.servers, serve.triggers, serve.workflows, serve.register, serve.remove),
     *(serve.pause, serve.resume, serve.prioritise, dispatching.dispatching, dispatching.statistics),
     *(maintenance.compact, maintenance.gc, maintenance.maintenance, maintenance.adopt_store),
-    *(datasets.storage, datasets.pin, datasets.unpin),
+    *(oneshot.storage, oneshot.pin, oneshot.unpin),
 )
 ACCESS = (access.users, access.user, access.token, access.revoke, access.owners)
-SIM = (staleness.staleness, sim.policies)
+SIM = (sim.staleness, sim.policies)
 
 
 def build_program() -> typer.Typer:

@@ -1,7 +1,10 @@
-"""`runs` and `events`: executed runs, and the log of events."""
+"""`run`, `kill`, `runs` and `events`: runs of bound flows, and the log of events."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,16 +13,90 @@ from rich.console import RenderableType
 from tidemill.app import inspection
 from tidemill.cli import tables
 from tidemill.cli.options import Limit, open_project
-from tidemill.cli.output import Answer, build_fields, render_list
+from tidemill.cli.output import Answer, build_console, build_fields, build_table, render_list
+from tidemill.cli.progress import ProgressBar
 from tidemill.display import columns
-from tidemill.display.formatting import format_age
+from tidemill.display.formatting import format_age, format_count
 from tidemill.display.table import show_state
-from tidemill.model.run import Run, RunState
+from tidemill.errors import ConfigError, TidemillError
+from tidemill.model.block import Block
+from tidemill.model.run import Run, RunKind, RunState
 from tidemill.model.timestamps import format_iso
+from tidemill.planner.refresh_mode import RefreshChoice
+from tidemill.runtime.runs.requests import request_flow_run
+from tidemill.wire.command_schemas import FinishedRunDocument, RequestedRunDocument
 from tidemill.wire.schemas import EventListDocument, RunListDocument
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
+
+
+def run(
+    mill: Tidemill,
+    flow: Annotated[str, typer.Argument(help="The bound flow; `tidemill flows` lists them.")],
+    variant: Annotated[
+        str | None,
+        typer.Option(
+            "--variant",
+            help="Refresh its declared tables by this variant: batch, incremental, …; "
+            "with batch its programmed tasks compute everything from scratch, too.",
+        ),
+    ] = None,
+    backfill: Annotated[
+        bool,
+        typer.Option("--backfill", help="Let a server recompute its declared tables, on a track for backfills."),
+    ] = False,
+) -> Answer:
+    """Run a bound flow once, to its end; its declared tables in the cheapest mode, unless --variant names one."""
+    if backfill:
+        return _request_backfill(mill, flow, variant)
+    choices: dict[str, RefreshChoice] = {}
+    with _add_log_hint(mill, flow), ProgressBar(build_console(sys.stderr)) as bar:
+        finished, blocks = mill.run(flow, bar, variant=variant, on_choice=choices.update)
+    document = FinishedRunDocument.build(run=finished, blocks=blocks, choices=choices)
+    duration = tables.format_run_duration(finished, mill.catalog.read_time())
+    summary = f"run {finished.id} of {flow} {finished.state} in {duration}"
+    return Answer(document, _render_outputs(blocks), *([_render_choices(choices)] if choices else []), summary)
+
+
+def _request_backfill(mill: Tidemill, flow: str, variant: str | None) -> Answer:
+    if variant is not None:
+        raise ConfigError("a backfill recomputes declared tables; expected --backfill or --variant, found both")
+    requested = request_flow_run(mill.catalog, flow, backfill=True)
+    serving = any(s.state == "serving" for s in mill.catalog.list_servers())
+    hint = "" if serving else "; no server runs: start one with tidemill up"
+    message = f"run {requested.id} of {flow} is a backfill that waits for a track{hint}"
+    return Answer(RequestedRunDocument.build(run=requested), message)
+
+
+def _render_outputs(blocks: list[Block]) -> RenderableType:
+    rows = ([b.channel, b.kind, b.id, b.seq, format_count(b.rows)] for b in blocks)
+    return build_table("", ("output", "kind", ">block", ">seq", ">rows"), rows)
+
+
+def _render_choices(choices: Mapping[str, RefreshChoice]) -> RenderableType:
+    return build_table("", ("table", "variant", "reason"), ([name, c.mode, c.reason] for name, c in choices.items()))
+
+
+@contextmanager
+def _add_log_hint(mill: Tidemill, flow: str) -> Iterator[None]:
+    """Add the command that shows the failed run's log to an error, if there was a run."""
+    try:
+        yield
+    except TidemillError as error:
+        newest = mill.catalog.list_runs(subject=flow, limit=10)
+        own_runs = [r for r in newest if r.kind is RunKind.FLOW and r.owner == mill.executor.owner]
+        if own_runs:
+            error.add_note(f"see its log with: tidemill runs {own_runs[0].id} --log")
+        raise
+
+
+def kill(
+    mill: Tidemill, run: Annotated[int, typer.Argument(help="The run's number; `tidemill runs` lists them.")]
+) -> Answer:
+    """Stop a run. None of its results become visible."""
+    killed = mill.catalog.kill_run(run)
+    return Answer(RequestedRunDocument.build(run=killed), f"run {killed.id} of {killed.subject} {killed.state}")
 
 
 def runs(

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from tidemill.cli.lazy_imports import open_catalog_at
+from tidemill.cli.moved import build_moved_error
 from tidemill.cli.options import open_project
-from tidemill.cli.output import Answer, build_table
+from tidemill.cli.output import Answer, build_fields, build_table, print_message
+from tidemill.errors import ConfigError
 from tidemill.ports.catalog import CatalogReader
 from tidemill.runtime.inspect.replay_record import build_replay_records
+from tidemill.sim.chart import render_line_chart
 from tidemill.sim.staleness.replay import replay_policies
+from tidemill.sim.staleness.sizing import TrackSizing, size_tracks
+from tidemill.sim.staleness.workload_file import parse_workload
+from tidemill.wire.command_schemas import TrackSizingDocument
 
 
 def policies(
@@ -41,3 +50,68 @@ def _open_catalog(ctx: typer.Context, url: str | None) -> Iterator[CatalogReader
         return
     with open_catalog_at(url) as catalog:
         yield catalog
+
+
+EVENTS = 100_000
+
+
+def staleness(
+    workload: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Your own tables, as TOML or JSON.")
+    ] = None,
+    events: Annotated[int, typer.Option(min=100, help="Events of each simulation.")] = EVENTS,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of simulations; the mean is shown.")] = 1,
+    plot: Annotated[Path | None, typer.Option(dir_okay=False, help="Draw the curves to this SVG file.")] = None,
+    figure: Annotated[int | None, typer.Option(hidden=True)] = None,
+) -> Answer:
+    """Estimate the staleness of your tables on the given tracks, and on more or fewer.
+
+    Lateness is weighted staleness in multiples of that with a track for every table.
+    """
+    if figure is not None:
+        raise build_moved_error("tidemill sim staleness --figure", f"figures --figure {figure}")
+    if workload is None:
+        raise typer.BadParameter("expected --workload with a file of your own tables")
+    return _show_sizing(size_tracks(parse_workload(_load_workload(workload)), events, range(1, seeds + 1)), plot)
+
+
+def _show_sizing(sizing: TrackSizing, plot: Path | None) -> Answer:
+    request = sizing.workload_file
+    if plot is not None:
+        points = [(float(tracks), lateness) for tracks, lateness in sizing.lateness.items()]
+        _draw_chart(plot, "Lateness by tracks", "tracks", {request.config.policy: points})
+    summary = build_fields(
+        [
+            ("policy", f"{request.config.policy} on {request.workload.tracks} tracks, {request.config.placement}"),
+            ("load", f"{request.workload.load:.0%} if nothing is ever late"),
+            ("busy", f"{sizing.busy_share:.0%} of the tracks' time"),
+        ]
+    )
+    tables = ([t.table, _format_figure(t.staleness), _format_figure(t.best), f"{t.runs:.0f}"] for t in sizing.tables)
+    tracks = [[n, _format_figure(lateness)] for n, lateness in sizing.lateness.items()]
+    return Answer(
+        TrackSizingDocument.model_validate(sizing),
+        summary,
+        build_table("Staleness on average, in seconds", ("table", ">staleness", ">at best", ">runs"), tables),
+        build_table("On other numbers of tracks", (">tracks", ">lateness"), tracks),
+    )
+
+
+def _draw_chart(path: Path, title: str, axis: str, lines: dict[str, list[tuple[float, float]]]) -> None:
+    path.write_text(render_line_chart(title, axis, "lateness", lines), encoding="utf-8")
+    print_message(f"wrote {path}")
+
+
+def _load_workload(path: Path) -> dict[str, Any]:
+    text = path.read_text(encoding="utf-8")
+    try:
+        document = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except ValueError as error:  # of either parser
+        raise ConfigError(f"{path} is neither TOML nor, with the suffix .json, JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise ConfigError(f"{path}: expected tables by name, found {type(document).__name__}")
+    return document
+
+
+def _format_figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"

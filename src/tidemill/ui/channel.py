@@ -20,9 +20,8 @@ from tidemill.ui.context import PageContext
 from tidemill.ui.elements import FactList, PageHeading, add_box, add_section, run_off_loop
 from tidemill.ui.explanation import ExplanationView
 from tidemill.ui.health import judge_health
-from tidemill.ui.newest import NewestRowsView, read_newest_rows
 from tidemill.ui.page_frame import open_frame
-from tidemill.ui.sample import add_sample
+from tidemill.ui.sample import NewestRowsView, add_sample, read_newest_rows
 from tidemill.ui.table import ValueTable
 
 BLOCKS = 50

@@ -1,4 +1,4 @@
-"""The dispatching of due runs: its configuration, its statistics, and the same figures as metrics."""
+"""The dispatching of due runs: triggers, servers, configuration, statistics, and the same figures as metrics."""
 
 from __future__ import annotations
 
@@ -12,9 +12,30 @@ from tidemill.runtime.inspect.metrics import render_metrics
 from tidemill.runtime.inspect.statistics import compute_statistics as figures
 from tidemill.runtime.inspect.status import read_status
 from tidemill.runtime.maintenance.service import is_paused
-from tidemill.server.dependencies import AS_ADMIN, AS_VIEWER, Mill, Wake
+from tidemill.server.dependencies import AS_ADMIN, AS_VIEWER, Limit, Mill, OfFlow, Wake
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import server_schemas
+
+triggers = APIRouter(tags=["triggers"], dependencies=AS_VIEWER)
+
+
+@triggers.get("/triggers")
+def list_triggers(mill: Mill, flow: OfFlow = None) -> server_schemas.TriggerListDocument:
+    """List the triggers of flows, when they are due, and their pending input."""
+    return server_schemas.TriggerListDocument.build(triggers=mill.catalog.list_triggers(flow))
+
+
+@triggers.get("/firings")
+def list_firings(mill: Mill, flow: OfFlow = None, limit: Limit = 20) -> server_schemas.FiringListDocument:
+    """List the triggers that fired, the newest first, and the runs that handle them."""
+    return server_schemas.FiringListDocument.build(firings=mill.catalog.list_firings(flow, limit))
+
+
+@triggers.get("/servers")
+def list_servers(mill: Mill) -> server_schemas.ServerListDocument:
+    """List the servers, and which of them leads."""
+    return server_schemas.ServerListDocument.build(servers=mill.catalog.list_servers())
+
 
 router = APIRouter(tags=["dispatching"])
 
