@@ -126,7 +126,7 @@ def _show_run(mill: Tidemill, run: Run, *, only_log: bool) -> Answer:
         _render_run(run, now),
         render_list("tasks", columns.STATS, run.stats.get("tasks", {}).items()),
         render_list("reads", columns.READ, document.reads),
-        render_list("blocks", tables.BLOCK, mill.catalog.list_written_blocks(run.id), now),
+        render_list("blocks", tables.BLOCK, document.blocks, now),
         f"log\n{document.log.rstrip()}",
     )
 

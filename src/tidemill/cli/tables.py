@@ -18,7 +18,6 @@ from tidemill.display.formatting import (
     to_timestamp,
 )
 from tidemill.display.table import Column, TableCell, link_run, show_state
-from tidemill.model.block import Block
 from tidemill.model.registration import RegistrationChange
 from tidemill.model.run import Run
 from tidemill.model.time import Version
@@ -79,7 +78,7 @@ STATISTICS: tuple[Column[TaskStatistics], ...] = (
 BLOCK = (
     *columns.BLOCK[:-1],
     # A derived block has no version: it is as new as the newest input that it reflects.
-    Column[Block]("visible", lambda b, now: format_age(to_timestamp(b.version), now)),
+    Column[columns.AnyBlock]("visible", lambda b, now: format_age(to_timestamp(b.version), now)),
 )
 
 

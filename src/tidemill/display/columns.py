@@ -42,6 +42,9 @@ from tidemill.ports.records import Event, RegisteredTrigger, RegisteredWorkflow,
 from tidemill.retention.usage_history import UsageFigures
 from tidemill.runtime.inspect.status import TaskStatus
 from tidemill.runtime.oneshot.storage_report import EvictionCandidate, RetainedDataset, StorageShare
+from tidemill.wire.schemas import BlockDocument, ReadingDocument
+
+AnyBlock = Block | BlockDocument
 
 GRACE_SECONDS = 30.0
 """Seconds that a due trigger, or a run that waits for a track, may take before it counts as late."""
@@ -68,12 +71,12 @@ RUN: tuple[Column[Run], ...] = (
 )
 
 
-def format_origin(block: Block) -> str:
+def format_origin(block: AnyBlock) -> str:
     run = "" if block.run is None else f" {block.run}"
     return f"{block.origin}{run}" + (f", {block.task}" if block.task else "")
 
 
-BLOCK: tuple[Column[Block], ...] = (
+BLOCK: tuple[Column[AnyBlock], ...] = (
     Column(">block", lambda b, _: b.id),
     Column("channel", lambda b, _: link_channel(b.channel)),
     Column(">seq", lambda b, _: b.seq),
@@ -157,7 +160,7 @@ SERVER: tuple[Column[Server], ...] = (
     Column("seen", lambda s, now: format_age(s.last_heartbeat, now)),
 )
 
-READ: tuple[Column[Any], ...] = (
+READ: tuple[Column[ReadingDocument], ...] = (
     Column("task", lambda r, _: r.task),
     Column("channel", lambda r, _: link_channel(r.channel)),
     Column("read", lambda r, _: "all of it" if r.since is None else f"after {r.since}"),

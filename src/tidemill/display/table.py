@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from urllib.parse import quote
 
 T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 
 Action = Callable[[], Awaitable[None]]
 
@@ -27,11 +28,11 @@ CellContent = TableCell | str | int | Sequence[str] | None
 
 
 @dataclass(frozen=True)
-class Column(Generic[T]):
+class Column(Generic[T_contra]):
     """A column; a heading that begins with '>' has numbers below it. `read` gets the value of a row, and the time."""
 
     heading: str
-    read: Callable[[T, float], CellContent]
+    read: Callable[[T_contra, float], CellContent]
 
 
 Columns = Sequence[Column[T]]

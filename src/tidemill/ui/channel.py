@@ -8,13 +8,14 @@ from functools import partial
 from tidemill.app.wiring import Tidemill
 from tidemill.display import columns
 from tidemill.display.formatting import format_age, format_count, format_size, format_utc, to_timestamp
-from tidemill.display.table import Column, TableCell, select_columns
+from tidemill.display.table import Column, TableCell, link_flow, select_columns
 from tidemill.errors import NotFound
 from tidemill.model.block import Block, BlockState
 from tidemill.model.channel import ChannelRole
 from tidemill.model.run import Run
+from tidemill.model.schema import Field
 from tidemill.model.time import Version
-from tidemill.ui import rows
+from tidemill.runtime.inspect.status import ChannelConsumer, ReflectedVersions
 from tidemill.ui.actions import PageActions
 from tidemill.ui.context import PageContext
 from tidemill.ui.elements import FactList, PageHeading, add_box, add_section, run_off_loop
@@ -30,6 +31,34 @@ RUNS = 20
 FACTS = (
     *("role", "workflow", "updates", "head", "rows"),
     *("blocks", "rows in blocks", "size", "reservations", "event time"),
+)
+
+SCHEMA: tuple[Column[Field], ...] = (
+    Column("column", lambda f, _: f.name),
+    Column("type", lambda f, _: f.type),
+    Column("nullable", lambda f, _: "yes" if f.nullable else "no"),
+)
+
+REFLECTED: tuple[Column[ReflectedVersions], ...] = (
+    Column("pathway", lambda r, _: " › ".join(r.pathway)),
+    Column(">versions", lambda r, _: len(r.versions)),
+    Column("newest version", lambda r, _: format_utc(to_timestamp(r.latest_version))),
+    Column("newest", lambda r, now: format_age(to_timestamp(r.latest_version), now)),
+    Column("oldest", lambda r, now: format_age(to_timestamp(r.versions[0]), now)),
+)
+
+
+def _show_lag(consumer: ChannelConsumer) -> TableCell:
+    if not consumer.behind:
+        return TableCell("all read", tone="fresh")
+    return TableCell(f"{format_count(consumer.behind)} unread", tone="waiting")
+
+
+CONSUMER: tuple[Column[ChannelConsumer], ...] = (
+    Column("flow", lambda c, _: link_flow(c.flow)),
+    Column("task", lambda c, _: c.task),
+    Column("reads", lambda c, _: c.modes),
+    Column("lag", lambda c, _: _show_lag(c)),
 )
 
 
@@ -85,12 +114,12 @@ class _ChannelPage:
         self._facts = FactList(FACTS)
         with add_box("columns"):
             with add_section("Schema"):
-                self._schema = ValueTable("Schema", rows.SCHEMA, empty="known once the first block is written")
+                self._schema = ValueTable("Schema", SCHEMA, empty="known once the first block is written")
             with add_section("Reflects", "versions of inputs, by pathway"):
-                self._reflects = ValueTable("Provenance", rows.REFLECTED, empty="nothing yet")
+                self._reflects = ValueTable("Provenance", REFLECTED, empty="nothing yet")
         with add_box("columns"):
             with add_section("Read by"):
-                self._consumers = ValueTable("Consumers", rows.CONSUMER, empty="no task")
+                self._consumers = ValueTable("Consumers", CONSUMER, empty="no task")
             with add_section("Sample"):
                 add_sample(context, name)
         self._newest = NewestRowsView()

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tidemill.app.inspection import read_run_details
 from tidemill.display import columns
 from tidemill.display.columns import format_subject_url
 from tidemill.display.formatting import format_duration, format_utc
 from tidemill.display.table import select_columns
-from tidemill.model.block import Block
 from tidemill.model.run import ACTIVE_STATES, PENDING_STATES, Run
-from tidemill.ports.catalog import CatalogReader
-from tidemill.ports.records import ChannelRead
 from tidemill.ui.actions import PageActions
 from tidemill.ui.context import PageContext
 from tidemill.ui.elements import (
@@ -29,23 +25,6 @@ from tidemill.ui.page_frame import open_frame
 from tidemill.ui.table import ValueTable
 
 WRITTEN = select_columns(columns.BLOCK, "channel", "seq", "kind", "state", "rows", "size")
-
-
-@dataclass(frozen=True, slots=True)
-class RunOverview:
-    """The catalog's records of a run."""
-
-    run: Run
-    log: str
-    reads: tuple[ChannelRead, ...]
-    written: tuple[Block, ...]
-
-
-def read_run_overview(catalog: CatalogReader, number: int) -> RunOverview:
-    run = catalog.read_run(number)
-    return RunOverview(
-        run, catalog.read_log(number), tuple(catalog.list_run_reads(number)), tuple(catalog.list_written_blocks(number))
-    )
 
 
 async def show_run(context: PageContext, number: int) -> None:
@@ -83,8 +62,10 @@ class _RunPage:
         await PageActions(self._context).kill_run(self._number, self._subject)
 
     async def refresh_page(self) -> None:
-        overview = await run_off_loop(read_run_overview, self._context.mill.catalog, self._number)
-        now, run = await run_off_loop(self._context.mill.catalog.read_time), overview.run
+        catalog = self._context.mill.catalog
+        run = await run_off_loop(catalog.read_run, self._number)
+        details = await run_off_loop(read_run_details, catalog, self._number)
+        now = await run_off_loop(catalog.read_time)
         self._state.show_state(str(run.state))
         is_active = run.state in (*ACTIVE_STATES, *PENDING_STATES)
         self._kill.set_visibility(is_active and self._context.get_viewer().can_act_somewhere)
@@ -101,6 +82,6 @@ class _RunPage:
             took=format_duration(run.started, run.finished, now),
         )
         self._tasks.show_values(run.stats.get("tasks", {}).items())
-        self._reads.show_values(overview.reads)
-        self._written.show_values(overview.written)
-        self._log.show_text(overview.log)
+        self._reads.show_values(details.reads)
+        self._written.show_values(details.blocks)
+        self._log.show_text(details.log)
