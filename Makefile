@@ -26,7 +26,7 @@ demo: setup  ## run the demonstration on embedded defaults: SQLite, local disk, 
 	@$(BIN)/tidemill demo
 
 test: setup check chromium  ## run all checks and all tests
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: setup  ## check style, types, import contracts and words
 	@$(BIN)/ruff check .
@@ -50,12 +50,12 @@ bench: setup  ## measure the main figures of docs/benchmarks.md on this machine
 	@$(BIN)/python -m benchmarks growth
 
 crash: setup  ## run the long crash tests: kill at every step of commits, one-shot workflows and stateful tasks
-	@TIDEMILL_CRASH_ROUNDS=5 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 3600 tests/acceptance/test_crash.py \
+	@TIDEMILL_CRASH_ROUNDS=5 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 3600 tests/acceptance/test_crash.py \
 	  tests/acceptance/test_crash_oneshot.py tests/acceptance/test_keyed.py tests/acceptance/test_killed_stateful.py \
 	  tests/acceptance/test_up_oneshot.py tests/contract/test_catalog_pin_races.py
 
 bench-test: setup  ## run the tests of the benchmarks and of the papers' experiments
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup benchmarks
+	@$(BIN)/python -m pytest -n 2 --dist worksteal benchmarks
 
 test-cluster: setup  ## test with executors in separate processes, with and without the project's directory, and with Spark Connect
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[connect]"
@@ -68,7 +68,7 @@ pictures: setup chromium  ## take the screenshots docs/images/page-*.png again
 	@$(BIN)/python -m tests.ui.pictures
 
 search: setup  ## run the property tests with many more random histories than the suite
-	@TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 7200 tests/oracle tests/contract tests/intake tests/acceptance/test_tpch.py benchmarks/tests/test_queries.py
+	@TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 7200 tests/oracle tests/contract tests/intake tests/acceptance/test_tpch.py benchmarks/tests/test_queries.py
 	@TIDEMILL_EXAMPLES=1600 TIDEMILL_LOCAL_WORK=off $(BIN)/python -m pytest -n 0 --timeout 7200 tests/oracle/test_queries.py -k stay_fresh
 
 corpus: setup  ## compare every construct of Spark's SQL reference with Spark after each of four steps, at every scale

@@ -29,15 +29,6 @@ settings.register_profile(
 settings.load_profile("tidemill")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests that use Spark in two workers, so that each worker has one session and one JVM."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            half = "first" if item.path.parent.name in ("oracle", "spark") else "second"
-            item.add_marker(pytest.mark.xdist_group(f"spark, {half} half"))
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     # Hundreds of small, different plans: adapting and compiling each costs more than running it.
