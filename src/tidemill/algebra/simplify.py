@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tidemill.algebra.expression import Expression, to_expression
 from tidemill.algebra.operators import (
+    CustomMerge,
     Filter,
     Join,
     JoinKind,
@@ -33,7 +34,7 @@ def remove_empty_steps(op: Operator, empty: Collection[str]) -> Operator | None:
             return None if not children else (children[0] if len(children) == 1 else Union(tuple(children)))
         case Join():
             return _simplify_join(op, empty)
-    if not list_children(op):
+    if isinstance(op, CustomMerge) or not list_children(op):
         return op
     (child,) = list_children(op)
     simplified = remove_empty_steps(child, empty)
