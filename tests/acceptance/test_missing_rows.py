@@ -52,6 +52,7 @@ def test_every_writer_checks_its_row_count(
 ) -> None:
     if not is_local:
         monkeypatch.setattr("tidemill.spark.local.batches.has_few_rows", lambda _blocks, _run_and_count: False)
+    monkeypatch.setattr(RowsMissing, "retry_in", 0.0)  # seconds between attempts
     mill = open_mill(wf)
     rows = spark.range(0, 100, 1, 3).selectExpr("id", "CAST(id % 7 AS STRING) AS word")
     mill.insert("orders", rows)

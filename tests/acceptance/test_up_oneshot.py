@@ -70,7 +70,6 @@ def list_states(submission: Submission) -> list[RunState]:
 
 
 @pytest.mark.skipif(not ROUNDS, reason="a minute of servers and Spark's start; `make crash` runs it")
-@pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(600)
 def test_actions_that_finished_before_a_server_died_are_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.xdist_group("spark, first half")
 @pytest.mark.timeout(300)
 def test_a_killed_java_process_is_replaced(tmp_path: Path) -> None:
     program = Path(__file__).with_name("lost_session.py")

@@ -40,10 +40,9 @@ PAGES = (
 )
 SLOW = 20_000  # milliseconds; long enough for a busy machine
 
-pytestmark = [
-    pytest.mark.xdist_group("browser"),
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed; on Debian: apt-get install chromium"),
-]
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="chromium is not installed; on Debian: apt-get install chromium"
+)
 
 
 @pytest.fixture(scope="module")
