@@ -8,9 +8,9 @@ import pytest
 from benchmarks.__main__ import main
 from tests.cli.program import CommandResult, Program
 
-from tests.conftest import pytest_collection_modifyitems, spark
+from tests.conftest import spark
 
-__all__ = ["bench", "pytest_collection_modifyitems", "spark"]
+__all__ = ["bench", "spark"]
 
 
 @pytest.fixture

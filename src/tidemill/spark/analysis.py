@@ -89,8 +89,6 @@ def _find_obstacle(
         stored = [(updates, compiler.build_frame(step).schema) for updates, step in _list_stored_tables(root)]
     except PySparkException as error:
         return f"Spark does not accept its operators ({error.getCondition()})"
-    finally:
-        compiler.close()
     for computed, expected in zip(incremental.fields, result.schema.fields, strict=False):
         if computed.dataType != expected.dataType:
             kinds_text = (

@@ -87,10 +87,7 @@ class ViewReader:
 
     def read_frame(self, view: View) -> DataFrame:
         compiler = OperatorCompiler(self._spark, self._blocks.read_scan, is_small=self._expansion.is_small)
-        try:
-            return compiler.build_frame(self._expansion.expand_view(view))
-        finally:
-            compiler.close()
+        return compiler.build_frame(self._expansion.expand_view(view))
 
 
 def _add_order(schema: Schema, scan: BlockScan) -> Schema:

@@ -36,11 +36,7 @@ def _merge_delta(frame: DataFrame, content: Schema, target: WriteTarget) -> Data
     steps = {"empty": delta.sparkSession.createDataFrame([], to_nullable_ddl(content)), "delta": delta}
     empty, rows = (StepReference(name, tuple(steps[name].columns)) for name in steps)
     compiler = OperatorCompiler(delta.sparkSession, _refuse_scan, steps)
-    try:
-        merged = merge_deltas(empty, Deltas(rows, target.updates, content, count=1), is_small=False)
-        return compiler.build_frame(merged)
-    finally:
-        compiler.close()
+    return compiler.build_frame(merge_deltas(empty, Deltas(rows, target.updates, content, count=1), is_small=False))
 
 
 def _refuse_scan(scan: Scan | BlockScan) -> DataFrame:

@@ -7,11 +7,11 @@ only the DataFrame API supports (a user's function of a group); the statement re
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from threading import RLock
 from typing import Any
-from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -55,12 +55,15 @@ _JOIN_SQL = {
 }
 
 
+_MARK = "\0"
+"""Surrounds the name of a frame in a statement until other braces are doubled."""
+
 ReadScan = Callable[[Scan | BlockScan], DataFrame]
 """Reads the rows of a scan."""
 
 
 class OperatorCompiler:
-    """Compiles operators to DataFrames, one at a time. Its temporary views exist until it is closed."""
+    """Compiles operators to DataFrames, one at a time."""
 
     def __init__(
         self,
@@ -77,8 +80,7 @@ class OperatorCompiler:
         self._single_task_rows = single_task_rows
         self._is_small = is_small
         self._steps = {} if steps is None else steps
-        self._views: dict[Operator, str] = {}
-        self._prefix = f"tidemill_{uuid4().hex}"
+        self._frames: dict[Operator, DataFrame | None] = {}
         self._lock = RLock()
 
     def build_frame(self, op: Operator) -> DataFrame:
@@ -86,18 +88,14 @@ class OperatorCompiler:
         with self._lock:
             statement = _SqlStatement(self, merged)
             table = statement.format_table(merged)
-            return self._spark.sql(f"{statement.format_with_clause()}SELECT {_format_names(op.columns)} FROM {table}")
+            text = f"{statement.format_with_clause()}SELECT {_format_names(op.columns)} FROM {table}"
+            return self._spark.sql(statement.mark_frames(text), **statement.frames)
 
-    def find_view(self, op: Operator) -> str | None:
-        """The view of an operator that is not part of the statement; None if it is part of it."""
-        if op not in self._views:
-            frame = self._build_separate_frame(op)
-            if frame is None:
-                return None
-            name = f"{self._prefix}_{len(self._views)}"
-            frame.createOrReplaceTempView(name)
-            self._views[op] = name
-        return self._views[op]
+    def find_frame(self, op: Operator) -> DataFrame | None:
+        """The frame of an operator that is not part of the statement; None if it is part of it."""
+        if op not in self._frames:
+            self._frames[op] = self._build_separate_frame(op)
+        return self._frames[op]
 
     def is_single_task(self, op: Operator) -> bool:
         """Whether its rows are so few that one task is as quick as several."""
@@ -126,10 +124,6 @@ class OperatorCompiler:
     def _build_keys(self, op: Join) -> DataFrame:
         return self.build_frame(select_columns(op.right, list(dict.fromkeys(op.right_keys))))
 
-    def close(self) -> None:
-        for view in self._views.values():
-            self._spark.catalog.dropTempView(view)
-
 
 def estimate_rows(op: Operator) -> int:
     """The rows of its scans: more than it has, unless a join or a generator multiplies them."""
@@ -147,17 +141,30 @@ class _SqlStatement:
         self._uses = Counter(child for op in set(walk_operators(root)) for child in list_children(op))
         self._names: dict[Operator, str] = {}
         self._parts: list[str] = []
+        self.frames: dict[str, Any] = {}
+        """The frames that the statement reads, by their names in it."""
 
     def format_with_clause(self) -> str:
         return f"WITH {', '.join(self._parts)} " if self._parts else ""
 
+    def mark_frames(self, text: str) -> str:
+        """The text with the names of frames in braces, and other braces doubled."""
+        if not self.frames:
+            return text
+        return re.sub(f"{_MARK}(.*?){_MARK}", r"{\1}", text.replace("{", "{{").replace("}", "}}"))
+
     def format_table(self, op: Operator) -> str:
         """The text after FROM for an operator."""
         if op not in self._names:
-            view = self._compiler.find_view(op)
-            text = view if view is not None else f"({self._format_operator(op)})"
-            self._names[op] = self._add_cte(text) if view is None and self._uses[op] > 1 else text
+            frame = self._compiler.find_frame(op)
+            text = f"({self._format_operator(op)})" if frame is None else self._add_frame(frame)
+            self._names[op] = self._add_cte(text) if frame is None and self._uses[op] > 1 else text
         return self._names[op]
+
+    def _add_frame(self, frame: DataFrame) -> str:
+        name = f"frame{len(self.frames)}"
+        self.frames[name] = frame
+        return f"{_MARK}{name}{_MARK}"
 
     def _add_cte(self, text: str) -> str:
         name = f"t{len(self._parts)}"

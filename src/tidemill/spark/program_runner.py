@@ -95,7 +95,6 @@ class ProgramRunner:
             with ThreadPoolExecutor(WORKERS) as pool:
                 return self._run_steps(pool)
         finally:
-            self._compiler.close()
             for frame in self._checkpoints:
                 release_checkpoint(frame)
             if self._relations is not None:
