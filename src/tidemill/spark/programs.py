@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tidemill.algebra.channel_views import ChannelViews, Views
 from tidemill.algebra.declare import CHANGE, NEW
 from tidemill.algebra.fuse import FusedProgram, fuse_steps, inline_steps
 from tidemill.algebra.program import MAX_COLLECTED_ROWS, DeclaredQuery, Program, RefreshMode
 from tidemill.algebra.prune import prune_program
+from tidemill.algebra.query_views import QueryViews, Views
 from tidemill.model.block import Block
 from tidemill.model.schema import Schema
 from tidemill.model.task import Refresh
@@ -56,7 +56,7 @@ def _compute_outputs(
     is_single_task = is_local and batches.has_few_rows(blocks, batches.MAX_SINGLE_TASK_ROWS)
     spark = sessions.quick_session if is_local else sessions.spark
     local = LocalBlockReader(locate) if is_local else None
-    views = ChannelViews(code.query, inputs)
+    views = QueryViews(code.query, inputs)
     program = prepare_program(_build_program(code, views).select_outputs(outputs), views, local)
     if is_local:
         set_shuffle_partitions(spark, partitions=1 if is_single_task else None)
@@ -78,13 +78,13 @@ def _compute_outputs(
     ).run()
 
 
-def prepare_program(program: Program, views: ChannelViews, local: LocalBlockReader | None) -> FusedProgram:
+def prepare_program(program: Program, views: QueryViews, local: LocalBlockReader | None) -> FusedProgram:
     """The program over blocks, with as few columns and steps as possible."""
     pruned = prune_program(program.map_operators(views.expand_scans))
     return fuse_steps(pruned if local is None else inline_steps(pruned, local.is_local))
 
 
-def _build_program(code: Refresh, channels: ChannelViews) -> Program:
+def _build_program(code: Refresh, channels: QueryViews) -> Program:
     query: DeclaredQuery = code.query
     match code.mode:
         case RefreshMode.BATCH:

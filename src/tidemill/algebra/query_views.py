@@ -17,7 +17,7 @@ Views = Mapping[str, View]
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelViews:
+class QueryViews:
     """The views of a query's channels: their contents now and before, and their changes."""
 
     query: DeclaredQuery

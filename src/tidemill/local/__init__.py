@@ -1,1 +1,0 @@
-"""Execution of operators on the driver by an embedded engine."""
