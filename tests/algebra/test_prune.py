@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
-from tidemill.algebra.expression import build_column, to_expression
+import pytest
+from sqlglot import exp
+
+from tidemill.algebra.dialect import parse_expression
+from tidemill.algebra.expression import Expression, build_column, to_expression
+from tidemill.algebra.merge import Deltas, chain_deltas, merge_deltas
 from tidemill.algebra.operators import (
+    ORDER,
     AggregateCall,
     Aggregation,
     Filter,
@@ -19,12 +25,15 @@ from tidemill.algebra.operators import (
     TopN,
     Union,
     WindowFunction,
+    list_children,
     list_scans,
     select_columns,
+    walk_operators,
 )
 from tidemill.algebra.program import Program, ProgramOutput
-from tidemill.algebra.prune import prune_program
-from tidemill.model.change import Append
+from tidemill.algebra.prune import prune_operator, prune_program
+from tidemill.model.change import Append, Increment, Patch, Signed, Updates, Upsert
+from tidemill.model.schema import Schema
 
 A = Scan("a", ("k", "v", "w", "x"))
 B = Scan("b", ("j", "n", "m"))
@@ -101,3 +110,53 @@ def test_steps_compute_only_the_columns_that_later_steps_read() -> None:
     assert list_read_columns(
         select_columns(StepReference("second", ("v", "w")), ("v",)), first=first, second=second
     ) == {"a": {("v", "x")}}
+
+
+MERGES = [
+    Append(),
+    Signed(),
+    Upsert(("k",)),
+    Increment(("k",), ("v", "w")),
+    Patch(("k",), ("x",), ("v", "w")),
+]
+
+
+@pytest.mark.parametrize("updates", MERGES, ids=lambda updates: updates.name)
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("column", ["k", "v", "w", "x"])
+def test_merged_contents_keep_what_each_column_is_computed_from(updates: Updates, count: int, column: str) -> None:
+    content = Schema.from_ddl("k int, v int, w int" + (", x int" if not isinstance(updates, Increment) else ""))
+    delta = Scan("d", (*updates.build_delta_schema(content).names, ORDER))
+    deltas = Deltas(delta, updates, content, count)
+    operators = [
+        merge_deltas(Scan("a", content.names), deltas, is_small=True),
+        merge_deltas(Scan("a", content.names), deltas, is_small=False),
+        chain_deltas(deltas),
+    ]
+    for op in operators:
+        if column in op.columns:
+            assert list_missing_columns(prune_operator(select_columns(op, (column,)))) == set()
+
+
+def list_missing_columns(op: Operator) -> set[str]:
+    """The columns that expressions read and the operators below do not have."""
+    missing: set[str] = set()
+    for part in walk_operators(op):
+        below = {name for child in list_children(part) for name in child.columns}
+        for text in list_texts([getattr(part, f.name) for f in fields(part)]):
+            missing |= {c.parts[0].name for c in parse_expression(text).find_all(exp.Column)} - below
+    return missing
+
+
+def list_texts(value: object) -> list[str]:
+    """The texts of all expressions in an operator's values."""
+    match value:
+        case Expression():
+            return [value.text]
+        case tuple() | list():
+            return [text for part in value for text in list_texts(part)]
+        case NamedExpression():
+            return list_texts(value.value)
+        case AggregateCall():
+            return list_texts(value.arguments)
+    return []

@@ -1,7 +1,7 @@
 """Expressions: Spark SQL text over named columns.
 
 The algebra treats an expression as opaque; it only needs the set of columns that it reads. A column is written as one
-quoted name, dots included: `` `p.url` `` is the column `url` of `p`.
+quoted name, dots included: `` `p.url` `` is the column `url` of `p`, and `` `p`.`url` `` the field `url` of column `p`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Expression:
         if not self.columns & names.keys():
             return self
         tree = parse_expression(self.text).copy()
-        for column in list(tree.find_all(exp.Column)):
+        for column in _find_names(tree):
             if column.name in names:
-                column.this.set("this", names[column.name])
+                column.set("this", names[column.name])
         return expression_from_tree(tree)
 
     def __str__(self) -> str:
@@ -64,11 +64,16 @@ def build_literal(text: str) -> Expression:
 
 
 def expression_from_tree(tree: exp.Expr) -> Expression:
-    """An expression from a tree whose columns are single names already."""
-    names = frozenset(c.name for c in tree.find_all(exp.Column))
-    for column in tree.find_all(exp.Column):
-        column.this.set("quoted", True)
-    return Expression(to_sql(tree), names)
+    """An expression from a tree whose columns are single names already, with or without fields of structs."""
+    names = _find_names(tree)
+    for column in names:
+        column.set("quoted", True)
+    return Expression(to_sql(tree), frozenset(column.name for column in names))
+
+
+def _find_names(tree: exp.Expr) -> list[exp.Identifier]:
+    """The names of the columns that a tree reads, without the fields that may follow."""
+    return [column.parts[0] for column in tree.find_all(exp.Column)]
 
 
 @lru_cache(maxsize=4096)
@@ -77,5 +82,7 @@ def to_expression(text: str) -> Expression:
 
     >>> sorted(to_expression("a + coalesce(`b.c`, 0)").columns)
     ['a', 'b.c']
+    >>> to_expression("`row`.a + a").rename_columns({"row": "r", "a": "b"}).text
+    '`r`.a + `b`'
     """
     return expression_from_tree(parse_expression(text).copy())
