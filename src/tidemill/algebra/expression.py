@@ -71,7 +71,7 @@ def expression_from_tree(tree: exp.Expr) -> Expression:
     return Expression(to_sql(tree), frozenset(column.name for column in names))
 
 
-def _find_names(tree: exp.Expr) -> list[exp.Identifier]:
+def _find_names(tree: exp.Expr) -> list[exp.Expr]:
     """The names of the columns that a tree reads, without the fields that may follow."""
     return [column.parts[0] for column in tree.find_all(exp.Column)]
 
