@@ -2,7 +2,7 @@
 refreshes.
 """
 
-from tidemill.algebra.convert import custom
+from tidemill.algebra.custom import custom
 from tidemill.algebra.relation import Relation
 from tidemill.api import All, Base, Delta, Flow, New, Old, Workflow
 from tidemill.api.stateful import state, window

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.algebra.evaluate import evaluate_operator
 
 from tidemill.algebra import reference
-from tidemill.algebra.evaluate import evaluate_operator
 from tidemill.algebra.operators import ScanMode
 from tidemill.algebra.program import RefreshMode
 from tidemill.encoding.arrow_types import to_arrow_field

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidemill.algebra.evaluate import evaluate_operator
+from tests.algebra.evaluate import evaluate_operator
+
 from tidemill.algebra.expression import build_column, to_expression
 from tidemill.algebra.fuse import StepSlice, fuse_steps, inline_steps
 from tidemill.algebra.operators import (

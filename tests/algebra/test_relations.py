@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.algebra.evaluate import evaluate_operator
 
 import tidemill as tm
 from tidemill.algebra.describe import describe_operator
-from tidemill.algebra.evaluate import evaluate_operator
 from tidemill.algebra.operators import GroupedMap, Operator, ScanMode
 from tidemill.algebra.program import DeclaredQuery
 from tidemill.algebra.reference import is_same_bag

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.oracle.conversions import CONVERSIONS, convert_rows
 from tests.oracle.histories import CUSTOM, KINDS, TAGS, contents, deltas, top_chain, top_diff, top_merge
 
 import tidemill as tm
-from tidemill.algebra.convert import CONVERSIONS, convert_rows
 from tidemill.algebra.reference import chain_deltas, diff_contents, is_same_bag, merge_rows
 from tidemill.errors import WorkflowError
 from tidemill.model.change import COUNT, Rows, Signed, Updates

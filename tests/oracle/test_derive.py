@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.algebra.evaluate import evaluate_operator
 
 from tidemill.algebra import reference
-from tidemill.algebra.evaluate import evaluate_operator
 from tidemill.algebra.expression import Expression, build_column, to_expression
 from tidemill.algebra.fuse import FusedProgram, StepSlice, fuse_steps, inline_steps
 from tidemill.algebra.operators import (

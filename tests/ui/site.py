@@ -18,10 +18,10 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI, Request
 from tests.acceptance.plain import PlainEngine
+from tests.algebra.evaluate import evaluate_operator
 
 import tidemill.app.wiring
 from tidemill.algebra.declare import NEW
-from tidemill.algebra.evaluate import evaluate_operator
 from tidemill.algebra.operators import ScanMode
 from tidemill.algebra.program import DeclaredQuery
 from tidemill.app.serving import build_server_loop

@@ -1,7 +1,7 @@
 """Operators: the relational algebra that declared queries are translated to, as data.
 
-A query is a tree of these over channels. Its meaning on plain rows is in `evaluate`, on Spark in `spark.operators`;
-`derive` turns a tree into another tree of the same operators that computes only the changes. Rows are bags.
+A query is a tree of these over channels. `spark.operators` executes it; `tests.algebra.evaluate` has its meaning on
+plain rows. `derive` turns a tree into another tree of the same operators that computes only the changes. Rows are bags.
 
 Columns have distinct names within an operator; the columns of a join's two sides are disjoint. Keys are always columns,
 so any expression that is joined or grouped by is projected first.

@@ -1,4 +1,4 @@
-"""Operators as one Spark SQL statement, with the semantics of `algebra.evaluate`.
+"""Operators as one Spark SQL statement, with the semantics of `tests.algebra.evaluate`.
 
 Every operator becomes a query over its inputs, so that Spark parses and analyses a step at once: built call by call, a
 refresh of a small change would spend most of its time on plan construction. Scans are DataFrames, as are operators that

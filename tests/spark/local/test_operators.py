@@ -31,10 +31,10 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+from tests.algebra.evaluate import evaluate_operator
 from tests.oracle.test_derive import CHANNELS, World, deltas, trees
 
 from tidemill.algebra import reference
-from tidemill.algebra.evaluate import evaluate_operator
 from tidemill.algebra.expression import Expression, build_column, build_literal, to_expression
 from tidemill.algebra.merge import pick_latest_rows
 from tidemill.algebra.operators import (

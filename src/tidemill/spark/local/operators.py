@@ -1,4 +1,4 @@
-"""Operators on local batches, with the semantics of `algebra.evaluate`.
+"""Operators on local batches, with the semantics of `tests.algebra.evaluate`.
 
 A small change touches few rows: joining and grouping a few thousand rows takes Arrow a few milliseconds, and Spark a
 tenth of a second, mostly for planning. So operators with certain semantics are computed here (`local.expressions` has

@@ -1,8 +1,7 @@
 """Conversions between a base, a strong delta and a weak delta, on plain Python rows.
 
 A strong delta consists of signed rows: `_count` says how often a row was added. A weak delta is a delta of the
-channel's merge kind. A custom weak delta needs one function that creates it, from two contents or from signed rows, and
-one function that applies it, giving the content after or signed rows; the other conversions are composed of these.
+channel's merge kind.
 """
 
 from __future__ import annotations
@@ -12,52 +11,11 @@ from typing import Literal
 
 from tidemill.algebra import reference
 from tidemill.algebra.reference import Row
-from tidemill.errors import WorkflowError
-from tidemill.model.change import (
-    COUNT,
-    DELETED,
-    PATCH,
-    Append,
-    Custom,
-    Increment,
-    Patch,
-    PerKey,
-    Rows,
-    Signed,
-    Updates,
-    Upsert,
-)
-from tidemill.model.location import find_caller
-from tidemill.model.schema import Schema
+from tidemill.model.change import COUNT, DELETED, PATCH, Append, Custom, Increment, Patch, Rows, Signed, Updates, Upsert
 
 Encoding = Literal["base", "strong", "weak"]
-Contract = Callable[[Rows], Rows]
 Conversion = Callable[[Updates, Rows, Rows], Rows]
 """Parameters: the merge kind, the content before and the rows to convert."""
-
-
-def custom(
-    key: str | Sequence[str],
-    *,
-    chain: PerKey,
-    merge: PerKey | None = None,
-    expand: PerKey | None = None,
-    diff: PerKey | None = None,
-    contract: Contract | None = None,
-    delta: str | None = None,
-) -> Custom:
-    """A custom kind of updates; each function is called once per key with lists of rows.
-
-    `merge(base, delta)` gives the content after, `expand(base, delta)` the signed rows; one of them is needed.
-    `diff(before, after)` makes a delta of two contents, `contract(signed)` of signed rows; one of them is needed.
-    `delta` is the schema of a delta, if its columns differ from the content's.
-    """
-    merge_key = merge if merge is not None else _merge_via_strong(expand)
-    diff_key = diff if diff is not None else _diff_via_strong(contract)
-    names = (key,) if isinstance(key, str) else tuple(key)
-    return Custom(
-        names, merge_key, chain, diff_key, None if delta is None else _parse_delta_schema(delta), expand, contract
-    )
 
 
 def convert_rows(rows: Rows, source: Encoding, to: Encoding, updates: Updates, base: Rows) -> Rows:
@@ -109,7 +67,7 @@ def _strong_to_weak(updates: Updates, base: Rows, rows: Rows) -> Rows:
 
 
 def _replace_by_key(key: Sequence[str], signed: Rows, *, reset: bool) -> Rows:
-    """The added row of each key, or else its deletion. `forget`: an added row replaces the old values instead of adding
+    """The added row of each key, or else its deletion. `reset`: an added row replaces the old values instead of adding
     to them.
     """
 
@@ -134,33 +92,3 @@ CONVERSIONS: Mapping[tuple[Encoding, Encoding], Conversion] = {
     ("weak", "base"): reference.merge_rows,
     ("weak", "strong"): _weak_to_strong,
 }
-
-
-def _merge_via_strong(expand: PerKey | None) -> PerKey:
-    """Weak to base, composed of weak to strong and strong to base."""
-    if expand is None:
-        raise _build_error("apply", "merge(base, delta), the content after it, or expand(base, delta), its signed rows")
-    return lambda base, delta: reference.merge_rows(Signed(), base, expand(base, delta))
-
-
-def _diff_via_strong(contract: Contract | None) -> PerKey:
-    """Base to weak, composed of base to strong and strong to weak; equal contents give an empty delta."""
-    if contract is None:
-        raise _build_error("create", "diff(before, after), from two contents, or contract(signed), from signed rows")
-
-    def diff_key(before: Rows, after: Rows) -> Rows:
-        signed = reference.diff_contents(Signed(), before, after)
-        return contract(signed) if signed else []
-
-    return diff_key
-
-
-def _parse_delta_schema(ddl: str) -> Schema:
-    try:
-        return Schema.from_ddl(ddl)
-    except ValueError as error:
-        raise WorkflowError([f"{find_caller()}: the schema of a delta: {error}"]) from error
-
-
-def _build_error(verb: str, options: str) -> WorkflowError:
-    return WorkflowError([f"{find_caller()}: a custom delta needs a function to {verb} it: give {options}"])
