@@ -16,7 +16,6 @@ from tests.algebra.evaluate import evaluate_operator
 
 from tidemill.algebra import reference
 from tidemill.algebra.expression import Expression, build_column, to_expression
-from tidemill.algebra.fuse import FusedProgram, StepSlice, fuse_steps, inline_steps
 from tidemill.algebra.operators import (
     AggregateCall,
     Aggregation,
@@ -38,7 +37,9 @@ from tidemill.algebra.operators import (
     select_columns,
 )
 from tidemill.algebra.program import DeclaredQuery, Program
-from tidemill.algebra.prune import prune_program
+from tidemill.algebra.rewrite.expand_scans import RunContext
+from tidemill.algebra.rewrite.fuse_steps import FusedProgram, StepSlice
+from tidemill.algebra.rewrite.passes import rewrite_program
 from tidemill.model.change import COUNT, DELETED, Append, Rows, Signed, Updates, Upsert
 
 EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "300"))
@@ -265,9 +266,7 @@ class World:
         for name, op in program.steps.items():
             steps[name] = evaluate_operator(op, sources, steps)
         written = {o.channel: (o, evaluate_operator(o.rows, sources, steps) if o.rows else []) for o in program.outputs}
-        fused = fuse_steps(
-            inline_steps(prune_program(program), lambda scan: scan.mode in (ScanMode.CHANGE, ScanMode.TOUCHED))
-        )
+        fused = rewrite_program(program, RunContext(lambda op: op, lambda _: True))
         for name, rows in evaluate_fused(fused, sources).items():
             assert sorted(map(repr, rows)) == sorted(map(repr, written[name][1])), f"pruned and fused: {name}"
         for name, (output, rows) in written.items():

@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.algebra.expression import to_expression
-from tidemill.algebra.fuse import fuse_steps
 from tidemill.algebra.operators import (
     BlockScan,
     Filter,
@@ -24,6 +23,7 @@ from tidemill.algebra.operators import (
     StepReference,
 )
 from tidemill.algebra.program import Program, ProgramOutput
+from tidemill.algebra.rewrite.fuse_steps import fuse_steps
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append
 from tidemill.model.schema import Schema

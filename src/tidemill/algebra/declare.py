@@ -9,8 +9,7 @@ from tidemill.algebra.describe import describe_operator
 from tidemill.algebra.operators import Operator, Scan, list_scans, map_children, rename_columns
 from tidemill.algebra.program import DeclaredQuery, RefreshMode
 from tidemill.algebra.properties import is_append_only
-from tidemill.algebra.prune import prune_operator
-from tidemill.algebra.simplify import narrow_windows
+from tidemill.algebra.rewrite.passes import rewrite_query
 from tidemill.algebra.sql import NotIncremental, SourceTable, TranslatedQuery, translate_query
 from tidemill.algebra.sql.tables import find_table_names
 from tidemill.algebra.stages import Stage, find_stage_sql, resolve_stage, stage_to_sql
@@ -83,8 +82,7 @@ def _add_types(variant: Variant, query: DeclaredQuery, sources: Mapping[str, Sou
 def _translate_operators(task: Task, tables: Mapping[str, SourceTable]) -> tuple[Operator, Mapping[str, str]]:
     """The operators of a query over channels, and the types of their columns as far as they are known here."""
     translated = _translate_code(task.variant.code, tables)
-    bound = narrow_windows(_bind_channels(translated.root, {r.argument.lower(): r.port for r in task.reads}))
-    root = prune_operator(bound)
+    root = rewrite_query(_bind_channels(translated.root, {r.argument.lower(): r.port for r in task.reads}))
     unread = {r.port for r in task.reads} - {scan.channel for scan in list_scans(root)}
     if unread:
         raise NotIncremental(f"it names {min(unread)} but does not depend on it")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tidemill.algebra.expression import Expression, build_column, build_literal, quote_name, to_expression
 from tidemill.algebra.operators import Filter, Join, JoinKind, NamedExpression, Operator, Projection
 from tidemill.algebra.properties import Key, find_keys, is_unique_on
-from tidemill.algebra.simplify import compose_items
+from tidemill.algebra.rewrite.merge_projections import compose_items
 from tidemill.model.change import DELETED, PATCH
 
 

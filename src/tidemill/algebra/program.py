@@ -71,9 +71,11 @@ class Program:
     outputs: tuple[ProgramOutput, ...]
 
     def map_operators(self, transform: Callable[[Operator], Operator]) -> Program:
-        """The program with each operator replaced by `change(operator)`."""
-        outputs = (ProgramOutput(o.channel, o.rows and transform(o.rows), o.updates) for o in self.outputs)
-        return Program({name: transform(op) for name, op in self.steps.items()}, tuple(outputs))
+        """The program with each operator replaced by `transform(operator)`."""
+        return Program({name: transform(op) for name, op in self.steps.items()}, self.map_outputs(transform))
+
+    def map_outputs(self, transform: Callable[[Operator], Operator]) -> tuple[ProgramOutput, ...]:
+        return tuple(replace(o, rows=o.rows and transform(o.rows)) for o in self.outputs)
 
     def select_outputs(self, channels: Collection[str]) -> Program:
         """The program restricted to these outputs."""

@@ -111,13 +111,14 @@ def find_stray_column(op: Operator) -> str | None:
     """A column that an operator uses although none of its children has it; None in a valid tree."""
     for part in walk_operators(op):
         available = {c for child in list_children(part) for c in child.columns}
-        stray = sorted(_list_used_columns(part) - available)
+        stray = sorted(list_used_columns(part) - available)
         if stray:
             return stray[0]
     return None
 
 
-def _list_used_columns(op: Operator) -> set[str]:
+def list_used_columns(op: Operator) -> set[str]:
+    """The columns of its inputs that an operator computes with."""
     match op:
         case Projection():
             return {c for item in op.items for c in item.value.columns}
@@ -130,7 +131,8 @@ def _list_used_columns(op: Operator) -> set[str]:
         case Aggregation():
             return {*op.keys, *(c for call in op.calls for value in call.arguments for c in value.columns)}
         case WindowFunction():
-            return {*op.partition, *(c for item in op.items for c in item.value.columns)}
+            values = [*(item.value for item in op.items), *([] if op.condition is None else [op.condition])]
+            return {*op.partition, *(c for value in values for c in value.columns)} - {item.name for item in op.items}
         case TopN():
             return {c for key in op.order for c in key.columns}
         case GroupedMap():

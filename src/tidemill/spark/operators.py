@@ -39,7 +39,7 @@ from tidemill.algebra.operators import (
     select_columns,
     walk_operators,
 )
-from tidemill.algebra.simplify import merge_projections
+from tidemill.algebra.rewrite.passes import rewrite_statement
 from tidemill.algebra.views import SmallChangeTest, is_small_change
 from tidemill.spark.custom_merge import apply_custom_merge
 from tidemill.spark.key_joins import exclude_matching, select_matching
@@ -84,7 +84,7 @@ class OperatorCompiler:
         self._lock = RLock()
 
     def build_frame(self, op: Operator) -> DataFrame:
-        merged = merge_projections(op)
+        merged = rewrite_statement(op)
         with self._lock:
             statement = _SqlStatement(self, merged)
             table = statement.format_table(merged)

@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from tidemill.algebra.expression import build_column as build_value
-from tidemill.algebra.fuse import FusedProgram, StepSlice
 from tidemill.algebra.operators import (
     Aggregation,
     BlockScan,
@@ -35,7 +34,8 @@ from tidemill.algebra.operators import (
     select_columns,
     walk_operators,
 )
-from tidemill.algebra.simplify import remove_empty_steps
+from tidemill.algebra.rewrite.fuse_steps import FusedProgram, StepSlice
+from tidemill.algebra.rewrite.passes import rewrite_step
 from tidemill.model.schema import Schema
 from tidemill.ports.engine import WriteTarget
 from tidemill.spark.block_writer import build_data_path, save_frame
@@ -129,7 +129,7 @@ class ProgramRunner:
         return {self._program.slices[r].step if r in self._program.slices else r for r in refs}
 
     def _run_step(self, name: str, op: Operator) -> None:
-        simplified = remove_empty_steps(op, self._empty)
+        simplified = rewrite_step(op, self._empty)
         if simplified is not None:
             rows = self._compute_rows(simplified)
             self._results[name] = rows if isinstance(rows, LocalBatch) else self._store_frame(name, rows)
@@ -237,7 +237,7 @@ class ProgramRunner:
         slices = [p for p in pieces if isinstance(p, StepSlice) and p.step not in self._empty]
         parts = [_extract_part(self._results[p.step], p) for p in slices]
         operators = [
-            s for p in pieces if not isinstance(p, StepSlice) and (s := remove_empty_steps(p, self._empty)) is not None
+            s for p in pieces if not isinstance(p, StepSlice) and (s := rewrite_step(p, self._empty)) is not None
         ]
         if operators:
             parts.append(self._compute_rows(operators[0] if len(operators) == 1 else Union(tuple(operators))))

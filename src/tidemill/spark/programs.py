@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tidemill.algebra.declare import CHANGE, NEW
-from tidemill.algebra.fuse import FusedProgram, fuse_steps, inline_steps
 from tidemill.algebra.program import MAX_COLLECTED_ROWS, DeclaredQuery, Program, RefreshMode
-from tidemill.algebra.prune import prune_program
 from tidemill.algebra.query_views import QueryViews, Views
+from tidemill.algebra.rewrite.expand_scans import RunContext
+from tidemill.algebra.rewrite.passes import rewrite_program
 from tidemill.model.block import Block
 from tidemill.model.schema import Schema
 from tidemill.model.task import Refresh
@@ -57,7 +57,8 @@ def _compute_outputs(
     spark = sessions.quick_session if is_local else sessions.spark
     local = LocalBlockReader(locate) if is_local else None
     views = QueryViews(code.query, inputs)
-    program = prepare_program(_build_program(code, views).select_outputs(outputs), views, local)
+    context = RunContext(views.expand_scans, local.is_local if local is not None else lambda _: False)
+    program = rewrite_program(_build_program(code, views).select_outputs(outputs), context)
     if is_local:
         set_shuffle_partitions(spark, partitions=1 if is_single_task else None)
     return ProgramRunner(
@@ -76,12 +77,6 @@ def _compute_outputs(
         if is_local
         else None,
     ).run()
-
-
-def prepare_program(program: Program, views: QueryViews, local: LocalBlockReader | None) -> FusedProgram:
-    """The program over blocks, with as few columns and steps as possible."""
-    pruned = prune_program(program.map_operators(views.expand_scans))
-    return fuse_steps(pruned if local is None else inline_steps(pruned, local.is_local))
 
 
 def _build_program(code: Refresh, channels: QueryViews) -> Program:

@@ -1,10 +1,15 @@
-"""Reading a query: parse it, qualify every column, and reject constructs that cannot be incremental."""
+"""Reading a query: its text becomes a tree that the translation supports, in which each column is a single name.
+
+`TREE_PASSES` make it so, in this order. Constructs are checked as the user wrote them. `qualify_columns` is sqlglot's;
+the passes before and after it let it resolve every column; the last passes need resolved columns.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -30,70 +35,26 @@ class SourceTable:
     append_only: bool = False  # rows are only added, never removed
 
 
-def qualify_query(query: str, sources: Mapping[str, SourceTable]) -> exp.Query:
-    """The query with every column qualified by its table; raises `NotIncremental` if that is not possible."""
+Tables = Mapping[str, Iterable[str]]
+"""The columns of the tables that a query reads, by their names in lower case."""
+
+
+def read_query(query: str, tables: Tables) -> exp.Query:
+    """The tree of a query; raises `NotIncremental` if it cannot be incremental."""
     try:
         tree = parse_query(query)
     except SqlglotError as error:
         raise NotIncremental(describe_parse_error(query, error)) from error
     if not isinstance(tree, exp.Query):
         raise NotIncremental("only a SELECT can be incremental")
-    _check_supported(tree)
-    schema: dict[str, object] = {name: {c.lower(): "string" for c in s.columns} for name, s in sources.items()}
-    _select_using_columns(tree)
-    try:
-        qualified = eliminate_ctes(qualify(tree, schema=schema, dialect=VERBATIM, quote_identifiers=False))
-    except SqlglotError as error:
-        raise NotIncremental(_describe_unresolved(error)) from error
-    assert isinstance(qualified, exp.Query)
-    if any(not isinstance(star.parent, exp.Count) for star in qualified.find_all(exp.Star)):
-        raise NotIncremental("the fields of a struct by .* are only supported in batch")
-    _restore_using_columns(qualified)
-    return _flatten_columns(qualified)
+    return reduce(lambda rewritten, rewrite: rewrite(rewritten, tables), TREE_PASSES, tree)
 
 
-def _describe_unresolved(error: SqlglotError) -> str:
-    """Name the column if sqlglot's message does; its other messages contain full queries."""
-    column = re.match(r"Column '(.+?)' could not be resolved", str(error))
-    return f"its column {column[1]} could not be resolved here" if column else "its columns could not be resolved here"
-
-
-_USING_PREFIX = "_using "
-
-
-def _select_using_columns(tree: exp.Query) -> None:
-    """Select the USING columns of HAVING and QUALIFY, because sqlglot qualifies such columns only where they are
-    selected.
-    """
-    for select in tree.find_all(exp.Select):
-        joined = {c.name.lower() for join in select.args.get("joins") or () for c in join.args.get("using") or ()}
-        missing = {c.name.lower() for c in _find_unqualified_columns(select)} & joined - {
-            name.lower() for name in select.named_selects
-        }
-        for name in sorted(missing):
-            select.select(exp.alias_(exp.column(name), f"{_USING_PREFIX}{name}", quoted=True), copy=False)
-
-
-def _restore_using_columns(tree: exp.Query) -> None:
-    for select in tree.find_all(exp.Select):
-        added = {s.alias: s for s in select.selects if s.alias.startswith(_USING_PREFIX)}
-        for column in _find_unqualified_columns(select):
-            if (selected := added.get(_USING_PREFIX + column.name)) is not None:
-                column.replace(selected.this.copy())
-        for selected in added.values():
-            selected.pop()
-
-
-def _find_unqualified_columns(select: exp.Select) -> list[exp.Column]:
-    """Unqualified columns in HAVING and QUALIFY, excluding those of their sub-queries."""
-    clauses = [clause for name in ("having", "qualify") if (clause := select.args.get(name)) is not None]
-    columns = (column for clause in clauses for column in clause.find_all(exp.Column))
-    return [c for c in columns if not c.table and c.find_ancestor(exp.Select) is select]
-
-
-def _check_supported(tree: exp.Expr) -> None:
+def check_constructs(tree: exp.Query, _: Tables) -> exp.Query:
+    """The same tree; raises for a construct that has no translation."""
     for reason in (*find_reasons(tree), *_find_merged_keys(tree)):
         raise NotIncremental(reason)
+    return tree
 
 
 def _find_merged_keys(tree: exp.Expr) -> Iterator[str]:
@@ -105,34 +66,108 @@ def _find_merged_keys(tree: exp.Expr) -> Iterator[str]:
             yield "USING beside a RIGHT or FULL join and a further join is only supported in batch"
 
 
+_USING_PREFIX = "_using "
+
+
+def select_using_columns(tree: exp.Query, _: Tables) -> exp.Query:
+    """The USING columns of HAVING and QUALIFY are selected, because sqlglot qualifies such columns only there."""
+    for select in tree.find_all(exp.Select):
+        joined = {c.name.lower() for join in select.args.get("joins") or () for c in join.args.get("using") or ()}
+        used = {c.name.lower() for c in _find_unqualified_columns(select)}
+        for name in sorted(used & joined - {name.lower() for name in select.named_selects}):
+            select.select(exp.alias_(exp.column(name), f"{_USING_PREFIX}{name}", quoted=True), copy=False)
+    return tree
+
+
+def qualify_columns(tree: exp.Query, tables: Tables) -> exp.Query:
+    """Every column is qualified by its table; raises if a column cannot be resolved."""
+    schema: dict[str, object] = {name: {c.lower(): "string" for c in columns} for name, columns in tables.items()}
+    try:
+        qualified = eliminate_ctes(qualify(tree, schema=schema, dialect=VERBATIM, quote_identifiers=False))
+    except SqlglotError as error:
+        raise NotIncremental(_describe_unresolved(error)) from error
+    assert isinstance(qualified, exp.Query)
+    if any(not isinstance(star.parent, exp.Count) for star in qualified.find_all(exp.Star)):
+        raise NotIncremental("the fields of a struct by .* are only supported in batch")
+    return qualified
+
+
+def _describe_unresolved(error: SqlglotError) -> str:
+    """Name the column if sqlglot's message does; its other messages contain full queries."""
+    column = re.match(r"Column '(.+?)' could not be resolved", str(error))
+    return f"its column {column[1]} could not be resolved here" if column else "its columns could not be resolved here"
+
+
+def restore_using_columns(tree: exp.Query, _: Tables) -> exp.Query:
+    """HAVING and QUALIFY get the qualified USING columns, which are no longer selected."""
+    for select in tree.find_all(exp.Select):
+        added = {s.alias: s for s in select.selects if s.alias.startswith(_USING_PREFIX)}
+        for column in _find_unqualified_columns(select):
+            if (selected := added.get(_USING_PREFIX + column.name)) is not None:
+                column.replace(selected.this.copy())
+        for selected in added.values():
+            selected.pop()
+    return tree
+
+
+def _find_unqualified_columns(select: exp.Select) -> list[exp.Column]:
+    """Unqualified columns in HAVING and QUALIFY, excluding those of their sub-queries."""
+    clauses = [clause for name in ("having", "qualify") if (clause := select.args.get(name)) is not None]
+    columns = (column for clause in clauses for column in clause.find_all(exp.Column))
+    return [c for c in columns if not c.table and c.find_ancestor(exp.Select) is select]
+
+
+def inline_named_windows(tree: exp.Query, _: Tables) -> exp.Query:
+    """OVER w becomes the definition of w in the WINDOW clause."""
+    for select in tree.find_all(exp.Select):
+        named = {w.name: w for w in select.args.get("windows") or []}
+        for window in select.find_all(exp.Window) if named else ():
+            alias = window.args.get("alias") if window.args.get("over") else None
+            spec = None if alias is None else named.get(str(alias.name))
+            if spec is not None:
+                window.set("alias", None)
+                for part in ("partition_by", "order", "spec"):
+                    window.set(part, spec.copy().args.get(part))
+    return tree
+
+
+def name_struct_fields(tree: exp.Query, _: Tables) -> exp.Query:
+    """struct(a, b) becomes named_struct('a', a, 'b', b): columns get other names, and fields keep theirs."""
+    for call in list(tree.find_all(exp.Anonymous)):
+        if find_function_name(call) == "struct":
+            named: list[exp.Expr] = []
+            for position, item in enumerate(call.expressions, 1):
+                name = item.alias or (item.name if isinstance(item, exp.Column) else f"col{position}")
+                named += [exp.Literal.string(name), item.unalias()]
+            call.replace(exp.Anonymous(this="named_struct", expressions=named))
+    return tree
+
+
+def flatten_columns(tree: exp.Query, _: Tables) -> exp.Query:
+    """Each column becomes one name, `table.column`; fields of structs are fields of a parenthesised column."""
+    for node in list(tree.find_all(exp.Column)):
+        if node.table:
+            flat = exp.Column(this=exp.Identifier(this=f"{node.table}.{node.name}", quoted=True))
+            is_struct = isinstance(node.parent, exp.Dot) and node.arg_key == "this"
+            node.replace(exp.Paren(this=flat) if is_struct else flat)
+    return tree
+
+
+TREE_PASSES: tuple[Callable[[exp.Query, Tables], exp.Query], ...] = (
+    check_constructs,
+    select_using_columns,
+    qualify_columns,
+    restore_using_columns,
+    inline_named_windows,
+    name_struct_fields,
+    flatten_columns,
+)
+
+
 def is_aggregate(node: exp.Expr) -> bool:
     if isinstance(node, exp.Anonymous):
         return find_function_name(node) in AGGREGATE
     return isinstance(node, exp.AggFunc)
-
-
-def _flatten_columns(tree: exp.Query) -> exp.Query:
-    """Each column as one name, `table.column`; fields of structs as fields of a parenthesised column."""
-    for node in list(tree.find_all(exp.Column)):
-        if node.table:
-            name = f"{node.table}.{node.name}"
-            flat = exp.Column(this=exp.Identifier(this=name, quoted=True))
-            is_struct = isinstance(node.parent, exp.Dot) and node.arg_key == "this"
-            node.replace(exp.Paren(this=flat) if is_struct else flat)
-    for call in list(tree.find_all(exp.Anonymous)):
-        if find_function_name(call) == "struct":
-            call.replace(_build_named_struct(call))
-    return tree
-
-
-def _build_named_struct(call: exp.Anonymous) -> exp.Anonymous:
-    """Fields have the names that the columns had before they were qualified."""
-    named: list[exp.Expr] = []
-    for position, item in enumerate(call.expressions, 1):
-        value = item.this if isinstance(item, exp.Alias) else item
-        name = item.alias or (item.name.rpartition(".")[2] if isinstance(item, exp.Column) else f"col{position}")
-        named += [exp.Literal.string(name), value.copy()]
-    return exp.Anonymous(this="named_struct", expressions=named)
 
 
 def to_operator_expression(tree: exp.Expr) -> Expression:

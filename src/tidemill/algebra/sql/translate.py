@@ -33,7 +33,7 @@ from tidemill.algebra.sql.grouping import find_aggregate_calls, group_rows
 from tidemill.algebra.sql.reading import (
     NotIncremental,
     SourceTable,
-    qualify_query,
+    read_query,
     split_conjuncts,
     to_operator_expression,
 )
@@ -54,7 +54,7 @@ class TranslatedQuery:
 def translate_query(query: str, sources: Mapping[str, SourceTable]) -> TranslatedQuery:
     """The operators of a query over channels; raises `NotIncremental` with the reason if it has no incremental form."""
     sources = {name.lower(): source for name, source in sources.items()}
-    tree = qualify_query(query, sources)
+    tree = read_query(query, {name: source.columns for name, source in sources.items()})
     relation = QueryTranslator(sources).translate_tree(tree, {})
     names = _restore_spelling(query, relation.columns, sources)
     root = relation.rename_columns(dict(zip(relation.columns, names, strict=True)))
@@ -125,9 +125,6 @@ class QueryTranslator:
     # -- clauses -------------------------------------------------------------------------------------------------
 
     def _translate_select(self, tree: exp.Select, ctes: Mapping[str, TypedRelation]) -> TypedRelation:
-        if tree.args.get("connect") or tree.args.get("into"):
-            raise NotIncremental("CONNECT BY and INTO are only supported in batch")
-        _inline_named_windows(tree)
         rows, unresolved = self.translate_rows(tree, ctes)
         if unresolved:
             raise NotIncremental(f"a column of {to_sql(unresolved[0])} could not be resolved here")
@@ -172,8 +169,6 @@ class QueryTranslator:
         return first, conditions
 
     def _translate_table(self, node: exp.Expr, ctes: Mapping[str, TypedRelation]) -> TypedRelation:
-        if node.args.get("pivots") or node.args.get("sample"):
-            raise NotIncremental("PIVOT and TABLESAMPLE are only supported in batch")
         if isinstance(node, exp.Subquery):
             relation = self.translate_tree(node.this, ctes)
         elif isinstance(node, exp.Table):
@@ -243,7 +238,7 @@ class QueryTranslator:
     def _translate_distinct(
         self, tree: exp.Select, result: TypedRelation, hidden: Mapping[str, exp.Expr]
     ) -> TypedRelation:
-        if hidden or tree.args["distinct"].args.get("on"):
+        if hidden:
             raise NotIncremental("DISTINCT with an order by a column that is not selected is only supported in batch")
         _check_groupable(result)
         return TypedRelation(select_distinct(result.op), result.types)
@@ -327,8 +322,6 @@ class QueryTranslator:
     # -- sets and order ------------------------------------------------------------------------------------------
 
     def _translate_set_operation(self, tree: exp.SetOperation, ctes: Mapping[str, TypedRelation]) -> TypedRelation:
-        if tree.args.get("by_name"):
-            raise NotIncremental("BY NAME is only supported in batch")
         left, right = self.translate_tree(tree.left, ctes), self.translate_tree(tree.right, ctes)
         if len(left.columns) != len(right.columns):
             raise NotIncremental("the sides of a set operation have different numbers of columns")
@@ -399,23 +392,9 @@ def _find_join_kind(node: exp.Join) -> JoinKind:
     side, kind = (node.side or "").upper(), (node.kind or "").upper()
     if kind in ("SEMI", "ANTI"):
         return JoinKind(kind.lower())
-    if node.args.get("using") or node.method or kind not in ("", "INNER", "CROSS", "OUTER"):
+    if node.args.get("using") or kind not in ("", "INNER", "CROSS", "OUTER"):
         raise NotIncremental(f"{to_sql(node)} is only supported in batch")
     return JoinKind(side.lower()) if side else JoinKind.INNER
-
-
-def _inline_named_windows(tree: exp.Select) -> None:
-    """Replace OVER w by the definition of w in the WINDOW clause."""
-    named = {w.name: w for w in tree.args.get("windows") or []}
-    for window in tree.find_all(exp.Window):
-        spec = (
-            named.get(str(window.args["alias"].name)) if window.args.get("alias") and window.args.get("over") else None
-        )
-        if spec is not None:
-            window.set("alias", None)
-            for part in ("partition_by", "order", "spec"):
-                clause = spec.args.get(part)
-                window.set(part, [p.copy() for p in clause] if isinstance(clause, list) else clause and clause.copy())
 
 
 def _refuse_queries(conditions: list[exp.Expr]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidemill.algebra.sql import NotIncremental, SourceTable, translate_query
-from tidemill.algebra.sql.reading import qualify_query
+from tidemill.algebra.sql.reading import read_query
 
 SOURCES = {"t": SourceTable({"k": "int", "v": "int"}), "u": SourceTable({"k": "int"})}
 
@@ -44,5 +44,6 @@ def test_no_expression_contains_a_sub_query(query: str) -> None:
     ],
 )
 def test_columns_of_using_are_resolved_in_every_clause(clause: str, read_as: str) -> None:
-    qualified = qualify_query(f"SELECT max(v) AS m FROM t LEFT JOIN u USING (k) {clause}", SOURCES)
+    tables = {name: source.columns for name, source in SOURCES.items()}
+    qualified = read_query(f"SELECT max(v) AS m FROM t LEFT JOIN u USING (k) {clause}", tables)
     assert qualified.sql() == f'SELECT MAX("t.v") AS m FROM t AS t LEFT JOIN u AS u ON "t.k" = "u.k" {read_as}'

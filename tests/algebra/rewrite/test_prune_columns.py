@@ -31,7 +31,7 @@ from tidemill.algebra.operators import (
     walk_operators,
 )
 from tidemill.algebra.program import Program, ProgramOutput
-from tidemill.algebra.prune import prune_operator, prune_program
+from tidemill.algebra.rewrite.prune_columns import prune_operator, prune_program
 from tidemill.model.change import Append, Increment, Patch, Signed, Updates, Upsert
 from tidemill.model.schema import Schema
 
@@ -78,8 +78,8 @@ def test_an_aggregation_reads_its_keys_and_arguments() -> None:
     assert list_read_columns(Aggregation(A, ("k",))) == {"a": {("k",)}}
 
 
-def test_an_aggregate_given_as_text_reads_the_columns_in_it() -> None:
-    aggregate = AggregateCall("l", "listagg", (), text="listagg(v, w)")
+def test_an_aggregate_given_as_text_reads_its_arguments() -> None:
+    aggregate = AggregateCall("l", "listagg", (build_column("v"), build_column("w")), text="listagg(v, w)")
     assert list_read_columns(Aggregation(A, ("k",), (aggregate,))) == {"a": {("k", "v", "w")}}
 
 

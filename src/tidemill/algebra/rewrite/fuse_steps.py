@@ -1,18 +1,15 @@
-"""Fusion of steps: fewer steps for the same rows.
+"""Operators that only select and compute row by row from a step are computed along with it, as slices of its rows.
 
-For a small change, the number of steps determines the cost. `inline_steps` substitutes a step that only selects rows
-and columns of local scans where it is used. `fuse_steps` computes an operator that only selects and computes row by row
-from another step along with that step: it becomes a slice of that step's rows and columns.
+For a small change, the number of steps determines the cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemill.algebra.expression import Expression, quote_name, to_expression
 from tidemill.algebra.operators import (
-    BlockScan,
     Filter,
     NamedExpression,
     Operator,
@@ -20,37 +17,9 @@ from tidemill.algebra.operators import (
     StepReference,
     Union,
     add_columns,
-    map_children,
-    select_columns,
-    walk_operators,
 )
-from tidemill.algebra.program import Program, ProgramOutput
-
-
-def inline_steps(program: Program, is_local: Callable[[BlockScan], bool]) -> Program:
-    """The program without the steps that only select from scans whose rows are local (`is_local`)."""
-    known: dict[str, Operator] = {}
-    steps: dict[str, Operator] = {}
-    for name, op in program.steps.items():
-        substituted = _substitute_steps(op, known)
-        (known if _is_selection(substituted, is_local) else steps)[name] = substituted
-    outputs = (
-        ProgramOutput(o.channel, o.rows and _substitute_steps(o.rows, known), o.updates) for o in program.outputs
-    )
-    return Program(steps, tuple(outputs))
-
-
-def _substitute_steps(op: Operator, known: Mapping[str, Operator]) -> Operator:
-    if isinstance(op, StepReference) and op.step in known:
-        definition = known[op.step]
-        return definition if definition.columns == op.columns else select_columns(definition, op.columns)
-    return map_children(op, lambda child: _substitute_steps(child, known))
-
-
-def _is_selection(op: Operator, is_local: Callable[[BlockScan], bool]) -> bool:
-    return all(
-        is_local(o) if isinstance(o, BlockScan) else isinstance(o, Projection | Filter) for o in walk_operators(op)
-    )
+from tidemill.algebra.program import Program
+from tidemill.algebra.rewrite.expand_scans import RunContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +40,7 @@ class FusedProgram:
     outputs: Mapping[str, tuple[StepSlice | Operator, ...]]  # the parts of each channel's rows
 
 
-def fuse_steps(program: Program) -> FusedProgram:
+def fuse_steps(program: Program, _: RunContext | None = None) -> FusedProgram:
     """The same program with a minimal number of steps: only joins and groups need separate ones."""
     fuser = _StepFuser()
     for name, op in program.steps.items():

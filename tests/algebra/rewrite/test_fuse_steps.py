@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.algebra.evaluate import evaluate_operator
 
 from tidemill.algebra.expression import build_column, to_expression
-from tidemill.algebra.fuse import StepSlice, fuse_steps, inline_steps
 from tidemill.algebra.operators import (
     Aggregation,
     BlockScan,
@@ -20,6 +19,9 @@ from tidemill.algebra.operators import (
     select_columns,
 )
 from tidemill.algebra.program import Program, ProgramOutput
+from tidemill.algebra.rewrite.expand_scans import RunContext
+from tidemill.algebra.rewrite.fuse_steps import StepSlice, fuse_steps
+from tidemill.algebra.rewrite.inline_steps import inline_steps
 from tidemill.model.change import Append
 from tidemill.model.schema import Schema
 
@@ -27,6 +29,7 @@ CHANGE = Scan("t", ("a", "b"), ScanMode.CHANGE)
 SCHEMA = Schema.from_ddl("a INT, b INT")
 BLOCKS = BlockScan(("file",), ("a", "b"), SCHEMA, SCHEMA, blocks=())
 GROUPED = Aggregation(CHANGE, ("a", "b"))
+LOCAL, REMOTE = (RunContext(lambda op: op, lambda _, local=local: local) for local in (True, False))
 ROWS = {("t", ScanMode.CHANGE): [{"a": 1, "b": 0}, {"a": 6, "b": 2}, {"a": 6, "b": 2}]}
 
 
@@ -36,16 +39,14 @@ def build_program(rows: Operator, **steps: Operator) -> Program:
 
 def test_a_step_that_only_filters_local_rows_is_inlined() -> None:
     filtered = Filter(BLOCKS, to_expression("a > 1"))
-    result = inline_steps(build_program(StepReference("p", ("b",)), p=filtered), lambda scan: True)
+    result = inline_steps(build_program(StepReference("p", ("b",)), p=filtered), LOCAL)
     assert list(result.steps) == ["s"]
     assert result.outputs[0].rows == select_columns(filtered, ("b",))
 
 
 def test_a_step_over_rows_that_are_not_local_is_kept() -> None:
-    assert list(inline_steps(build_program(StepReference("p", ("b",)), p=BLOCKS), lambda scan: False).steps) == [
-        "s",
-        "p",
-    ]
+    result = inline_steps(build_program(StepReference("p", ("b",)), p=BLOCKS), REMOTE)
+    assert list(result.steps) == ["s", "p"]
 
 
 def test_row_wise_operators_over_a_step_are_fused_with_it() -> None:

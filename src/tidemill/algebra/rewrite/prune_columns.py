@@ -1,4 +1,4 @@
-"""Column pruning: no more columns than are needed.
+"""Operators read no more columns than they need.
 
 Spark prunes columns itself; local execution on the driver pays for every column that it reads and joins.
 """
@@ -6,10 +6,9 @@ Spark prunes columns itself; local execution on the driver pays for every column
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import replace
 
-from tidemill.algebra.expression import Expression, to_expression
 from tidemill.algebra.operators import (
     Aggregation,
     BlockScan,
@@ -28,12 +27,14 @@ from tidemill.algebra.operators import (
     select_columns,
     walk_operators,
 )
-from tidemill.algebra.program import Program, ProgramOutput
+from tidemill.algebra.program import Program
+from tidemill.algebra.properties import list_used_columns
+from tidemill.algebra.rewrite.expand_scans import RunContext
 
 
-def prune_program(program: Program) -> Program:
+def prune_program(program: Program, _: RunContext | None = None) -> Program:
     """The program over the columns that it needs, of channels and of its steps."""
-    outputs = tuple(ProgramOutput(o.channel, o.rows and prune_operator(o.rows), o.updates) for o in program.outputs)
+    outputs = program.map_outputs(prune_operator)
     needed: dict[str, set[str]] = defaultdict(set)
     for output in outputs:
         _collect_references(output.rows, needed)
@@ -63,42 +64,26 @@ def _prune_columns(op: Operator, names: Collection[str]) -> Operator:
         case Projection():
             selected = _pick_names(op.columns, names)
             items = tuple(i for i in op.items if i.name in selected)
-            return Projection(_prune_columns(op.child, _list_columns_read(i.value for i in items)), items)
-        case Filter():
-            return replace(op, child=_prune_columns(op.child, {*names, *op.condition.columns}))
-        case Explode():
-            return replace(op, child=_prune_columns(op.child, {*names, *op.generator.columns}))
+            pruned = Projection(op.child, items)
+            return replace(pruned, child=_prune_columns(op.child, list_used_columns(pruned)))
+        case Filter() | Explode() | TopN() | WindowFunction():
+            return replace(op, child=_prune_columns(op.child, {*names, *list_used_columns(op)}))
         case Union():
             selected = _pick_names(op.columns, names)
             return Union(tuple(_select_exactly(_prune_columns(child, selected), selected) for child in op.children))
         case Join():
             return _prune_join(op, names)
         case Aggregation():
-            aggregates = tuple(f for f in op.calls if f.name in names)
-            calls = (to_expression(f.text) for f in aggregates if f.text)
-            needed = {
-                *op.keys,
-                *_list_columns_read(a for f in aggregates for a in f.arguments),
-                *_list_columns_read(calls),
-            }
-            return Aggregation(_prune_columns(op.child, needed), op.keys, aggregates)
-        case TopN():
-            return replace(op, child=_prune_columns(op.child, {*names, *_list_columns_read(op.order)}))
-        case WindowFunction():
-            values = [*(i.value for i in op.items), *([] if op.condition is None else [op.condition])]
-            needed = {*names, *op.partition, *_list_columns_read(values)}
-            return replace(op, child=_prune_columns(op.child, needed))
+            grouped = replace(op, calls=tuple(f for f in op.calls if f.name in names))
+            return replace(grouped, child=_prune_columns(op.child, list_used_columns(grouped)))
     return map_children(op, prune_operator)
 
 
 def _prune_join(op: Join, names: Collection[str]) -> Join:
     needed = {*names, *(op.condition.columns if op.condition is not None else ())}
     needed_right = needed if op.kind not in (JoinKind.SEMI, JoinKind.ANTI) else needed - {*op.left.columns}
-    return replace(
-        op,
-        left=_prune_columns(op.left, {*needed, *op.left_keys}),
-        right=_prune_columns(op.right, {*needed_right, *op.right_keys}),
-    )
+    left, right = ({*needed, *op.left_keys}, {*needed_right, *op.right_keys})
+    return replace(op, left=_prune_columns(op.left, left), right=_prune_columns(op.right, right))
 
 
 def _pick_names(columns: tuple[str, ...], names: Collection[str]) -> tuple[str, ...]:
@@ -107,7 +92,3 @@ def _pick_names(columns: tuple[str, ...], names: Collection[str]) -> tuple[str, 
 
 def _select_exactly(op: Operator, names: tuple[str, ...]) -> Operator:
     return op if op.columns == names else select_columns(op, names)
-
-
-def _list_columns_read(values: Iterable[Expression]) -> set[str]:
-    return {name for value in values for name in value.columns}

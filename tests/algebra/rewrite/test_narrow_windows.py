@@ -12,7 +12,7 @@ from tidemill.algebra.operators import (
     WindowFunction,
     rename_columns,
 )
-from tidemill.algebra.simplify import narrow_windows
+from tidemill.algebra.rewrite.narrow_windows import narrow_windows
 
 RANK = (NamedExpression("r", to_expression("ROW_NUMBER() OVER (PARTITION BY k ORDER BY v)")),)
 RANKED = WindowFunction(Scan("a", ("k", "v")), ("k",), RANK)
