@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tidemill.algebra.properties import is_growing_by
-from tidemill.algebra.sql import SourceTable, translate_query
+from tidemill.algebra.sql import scan_channel, translate_query
 
 SOURCES = {
-    "pages": SourceTable({"url": "string", "site": "string"}, append_only=True),
-    "clicks": SourceTable({"user": "bigint", "site": "string"}, append_only=True),
-    "scores": SourceTable({"site": "string", "score": "bigint"}, ("site",)),
+    "pages": scan_channel("pages", {"url": "string", "site": "string"}, append_only=True),
+    "clicks": scan_channel("clicks", {"user": "bigint", "site": "string"}, append_only=True),
+    "scores": scan_channel("scores", {"site": "string", "score": "bigint"}, ("site",)),
 }
 
 
@@ -31,6 +31,6 @@ SOURCES = {
     ],
 )
 def test_a_channel_whose_changes_only_add_rows(query: str, growing: set[str]) -> None:
-    root = translate_query(query, SOURCES).root
+    root = translate_query(query, SOURCES).op
     names = {name for name in SOURCES if name in query}
     assert {name for name in names if is_growing_by(root, name)} == growing

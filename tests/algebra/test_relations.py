@@ -14,17 +14,19 @@ from tidemill.algebra.describe import describe_operator
 from tidemill.algebra.operators import GroupedMap, Operator, ScanMode
 from tidemill.algebra.program import DeclaredQuery
 from tidemill.algebra.reference import is_same_bag
-from tidemill.algebra.sql import NotIncremental, SourceTable, translate_query
+from tidemill.algebra.sql import NotIncremental, scan_channel, translate_query
 from tidemill.algebra.stages import list_channels, resolve_stage, stage_to_sql
 from tidemill.errors import WorkflowError
 from tidemill.model.change import Patch, Rows
 from tidemill.model.task import Refresh, Sql
 
 SOURCES = {
-    "clicks": SourceTable({"user": "BIGINT", "site": "STRING", "n": "INT", "tags": "ARRAY<STRING>"}, append_only=True),
-    "pages": SourceTable({"url": "STRING", "site": "STRING", "size": "INT"}, keys=("url",)),
-    "sites": SourceTable({"site": "STRING", "owner": "STRING"}, keys=("site",)),
-    "maps": SourceTable({"id": "INT", "m": "MAP<STRING, INT>", "s": "STRUCT<x: INT>"}),
+    "clicks": scan_channel(
+        "clicks", {"user": "BIGINT", "site": "STRING", "n": "INT", "tags": "ARRAY<STRING>"}, append_only=True
+    ),
+    "pages": scan_channel("pages", {"url": "STRING", "site": "STRING", "size": "INT"}, keys=("url",)),
+    "sites": scan_channel("sites", {"site": "STRING", "owner": "STRING"}, keys=("site",)),
+    "maps": scan_channel("maps", {"id": "INT", "m": "MAP<STRING, INT>", "s": "STRUCT<x: INT>"}),
 }
 CLICKS: Rows = [
     {"user": 1, "site": "a", "n": 1, "tags": ["x", "y"]},
@@ -54,7 +56,7 @@ clicks, pages, sites, maps = (wf.relation(name) for name in SOURCES)
 
 
 def build_operators(relation: tm.Relation) -> Operator:
-    return resolve_stage(relation.stage, SOURCES).root
+    return resolve_stage(relation.stage, SOURCES).op
 
 
 ONE_METHOD: dict[str, tuple[tm.Relation, str]] = {
@@ -146,7 +148,7 @@ NOT_IN_REFERENCE = {"select a field", "select a lambda"}  # expressions that it 
 @pytest.mark.parametrize("name", ONE_METHOD)
 def test_a_method_is_equivalent_to_its_sql(name: str) -> None:
     relation, query = ONE_METHOD[name]
-    actual, expected = build_operators(relation), translate_query(query, SOURCES).root
+    actual, expected = build_operators(relation), translate_query(query, SOURCES).op
     assert actual.columns == expected.columns
     if name in NOT_IN_REFERENCE:
         assert describe_operator(actual) == describe_operator(expected)
@@ -160,13 +162,13 @@ def test_a_method_is_equivalent_to_its_sql(name: str) -> None:
 def test_the_text_of_a_relation_is_a_query_of_the_same_columns(name: str) -> None:
     relation, _ = ONE_METHOD[name]
     actual = translate_query(stage_to_sql(relation.stage, ""), SOURCES)
-    assert actual.root.columns == build_operators(relation).columns
+    assert actual.columns == build_operators(relation).columns
 
 
 @pytest.mark.parametrize("name", ["where", "distinct", "group", "group by an expression", "explode outer", "window"])
 def test_some_methods_build_the_same_operators_as_their_sql(name: str) -> None:
     relation, query = ONE_METHOD[name]
-    assert describe_operator(build_operators(relation)) == describe_operator(translate_query(query, SOURCES).root)
+    assert describe_operator(build_operators(relation)) == describe_operator(translate_query(query, SOURCES).op)
 
 
 def test_methods_can_be_chained() -> None:
@@ -174,7 +176,7 @@ def test_methods_can_be_chained() -> None:
     query = "SELECT site, sum(n) AS total FROM clicks WHERE n IS NOT NULL GROUP BY site HAVING sum(n) > 1"
     assert is_same_bag(
         evaluate_operator(build_operators(popular), CONTENT),
-        evaluate_operator(translate_query(query, SOURCES).root, CONTENT),
+        evaluate_operator(translate_query(query, SOURCES).op, CONTENT),
     )
     assert list_channels(popular.join(pages, on="site").stage) == ("clicks", "pages")
 

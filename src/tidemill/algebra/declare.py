@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.describe import describe_operator
-from tidemill.algebra.operators import Operator, Scan, list_scans, map_children, rename_columns
+from tidemill.algebra.operators import Operator, list_scans, rename_columns
 from tidemill.algebra.program import DeclaredQuery, RefreshMode
 from tidemill.algebra.properties import is_append_only
 from tidemill.algebra.rewrite.passes import rewrite_query
-from tidemill.algebra.sql import NotIncremental, SourceTable, TranslatedQuery, translate_query
+from tidemill.algebra.sql import NotIncremental, TypedRelation, scan_channel, translate_query
 from tidemill.algebra.sql.tables import find_table_names
 from tidemill.algebra.stages import Stage, find_stage_sql, resolve_stage, stage_to_sql
 from tidemill.algebra.stateful import add_state_channels
@@ -35,16 +35,17 @@ class DeclaredTable:
 
     task: Task
     channels: tuple[Channel, ...]  # the state channels of the table
-    source: SourceTable | None  # the columns that other queries may rely on; None if known only once it is written
+    source: TypedRelation | None  # the columns that other queries may rely on; None if known only once it is written
 
 
 def compile_table(
-    task: Task, sources: Mapping[str, SourceTable], schema: Schema | None, analyser: Analyser = NO_KNOWLEDGE.analyser
+    task: Task, sources: Mapping[str, TypedRelation], schema: Schema | None, analyser: Analyser = NO_KNOWLEDGE.analyser
 ) -> DeclaredTable:
     """Compile a declared query; one that cannot be incremental keeps a single variant and the reason.
 
     Raises `WorkflowError` if Spark does not accept the query.
     """
+    table, declared_types = task.writes[0].port, {f.name: f.type for f in schema or ()}
     tables = {r.argument: sources[r.port] for r in task.reads if r.port in sources}
     try:
         root, types = _translate_operators(task, tables)
@@ -56,33 +57,34 @@ def compile_table(
         obstacle = obstacle or analysis.obstacle or _find_column_mismatch(root, analysis.schema)
         types = {f.name: f.type for f in analysis.schema}
     if root is None or obstacle is not None:
-        known = None if analysis is None else SourceTable(types)
+        known = None if analysis is None else scan_channel(table, declared_types or types)
         return DeclaredTable(_to_batch_task(task, obstacle or ""), (), known)
     if analysis is not None:
         root = (
             rename_columns(root, dict(zip(root.columns, types, strict=True))) if root.columns != tuple(types) else root
         )
-    query = DeclaredQuery(task.writes[0].port, root)
-    source = SourceTable({c: types.get(c, "") for c in root.columns}, query.key or (), append_only=is_append_only(root))
+    query = DeclaredQuery(table, root)
+    known_types = declared_types or {c: types.get(c, "") for c in root.columns}
+    source = scan_channel(table, known_types, query.key or (), append_only=is_append_only(root))
     compiled = add_variants(task, query, schema)
     typed = replace(compiled, variants=tuple(_add_types(v, query, sources) for v in compiled.variants))
     return DeclaredTable(typed, list_state_channels(task, query), source)
 
 
-def _add_types(variant: Variant, query: DeclaredQuery, sources: Mapping[str, SourceTable]) -> Variant:
+def _add_types(variant: Variant, query: DeclaredQuery, sources: Mapping[str, TypedRelation]) -> Variant:
     """The variant with the types of exactly the columns that it reads, because it depends on these."""
     columns: dict[str, set[str]] = {}
     for scan in list_scans(query.root):
         columns.setdefault(scan.channel, set()).update(scan.columns)
-    types = {c: {n: sources[c].columns.get(n, "") for n in sorted(names)} for c, names in sorted(columns.items())}
+    types = {c: {n: sources[c].types.get(n, "") for n in sorted(names)} for c, names in sorted(columns.items())}
     assert isinstance(variant.code, Refresh)
     return replace(variant, code=replace(variant.code, types=types))
 
 
-def _translate_operators(task: Task, tables: Mapping[str, SourceTable]) -> tuple[Operator, Mapping[str, str]]:
+def _translate_operators(task: Task, tables: Mapping[str, TypedRelation]) -> tuple[Operator, Mapping[str, str]]:
     """The operators of a query over channels, and the types of their columns as far as they are known here."""
     translated = _translate_code(task.variant.code, tables)
-    root = rewrite_query(_bind_channels(translated.root, {r.argument.lower(): r.port for r in task.reads}))
+    root = rewrite_query(translated.op)
     unread = {r.port for r in task.reads} - {scan.channel for scan in list_scans(root)}
     if unread:
         raise NotIncremental(f"it names {min(unread)} but does not depend on it")
@@ -90,14 +92,14 @@ def _translate_operators(task: Task, tables: Mapping[str, SourceTable]) -> tuple
 
 
 def _analyse_text(
-    task: Task, tables: Mapping[str, SourceTable], root: Operator | None, analyser: Analyser
+    task: Task, tables: Mapping[str, TypedRelation], root: Operator | None, analyser: Analyser
 ) -> Analysis | None:
     """Spark's analysis of a query's text; None if it has no text or reads columns of unknown types."""
     text = _find_query_text(task)
-    unknown = len(tables) < len(task.reads) or any("" in s.columns.values() for s in tables.values())
+    unknown = len(tables) < len(task.reads) or any("" in s.types.values() for s in tables.values())
     if text is None or unknown:
         return None
-    schemas = {name: Schema(tuple(Field(c, t) for c, t in s.columns.items())) for name, s in tables.items()}
+    schemas = {name: Schema(tuple(Field(c, t) for c, t in s.types.items())) for name, s in tables.items()}
     query = AnalysisRequest(text.query, schemas, root, text.tables, "" if root is None else describe_operator(root))
     return _call_analyser(task, query, analyser)
 
@@ -115,7 +117,7 @@ def _find_column_mismatch(root: Operator | None, schema: Schema) -> str | None:
     return "its columns could not be resolved here"
 
 
-def _translate_code(code: Code, sources: Mapping[str, SourceTable]) -> TranslatedQuery:
+def _translate_code(code: Code, sources: Mapping[str, TypedRelation]) -> TypedRelation:
     """The operators of a query, or of a relation whose columns are only known at this point."""
     if not isinstance(code, Sql):
         return resolve_stage(_get_stage(code), sources)
@@ -196,7 +198,7 @@ def compile_workflow(
             table_plan = compile_table(task, sources, None)
         compiled[table] = table_plan
         if table_plan.source is not None:
-            sources[table] = _apply_declared_types(table_plan.source, sources.get(table))
+            sources[table] = table_plan.source
     if problems:
         raise WorkflowError(problems)
     tables = {t: d.task for t, d in compiled.items()}
@@ -221,11 +223,6 @@ def _resolve_reads(task: Task, names: Collection[str]) -> Task:
     if not find_table_names(code.query).is_certain:
         reads = [r for r in reads if r.port in names]
     return replace(task, variants=(replace(task.variant, reads=tuple(reads)),))
-
-
-def _apply_declared_types(compiled: SourceTable, declared: SourceTable | None) -> SourceTable:
-    """The compiled source with the declared column types, if a schema was declared."""
-    return compiled if declared is None else replace(compiled, columns=declared.columns)
 
 
 def _is_incremental(channel: Channel, compiled: Mapping[str, DeclaredTable]) -> bool:
@@ -280,9 +277,9 @@ def _infer_outputs(
     task: Task,
     needed: Collection[str],
     channels: _ChannelDeclarations,
-    sources: Mapping[str, SourceTable],
+    sources: Mapping[str, TypedRelation],
     knowledge: SchemaKnowledge,
-) -> dict[str, SourceTable]:
+) -> dict[str, TypedRelation]:
     """The columns that a programmed task writes, where they are needed and not declared.
 
     They come from Spark's analysis, else from the schema recorded for a block. Raises `WorkflowError` for a query that
@@ -302,11 +299,11 @@ def _infer_outputs(
 
 
 def _infer_schemas(
-    task: Task, channels: _ChannelDeclarations, sources: Mapping[str, SourceTable], analyser: Analyser
+    task: Task, channels: _ChannelDeclarations, sources: Mapping[str, TypedRelation], analyser: Analyser
 ) -> Mapping[str, Schema] | None:
     """Spark's analysis of the columns that a programmed task returns."""
     code = task.variant.code
-    known = all(r.port in sources and "" not in sources[r.port].columns.values() for r in task.reads)
+    known = all(r.port in sources and "" not in sources[r.port].types.values() for r in task.reads)
     if not isinstance(code, Function | Sql) or not known:
         return None
     inputs = {r.argument: _compute_read_schema(r, channels, sources[r.port]) for r in task.reads}
@@ -319,22 +316,16 @@ def _infer_schemas(
     return {w.argument: rows for w in task.writes}
 
 
-def _compute_read_schema(read: TaskInput, channels: _ChannelDeclarations, source: SourceTable) -> Schema:
+def _compute_read_schema(read: TaskInput, channels: _ChannelDeclarations, source: TypedRelation) -> Schema:
     """The columns that a task receives from a channel."""
-    schema = Schema(tuple(Field(c, t) for c, t in source.columns.items()))
+    schema = Schema(tuple(Field(c, t) for c, t in source.types.items()))
     return channels.find_updates(read.port).build_delta_schema(schema) if read.mode is ReadMode.NEW else schema
 
 
-def _build_source(channel: Channel, schema: Schema) -> SourceTable:
-    columns = {f.name: f.type for f in schema}
+def _build_source(channel: Channel, schema: Schema) -> TypedRelation:
     unique = channel.updates.key if isinstance(channel.updates, Upsert | Increment) else ()
-    return SourceTable(columns, unique, isinstance(channel.updates, Append))
-
-
-def _bind_channels(op: Operator, ports: Mapping[str, str]) -> Operator:
-    if isinstance(op, Scan):
-        return replace(op, channel=ports[op.channel.lower()])
-    return map_children(op, lambda child: _bind_channels(child, ports))
+    types = {f.name: f.type for f in schema}
+    return scan_channel(channel.name, types, unique, append_only=isinstance(channel.updates, Append))
 
 
 def _build_batch(query: DeclaredQuery, schema: Schema | None, text: QueryText | None) -> Variant:

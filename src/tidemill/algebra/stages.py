@@ -14,15 +14,15 @@ from typing import Any
 from sqlglot import exp
 
 from tidemill.algebra.dialect import parse_query, to_sql
-from tidemill.algebra.operators import GroupedMap, Operator, Scan, map_children
-from tidemill.algebra.sql import NotIncremental, SourceTable, TranslatedQuery, translate_query
+from tidemill.algebra.operators import GroupedMap
+from tidemill.algebra.sql import TypedRelation, find_source, translate_query
 from tidemill.algebra.typing import is_groupable
 from tidemill.errors import WorkflowError
 from tidemill.model.identity import compute_code_identity
 from tidemill.model.location import SourceLocation
 from tidemill.model.schema import Schema
 
-Inputs = Mapping[str, TranslatedQuery]
+Inputs = Mapping[str, TypedRelation]
 """The inputs of a stage, by the names under which the user's expressions refer to them."""
 
 Rule = Callable[[Inputs], Iterator[str]]
@@ -69,20 +69,21 @@ def list_channels(stage: Stage) -> tuple[str, ...]:
     return tuple(dict.fromkeys(c for _, below in _list_inputs(stage) for c in list_channels(below)))
 
 
-def resolve_stage(stage: Stage, sources: Mapping[str, SourceTable]) -> TranslatedQuery:
+def resolve_stage(stage: Stage, sources: Mapping[str, TypedRelation]) -> TypedRelation:
     """The operators of a stage over channels with these columns.
 
     Raises `WorkflowError` with the user's source line for a missing column, and `NotIncremental` as the SQL translation
     does.
     """
     if isinstance(stage, ChannelStage):
-        return _resolve_channel(stage.channel, sources)
+        return find_source(stage.channel, sources)
     inputs = [(name, resolve_stage(below, sources)) for name, below in _list_inputs(stage)]
     problems = [f"{stage.location}: {p}" for rule in stage.rules for p in rule(dict(inputs))]
     if problems:
         raise WorkflowError(problems)
-    below = [query for _, query in inputs]
-    return _resolve_select(stage, below) if isinstance(stage, SelectStage) else _resolve_apply(stage, below[0])
+    if isinstance(stage, SelectStage):
+        return translate_query(stage.query, {f"_{i}": below for i, (_, below) in enumerate(inputs)})
+    return _apply_function(stage, inputs[0][1])
 
 
 def stage_to_sql(stage: Stage, reason: str) -> str:
@@ -105,39 +106,14 @@ def _list_inputs(stage: SelectStage | ApplyStage) -> tuple[tuple[str, Stage], ..
     return stage.inputs if isinstance(stage, SelectStage) else (stage.input,)
 
 
-# -- operators ---------------------------------------------------------------------------------------------------
-
-
-def _resolve_channel(channel: str, sources: Mapping[str, SourceTable]) -> TranslatedQuery:
-    source = sources.get(channel)
-    if source is None:
-        raise NotIncremental(f"the columns of {channel} are not known before it is written; declare its schema")
-    scan = Scan(channel, tuple(source.columns), keys=source.keys, append_only=source.append_only)
-    return TranslatedQuery(scan, source.columns)
-
-
-def _resolve_select(stage: SelectStage, below: Sequence[TranslatedQuery]) -> TranslatedQuery:
-    """The query's operators, with the operators of its inputs in place of their scans."""
-    inputs = {f"_{i}": b for i, b in enumerate(below)}
-    sources = {n: SourceTable({c: b.types.get(c, "") for c in b.root.columns}) for n, b in inputs.items()}
-    translated = translate_query(stage.query, sources)
-    return TranslatedQuery(_replace_scans(translated.root, {n: b.root for n, b in inputs.items()}), translated.types)
-
-
-def _replace_scans(op: Operator, inputs: Mapping[str, Operator]) -> Operator:
-    if isinstance(op, Scan):
-        return inputs[op.channel]
-    return map_children(op, lambda child: _replace_scans(child, inputs))
-
-
-def _resolve_apply(stage: ApplyStage, below: TranslatedQuery) -> TranslatedQuery:
+def _apply_function(stage: ApplyStage, below: TypedRelation) -> TypedRelation:
     """Keys are spelled like their columns, because columns of a pandas frame are case-sensitive."""
-    spelling = {c.lower(): c for c in below.root.columns}
+    spelling = {c.lower(): c for c in below.columns}
     keys = tuple(spelling[k.lower()] for k in stage.keys)
     code = compute_code_identity(stage.function)
-    root = GroupedMap(below.root, keys, stage.function, str(stage.returns), stage.returns.names, code)
+    root = GroupedMap(below.op, keys, stage.function, str(stage.returns), stage.returns.names, code)
     types = {k: below.types.get(k, "") for k in keys} | {f.name: f.type for f in stage.returns}
-    return TranslatedQuery(root, types)
+    return TypedRelation(root, types)
 
 
 # -- text --------------------------------------------------------------------------------------------------------
@@ -189,10 +165,10 @@ def _check_column(name: str, candidates: Sequence[str], inputs: Inputs) -> Itera
 
 
 def describe_missing(name: str, candidates: Sequence[str], inputs: Inputs) -> str:
-    columns = [c for n in candidates for c in inputs[n].root.columns]
+    columns = [c for n in candidates for c in inputs[n].columns]
     matches = get_close_matches(name, columns, n=1)
     hint = f"did you mean {matches[0]!r}? " if matches else ""
-    available = "; ".join(f"{n} has {', '.join(inputs[n].root.columns)}" for n in candidates)
+    available = "; ".join(f"{n} has {', '.join(inputs[n].columns)}" for n in candidates)
     return f"there is no column {name!r}; {hint}{available}"
 
 
@@ -201,7 +177,7 @@ def require_shared(names: Sequence[str]) -> Rule:
 
     def find_unshared_columns(inputs: Inputs) -> Iterator[str]:
         yield from (describe_missing(c, [n], inputs) for c in names for n in inputs if not _has_column(inputs[n], c))
-        left, right = ([c.lower() for c in known.root.columns] for known in inputs.values())
+        left, right = ([c.lower() for c in known.columns] for known in inputs.values())
         for column in [c for c in left if c in right and c not in {n.lower() for n in names}]:
             yield f"both sides have a column {column!r}; join on it, or select() one of them under another name"
 
@@ -233,7 +209,7 @@ def require_comparable(names: Sequence[str] | None = None) -> Rule:
     def find_map_columns(inputs: Inputs) -> Iterator[str]:
         selected = None if names is None else {n.lower() for n in names}
         for name, known in inputs.items():
-            for column in known.root.columns:
+            for column in known.columns:
                 if (selected is None or column.lower() in selected) and not is_groupable(known.types.get(column, "")):
                     yield f"column {column!r} of {name} holds maps, which Spark cannot compare; select() what you need"
 
@@ -242,13 +218,13 @@ def require_comparable(names: Sequence[str] | None = None) -> Rule:
 
 def check_same_columns(inputs: Inputs) -> Iterator[str]:
     """Columns are matched by position, so the same names in a different order are a mistake."""
-    left, right = ([c.lower() for c in known.root.columns] for known in inputs.values())
-    columns = " and ".join(", ".join(known.root.columns) for known in inputs.values())
+    left, right = ([c.lower() for c in known.columns] for known in inputs.values())
+    columns = " and ".join(", ".join(known.columns) for known in inputs.values())
     if len(left) != len(right):
         yield f"the sides have different numbers of columns: {columns}"
     elif left != right and sorted(left) == sorted(right):
         yield f"columns are matched by position, but the sides have them in another order: {columns}; select() them"
 
 
-def _has_column(known: TranslatedQuery, name: str) -> bool:
-    return name.lower() in {c.lower() for c in known.root.columns}
+def _has_column(known: TypedRelation, name: str) -> bool:
+    return name.lower() in {c.lower() for c in known.columns}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.algebra.sql import NotIncremental, SourceTable, translate_query
+from tidemill.algebra.sql import NotIncremental, scan_channel, translate_query
 from tidemill.algebra.sql.reading import read_query
 
-SOURCES = {"t": SourceTable({"k": "int", "v": "int"}), "u": SourceTable({"k": "int"})}
+SOURCES = {"t": scan_channel("t", {"k": "int", "v": "int"}), "u": scan_channel("u", {"k": "int"})}
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ SOURCES = {"t": SourceTable({"k": "int", "v": "int"}), "u": SourceTable({"k": "i
 )
 def test_no_expression_contains_a_sub_query(query: str) -> None:
     try:
-        result = repr(translate_query(query, SOURCES).root)
+        result = repr(translate_query(query, SOURCES).op)
     except NotIncremental as reason:
         result = str(reason)
         assert "sub-query" in result

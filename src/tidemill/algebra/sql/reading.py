@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import reduce
 
 from sqlglot import exp
@@ -24,15 +23,6 @@ from tidemill.algebra.sql.understood import describe_parse_error, find_function_
 
 class NotIncremental(Exception):
     """A query that can only be run in batch; the message is the reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceTable:
-    """The known properties of a channel that a query reads."""
-
-    columns: Mapping[str, str]  # name to type; "" if the type is not known
-    keys: tuple[str, ...] = ()  # columns that are unique together
-    append_only: bool = False  # rows are only added, never removed
 
 
 Tables = Mapping[str, Iterable[str]]

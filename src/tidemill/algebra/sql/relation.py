@@ -1,4 +1,4 @@
-"""A relation under translation: an operator and the known types of its columns."""
+"""Relations with types: the inputs of a query, its result, and every relation in between."""
 
 from __future__ import annotations
 
@@ -7,13 +7,24 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from tidemill.algebra.operators import Filter, Join, JoinKind, NamedExpression, Operator, add_columns, rename_columns
-from tidemill.algebra.sql.reading import to_operator_expression
+from tidemill.algebra.operators import (
+    Filter,
+    Join,
+    JoinKind,
+    NamedExpression,
+    Operator,
+    Scan,
+    add_columns,
+    rename_columns,
+)
+from tidemill.algebra.sql.reading import NotIncremental, to_operator_expression
 from tidemill.algebra.typing import infer_type
 
 
 @dataclass(frozen=True, slots=True)
 class TypedRelation:
+    """An operator and the types of its columns; "" or no type if it is not known."""
+
     op: Operator
     types: Mapping[str, str] = field(default_factory=dict)
 
@@ -42,6 +53,20 @@ class TypedRelation:
         computed = [NamedExpression(n, to_operator_expression(t.copy())) for n, t in items.items()]
         types = {n: infer_type(t, self.types) for n, t in items.items()}
         return TypedRelation(add_columns(self.op, *computed), {**self.types, **types})
+
+
+def scan_channel(
+    channel: str, types: Mapping[str, str], keys: tuple[str, ...] = (), *, append_only: bool = False
+) -> TypedRelation:
+    """The rows of a channel with columns of these types."""
+    return TypedRelation(Scan(channel, tuple(types), keys=keys, append_only=append_only), types)
+
+
+def find_source(name: str, sources: Mapping[str, TypedRelation]) -> TypedRelation:
+    source = sources.get(name)
+    if source is None:
+        raise NotIncremental(f"the columns of {name} are not known before it is written; declare its schema")
+    return source
 
 
 class NameGenerator:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -18,7 +17,6 @@ from tidemill.algebra.operators import (
     NamedExpression,
     Operator,
     Projection,
-    Scan,
     TopN,
     Union,
     WindowFunction,
@@ -32,27 +30,25 @@ from tidemill.algebra.sql import subqueries
 from tidemill.algebra.sql.grouping import find_aggregate_calls, group_rows
 from tidemill.algebra.sql.reading import (
     NotIncremental,
-    SourceTable,
     read_query,
     split_conjuncts,
     to_operator_expression,
 )
-from tidemill.algebra.sql.relation import NameGenerator, TypedRelation, build_column_tree, join_all, join_relations
+from tidemill.algebra.sql.relation import (
+    NameGenerator,
+    TypedRelation,
+    build_column_tree,
+    find_source,
+    join_all,
+    join_relations,
+)
 from tidemill.algebra.sql.sets import group_by_sets, list_grouping_sets
 from tidemill.algebra.sql.understood import find_function_name, find_internal_name
 from tidemill.algebra.typing import find_common_type, infer_type, is_groupable
 
 
-@dataclass(frozen=True, slots=True)
-class TranslatedQuery:
-    """A query as operators, and the types of its columns as far as they are known."""
-
-    root: Operator
-    types: Mapping[str, str]
-
-
-def translate_query(query: str, sources: Mapping[str, SourceTable]) -> TranslatedQuery:
-    """The operators of a query over channels; raises `NotIncremental` with the reason if it has no incremental form."""
+def translate_query(query: str, sources: Mapping[str, TypedRelation]) -> TypedRelation:
+    """A query over these tables; raises `NotIncremental` with the reason if it has no incremental form."""
     sources = {name.lower(): source for name, source in sources.items()}
     tree = read_query(query, {name: source.columns for name, source in sources.items()})
     relation = QueryTranslator(sources).translate_tree(tree, {})
@@ -61,10 +57,10 @@ def translate_query(query: str, sources: Mapping[str, SourceTable]) -> Translate
     stray = find_stray_column(root.op)
     if stray is not None:
         raise NotIncremental(f"its column {stray.rpartition('.')[2]} could not be resolved here")
-    return TranslatedQuery(root.op, root.types)
+    return root
 
 
-def _restore_spelling(query: str, columns: tuple[str, ...], sources: Mapping[str, SourceTable]) -> tuple[str, ...]:
+def _restore_spelling(query: str, columns: tuple[str, ...], sources: Mapping[str, TypedRelation]) -> tuple[str, ...]:
     """The result's column names as the user wrote them; unnamed columns have their text as name, as in Spark."""
     spelling = {c.lower(): c for s in sources.values() for c in s.columns}
     tree = parse_query(query)
@@ -99,7 +95,7 @@ _QUALIFY = "_qualify"
 class QueryTranslator:
     """Translates one query. `names` generates names for unnamed columns."""
 
-    def __init__(self, sources: Mapping[str, SourceTable]) -> None:
+    def __init__(self, sources: Mapping[str, TypedRelation]) -> None:
         self.sources = sources
         self.names = NameGenerator()
 
@@ -172,19 +168,11 @@ class QueryTranslator:
         if isinstance(node, exp.Subquery):
             relation = self.translate_tree(node.this, ctes)
         elif isinstance(node, exp.Table):
-            relation = ctes.get(node.name) or self._scan_channel(node)
+            relation = ctes.get(node.name) or find_source(".".join(p.name for p in node.parts).lower(), self.sources)
         else:
             raise NotIncremental(f"{node.key.upper()} in FROM is only supported in batch")
         prefix = node.alias_or_name
         return relation.rename_columns({c: f"{prefix}.{c.lower()}" for c in relation.columns})
-
-    def _scan_channel(self, table: exp.Table) -> TypedRelation:
-        name = ".".join(p.name for p in table.parts)
-        source = self.sources.get(name.lower())
-        if source is None:
-            raise NotIncremental(f"the columns of {name} are not known before it is written; declare its schema")
-        scan = Scan(name, tuple(source.columns), keys=source.keys, append_only=source.append_only)
-        return TypedRelation(scan, source.columns)
 
     def _translate_lateral(self, rows: TypedRelation, lateral: exp.Lateral) -> TypedRelation:
         alias = lateral.args["alias"]
