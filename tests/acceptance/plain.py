@@ -13,7 +13,7 @@ from tests.algebra.evaluate import evaluate_operator
 
 from tidemill.algebra import reference
 from tidemill.algebra.operators import ScanMode
-from tidemill.algebra.program import RefreshMode
+from tidemill.algebra.program import RefreshMode, name_input
 from tidemill.encoding.arrow_types import to_arrow_field
 from tidemill.model.analysis import NoAnalyser
 from tidemill.model.block import Block, BlockKind
@@ -139,9 +139,9 @@ class QueryEngine(PlainEngine):
 
     def _content(self, code: Refresh, inputs: Mapping[str, View], mode: ScanMode) -> Rows:
         """The table's content now or before; a channel that the variant does not read is unchanged."""
-        suffixes = ("@new", "@old") if mode is ScanMode.NEW else ("@old", "@new")
-        channels = code.query.channels
-        views = {c: next(inputs[c + s] for s in suffixes if c + s in inputs) for c in channels}
+        modes = (ScanMode.NEW, ScanMode.OLD) if mode is ScanMode.NEW else (ScanMode.OLD, ScanMode.NEW)
+        names = {c: [name_input(c, m) for m in modes] for c in code.query.channels}
+        views = {c: next(inputs[n] for n in options if n in inputs) for c, options in names.items()}
         return evaluate_operator(
             code.query.root, {(c, ScanMode.NEW): self.read_frame(view) for c, view in views.items()}
         )

@@ -21,9 +21,8 @@ from tests.acceptance.plain import PlainEngine
 from tests.algebra.evaluate import evaluate_operator
 
 import tidemill.app.wiring
-from tidemill.algebra.declare import NEW
 from tidemill.algebra.operators import ScanMode
-from tidemill.algebra.program import DeclaredQuery
+from tidemill.algebra.program import DeclaredQuery, name_input
 from tidemill.app.serving import build_server_loop
 from tidemill.app.wiring import Tidemill
 from tidemill.display import columns
@@ -79,7 +78,9 @@ class ReferenceEngine(PlainEngine):
         return {name: self.write_frame(rows[name], target, tag=tag) for name, target in targets.items()}
 
     def _evaluate_batch(self, query: DeclaredQuery, inputs: Mapping[str, View]) -> dict[str, Rows]:
-        sources = {(c, mode): self.read_frame(inputs[c + NEW]) for c in query.channels for mode in ScanMode}
+        sources = {
+            (c, mode): self.read_frame(inputs[name_input(c, ScanMode.NEW)]) for c in query.channels for mode in ScanMode
+        }
         program, steps = query.build_batch(), dict[str, Rows]()
         for name, op in program.steps.items():
             steps[name] = evaluate_operator(op, sources, steps)

@@ -6,15 +6,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.describe import describe_operator
-from tidemill.algebra.operators import Operator, list_scans, rename_columns
-from tidemill.algebra.program import DeclaredQuery, RefreshMode
+from tidemill.algebra.operators import Operator, ScanMode, list_scans, rename_columns
+from tidemill.algebra.program import DeclaredQuery, RefreshMode, VariantName, name_input
 from tidemill.algebra.properties import is_append_only
 from tidemill.algebra.rewrite.passes import rewrite_query
 from tidemill.algebra.sql import NotIncremental, TypedRelation, scan_channel, translate_query
 from tidemill.algebra.sql.tables import find_table_names
 from tidemill.algebra.stages import Stage, find_stage_sql, resolve_stage, stage_to_sql
 from tidemill.algebra.stateful import add_state_channels
-from tidemill.algebra.variant_names import format_variant_name
 from tidemill.errors import WorkflowError
 from tidemill.model.analysis import NO_KNOWLEDGE, Analyser, Analysis, AnalysisRequest, QueryRefused, SchemaKnowledge
 from tidemill.model.block import BlockKind
@@ -24,9 +23,6 @@ from tidemill.model.flow import BoundFlow
 from tidemill.model.schema import Field, Schema
 from tidemill.model.task import Code, Function, QueryText, ReadMode, Refresh, Sql, Task, TaskInput, TaskOutput, Variant
 from tidemill.model.workflow import WorkflowSpec, sort_tasks
-
-NEW, OLD, CHANGE = "@new", "@old", "@change"
-"""Suffixes of a channel's name: a refresh reads its content now and before, and its change, under these names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +325,7 @@ def _build_source(channel: Channel, schema: Schema) -> TypedRelation:
 
 
 def _build_batch(query: DeclaredQuery, schema: Schema | None, text: QueryText | None) -> Variant:
-    reads = tuple(TaskInput(c + NEW, c, ReadMode.ALL, advance=True) for c in query.channels)
+    reads = tuple(TaskInput(name_input(c, ScanMode.NEW), c, ReadMode.ALL, advance=True) for c in query.channels)
     states = tuple(TaskOutput(s.channel, s.channel, BlockKind.BASE) for s in query.build_states().values())
     code = Refresh(query, query.table, RefreshMode.BATCH, describe_operator(query.root), schema, text)
     return Variant(RefreshMode.BATCH, reads, (*states, TaskOutput(query.table, query.table, BlockKind.BASE)), code)
@@ -345,14 +341,14 @@ def _build_recompute(query: DeclaredQuery, schema: Schema | None, text: QueryTex
 def _build_incremental(query: DeclaredQuery, schema: Schema | None, consumed: tuple[str, ...]) -> Variant:
     """The variant that consumes the changes of these channels and reads the others as last consumed."""
     modes = {c: _MODES if c in consumed else _MODES[-1:] for c in query.channels}
-    reads = tuple(TaskInput(c + suffix, c, mode) for c in query.channels for suffix, mode in modes[c])
-    name = str(RefreshMode.INCREMENTAL) if consumed == query.channels else format_variant_name(consumed[0])
+    reads = tuple(TaskInput(name_input(c, scan), c, mode) for c in query.channels for scan, mode in modes[c])
+    name = VariantName(RefreshMode.INCREMENTAL, None if consumed == query.channels else consumed[0])
     states = query.build_states().values()
-    state_reads = tuple(TaskInput(s.channel + OLD, s.channel, ReadMode.ALL) for s in states)
+    state_reads = tuple(TaskInput(name_input(s.channel, ScanMode.OLD), s.channel, ReadMode.ALL) for s in states)
     writes = tuple(TaskOutput(s.channel, s.channel, BlockKind.DELTA, s.updates) for s in states)
     result = TaskOutput(query.table, query.table, BlockKind.DELTA, query.updates)
     code = Refresh(query, query.table, RefreshMode.INCREMENTAL, describe_operator(query.root), schema)
-    return Variant(name, (*reads, *state_reads), (*writes, result), code)
+    return Variant(str(name), (*reads, *state_reads), (*writes, result), code)
 
 
-_MODES = ((CHANGE, ReadMode.NEW), (NEW, ReadMode.ALL), (OLD, ReadMode.OLD))
+_MODES = ((ScanMode.CHANGE, ReadMode.NEW), (ScanMode.NEW, ReadMode.ALL), (ScanMode.OLD, ReadMode.OLD))

@@ -18,6 +18,7 @@ from tidemill.algebra.operators import (
     NamedExpression,
     Operator,
     Projection,
+    ScanMode,
     StepReference,
     add_columns,
     list_scans,
@@ -47,6 +48,33 @@ class RefreshMode(StrEnum):
     RECOMPUTE = (
         "recompute"  # recompute the result and drop the state: quicker, but the next refresh cannot be incremental
     )
+
+
+@dataclass(frozen=True, slots=True)
+class VariantName:
+    """The name of a variant: its refresh mode, and its channel if it consumes the changes of one channel only.
+
+    Such a variant reads the other channels as they were last consumed. A programmed task's variant is its own mode.
+
+    >>> VariantName.from_text("incremental:pages"), str(VariantName(RefreshMode.INCREMENTAL, "pages"))
+    (VariantName(mode='incremental', channel='pages'), 'incremental:pages')
+    """
+
+    mode: str
+    channel: str | None = None
+
+    @classmethod
+    def from_text(cls, text: str) -> VariantName:
+        mode, _, channel = text.partition(":")
+        return cls(mode, channel or None)
+
+    def __str__(self) -> str:
+        return f"{self.mode}" if self.channel is None else f"{self.mode}:{self.channel}"
+
+
+def name_input(channel: str, mode: ScanMode) -> str:
+    """The name of a refresh's input: a channel's content now or before, or its change."""
+    return f"{channel}@{mode}"
 
 
 MAX_COLLECTED_ROWS = 6_000_000

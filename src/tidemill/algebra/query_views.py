@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidemill.algebra.declare import CHANGE, NEW, OLD
 from tidemill.algebra.operators import Join, JoinKind, Operator, Scan, ScanMode, map_children, select_columns
-from tidemill.algebra.program import DeclaredQuery
+from tidemill.algebra.program import DeclaredQuery, name_input
 from tidemill.algebra.restrict import restrict_rows
 from tidemill.algebra.views import ViewExpansion
 from tidemill.errors import RunFailed
@@ -26,10 +25,11 @@ class QueryViews:
 
     def list_deferred_channels(self) -> set[str]:
         """The channels whose changes this run does not consume."""
-        return {c for c in self.query.channels if c + CHANGE not in self.views}
+        return {c for c in self.query.channels if name_input(c, ScanMode.CHANGE) not in self.views}
 
     def list_changed_channels(self) -> set[str]:
-        return {c for c in self.query.channels if c + CHANGE in self.views and not _is_empty(self.views[c + CHANGE])}
+        changes = {c: self.views.get(name_input(c, ScanMode.CHANGE)) for c in self.query.channels}
+        return {c for c, view in changes.items() if view is not None and not _is_empty(view)}
 
     def expand_scans(self, op: Operator) -> Operator:
         """The operator over the rows of blocks; keys are looked up in blocks before those are merged."""
@@ -43,22 +43,24 @@ class QueryViews:
     def _expand_scan(self, scan: Scan) -> Operator:
         match scan.mode:
             case ScanMode.NEW | ScanMode.OLD:
-                content = self._get_content(scan.channel, NEW if scan.mode is ScanMode.NEW else OLD)
+                content = self._get_content(scan.channel, scan.mode)
                 rows = self.expansion.expand_snapshot(content)
             case ScanMode.CHANGE:
-                rows = self.expansion.expand_signed(self._get_change(scan), self._get_content(scan.channel, OLD))
+                rows = self.expansion.expand_signed(
+                    self._get_change(scan), self._get_content(scan.channel, ScanMode.OLD)
+                )
             case ScanMode.TOUCHED:
-                after = self._get_content(scan.channel, NEW)
+                after = self._get_content(scan.channel, ScanMode.NEW)
                 rows = self.expansion.expand_touched(self._get_change(scan), scan.keys, after)
         return rows if rows.columns == scan.columns else select_columns(rows, scan.columns)
 
-    def _get_content(self, channel: str, point: str) -> Snapshot:
-        view = self.views[channel + point]
+    def _get_content(self, channel: str, mode: ScanMode) -> Snapshot:
+        view = self.views[name_input(channel, mode)]
         assert isinstance(view, Snapshot)
         return view
 
     def _get_change(self, scan: Scan) -> DeltaChain | SnapshotDiff | ConvertedDelta:
-        view = self.views[scan.channel + CHANGE]
+        view = self.views[name_input(scan.channel, ScanMode.CHANGE)]
         assert not isinstance(view, Snapshot)
         if scan.append_only and isinstance(view, SnapshotDiff):
             raise RunFailed(

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tidemill.algebra.program import RefreshMode
-from tidemill.algebra.variant_names import find_single_channel, format_variant_name
+from tidemill.algebra.program import RefreshMode, VariantName
 from tidemill.model.freshness_target import ALL_PATHWAYS, FreshnessTarget
 from tidemill.model.provenance import Provenance
 from tidemill.model.time import Timeline, Version
@@ -105,7 +104,7 @@ class LearntCosts:
     def _find_cost_models(self, task: str) -> dict[str, CostModel]:
         if task not in self._completed:
             node = self._tasks[task]
-            partial_names = (format_variant_name(c) for c in node.reads)
+            partial_names = (str(VariantName(RefreshMode.INCREMENTAL, c)) for c in node.reads)
             names = (*partial_names, *(v.name for v in node.variants))
             models = {name: model for (owner, name), model in self._models.items() if owner == task}
             self._completed[task] = complete_cost_models(models, names, len(node.writes))
@@ -115,7 +114,7 @@ class LearntCosts:
 def resolve_variant(variant: str, reads: Sequence[str], moved: Sequence[str]) -> str:
     """Return the variant that reads the changes of these channels: a single one of several has its own variant."""
     single = variant == RefreshMode.INCREMENTAL and len(reads) > 1 and len(moved) == 1
-    return format_variant_name(moved[0]) if single else variant
+    return str(VariantName(RefreshMode.INCREMENTAL, moved[0])) if single else variant
 
 
 _CONVERSIONS = frozenset(conversion.name for conversion in READER_CONVERSIONS)
@@ -171,7 +170,7 @@ class DecisionRequest:
 
 def _drop_single_channels(task: TaskNode) -> TaskNode:
     """Return a task without variants for single channels: on the way to a goal, the later block is preferred."""
-    return replace(task, variants=tuple(v for v in task.variants if find_single_channel(v.name) is None))
+    return replace(task, variants=tuple(v for v in task.variants if VariantName.from_text(v.name).channel is None))
 
 
 def _find_due_time(index: GraphIndex, inventory: BlockInventory, goal: str, timeline: Timeline) -> Version | None:

@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from tidemill.algebra.program import RefreshMode
-from tidemill.algebra.variant_names import get_mode
+from tidemill.algebra.program import RefreshMode, VariantName
 from tidemill.planner.cost import (
     CostModel,
     CostTerms,
@@ -94,7 +93,9 @@ PRIORS: Mapping[str, CostTerms] = {
 
 def build_prior(variant: str, outputs: int) -> CostModel:
     """Return the cost model of a variant before its first run; the batch prior for an unknown variant."""
-    return guess_cost_model(PRIORS.get(get_mode(variant), PRIORS[RefreshMode.BATCH]), *([1.0] * outputs))
+    return guess_cost_model(
+        PRIORS.get(VariantName.from_text(variant).mode, PRIORS[RefreshMode.BATCH]), *([1.0] * outputs)
+    )
 
 
 COMPACTION_BYTE_SECONDS = 1.2e-8
@@ -152,7 +153,7 @@ def _is_state_profitable(table: TableState, models: Mapping[str, CostModel]) -> 
 def select_declared_variants(possible: frozenset[str], declared: str) -> frozenset[str]:
     """Return the variants of the declared mode if they are possible, else all possible variants."""
     mode = RefreshMode.INCREMENTAL if declared == "incremental_strict" else declared
-    return frozenset(v for v in possible if get_mode(v) == mode) or possible
+    return frozenset(v for v in possible if VariantName.from_text(v).mode == mode) or possible
 
 
 def complete_cost_models(
@@ -166,7 +167,7 @@ def complete_cost_models(
 def estimate_refresh(variant: str, models: Mapping[str, CostModel], volume: ScanVolume, size: float) -> float:
     """Estimate the seconds of a refresh that reads contents of this size, with the compaction right after it."""
     seconds = estimate_seconds(variant, models, volume)
-    if get_mode(variant) != RefreshMode.INCREMENTAL:
+    if VariantName.from_text(variant).mode != RefreshMode.INCREMENTAL:
         return seconds
     return seconds + estimate_compaction(models[RefreshMode.BATCH], volume, size)
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tidemill.algebra.program import RefreshMode
-from tidemill.algebra.variant_names import find_single_channel, get_mode
+from tidemill.algebra.program import RefreshMode, VariantName
 from tidemill.model.channel import Channel, ChannelRole
 from tidemill.model.flow import BoundFlow
 from tidemill.model.freshness_target import NO_TARGET
@@ -53,12 +52,12 @@ def decide_table(
     `models` has the cost models of the variants that ever ran.
     """
     completed = complete_cost_models(models, (v.name for v in task.variants), 1)
-    names = [v.name for v in task.variants if find_single_channel(v.name) is None]  # which reflect all inputs
+    names = [v.name for v in task.variants if VariantName.from_text(v.name).channel is None]  # which reflect all inputs
     obstacle = table.find_obstacle()
     if requested is None:
         usable = select_declared_variants(find_possible_variants(table, names, completed), task.refresh or "auto")
-    elif obstacle is None or get_mode(requested) != RefreshMode.INCREMENTAL:
-        usable = frozenset({get_mode(requested)})
+    elif obstacle is None or VariantName.from_text(requested).mode != RefreshMode.INCREMENTAL:
+        usable = frozenset({VariantName.from_text(requested).mode})
     else:
         return None
     request = DecisionRequest(

@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.operators import list_scans
-from tidemill.algebra.program import DeclaredQuery
+from tidemill.algebra.program import DeclaredQuery, VariantName
 from tidemill.algebra.properties import is_append_only, is_growing_by
-from tidemill.algebra.variant_names import find_single_channel
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append
 from tidemill.model.channel import Channel as Declared
@@ -147,7 +146,7 @@ def _is_covered(task: DeclaredTask, variant: DeclaredVariant) -> bool:
     The incremental variant of one channel is not if it adds rows only, while the variant of all channels does not:
     their blocks serve different purposes, so the planner compares their costs instead of preferring the later block.
     """
-    channel = find_single_channel(variant.name)
+    channel = VariantName.from_text(variant.name).channel
     query = _find_query(task)
     if channel is None or query is None:
         return False
@@ -163,7 +162,7 @@ def _build_variant(
     strict: bool,
 ) -> VariantNode:
     changed_ports = {r.port for r in variant.reads if r.mode is ReadMode.NEW}
-    unmoved = set(reads) if find_single_channel(variant.name) is not None else set()
+    unmoved = set(reads) if VariantName.from_text(variant.name).channel is not None else set()
     requirements = tuple(
         PortRequirement(BlockShape.STRONG, unmoved=c not in changed_ports)
         if c in changed_ports | unmoved

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tidemill.algebra.declare import CHANGE, NEW
-from tidemill.algebra.program import MAX_COLLECTED_ROWS, DeclaredQuery, Program, RefreshMode
+from tidemill.algebra.operators import ScanMode
+from tidemill.algebra.program import MAX_COLLECTED_ROWS, DeclaredQuery, Program, RefreshMode, name_input
 from tidemill.algebra.query_views import QueryViews, Views
 from tidemill.algebra.rewrite.expand_scans import RunContext
 from tidemill.algebra.rewrite.passes import rewrite_program
@@ -38,7 +38,7 @@ def run_refresh(
     is_full = code.mode in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
     if not is_full or code.query_text is None:
         return _compute_outputs(sessions, locate, code, inputs, outputs, tag)
-    tables = {name: inputs[channel + NEW] for name, channel in code.query_text.tables.items()}
+    tables = {name: inputs[name_input(channel, ScanMode.NEW)] for name, channel in code.query_text.tables.items()}
     with run_query(sessions, locate, code.query_text.query, tables, tag) as rows:
         schemas = {code.table: write_result(rows, outputs[code.table], small=is_small(tables))}
     states = {name: target for name, target in outputs.items() if name != code.table}
@@ -95,5 +95,6 @@ def _list_content_blocks(inputs: Views) -> list[Block]:
 
 
 def _list_change_blocks(query: DeclaredQuery, inputs: Views) -> list[Block]:
-    views = [inputs[c + CHANGE] for c in query.channels if c + CHANGE in inputs]
+    names = [name_input(c, ScanMode.CHANGE) for c in query.channels]
+    views = [inputs[name] for name in names if name in inputs]
     return [b for view in views for b in list_blocks(view.chain if isinstance(view, ConvertedDelta) else view)]

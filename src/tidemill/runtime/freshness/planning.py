@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from tidemill.algebra.program import RefreshMode
-from tidemill.algebra.variant_names import get_mode
+from tidemill.algebra.program import RefreshMode, VariantName
 from tidemill.errors import ConfigError
 from tidemill.model.change import Updates
 from tidemill.model.channel import ChannelRole
@@ -203,7 +202,11 @@ class PlanningContext:
 
     def _find_usable_variants(self, bound_task: BoundTask) -> frozenset[str]:
         flow, task = bound_task.binding.name, bound_task.task
-        names = [v.name for v in task.variants if self.incremental or get_mode(v.name) != RefreshMode.INCREMENTAL]
+        names = [
+            v.name
+            for v in task.variants
+            if self.incremental or VariantName.from_text(v.name).mode != RefreshMode.INCREMENTAL
+        ]
         models = complete_cost_models(self._facts.read_cost_models(flow, task.name), names, 1)
         possible = find_possible_variants(self._facts.read_table_state(flow, task), names, models)
         return select_declared_variants(possible, task.refresh or "auto")
