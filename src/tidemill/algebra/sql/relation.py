@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from tidemill.algebra.dialect import to_sql
 from tidemill.algebra.operators import (
     Filter,
     Join,
@@ -95,6 +96,32 @@ def replace_columns(tree: exp.Expr, names: Mapping[str, str]) -> exp.Expr:
         if column.name in names:
             column.this.set("this", names[column.name])
     return copy
+
+
+def substitute_columns(tree: exp.Expr, columns: Mapping[str, str]) -> exp.Expr:
+    """The expression with sub-expressions replaced by the columns that hold them, except inside a sub-query."""
+
+    def swap_node(node: exp.Expr) -> exp.Expr:
+        name = columns.get(to_sql(node))
+        return node if name is None or _is_of_subquery(node) else build_column_tree(name)
+
+    return tree.copy().transform(swap_node)
+
+
+def _is_of_subquery(node: exp.Expr) -> bool:
+    """Whether the node is inside a sub-query and refers to its tables, which hide outer ones of the same name."""
+    tables: set[str] = set()
+    select = node.find_ancestor(exp.Select)
+    while select is not None:
+        tables |= {s.alias_or_name for s in _list_sources(select)}
+        select = select.find_ancestor(exp.Select)
+    used = {c.name.partition(".")[0] for c in node.find_all(exp.Column)}
+    return bool(tables) and (not used or not used.isdisjoint(tables))
+
+
+def _list_sources(tree: exp.Select) -> list[exp.Expr]:
+    from_ = tree.args.get("from_")
+    return [*([from_.this] if from_ else []), *(j.this for j in tree.args.get("joins") or [])]
 
 
 def join_relations(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from sqlglot import exp
 
@@ -26,7 +27,6 @@ from tidemill.algebra.operators import (
     select_distinct,
 )
 from tidemill.algebra.properties import find_stray_column
-from tidemill.algebra.sql import subqueries
 from tidemill.algebra.sql.grouping import find_aggregate_calls, group_rows
 from tidemill.algebra.sql.reading import (
     NotIncremental,
@@ -41,8 +41,10 @@ from tidemill.algebra.sql.relation import (
     find_source,
     join_all,
     join_relations,
+    substitute_columns,
 )
 from tidemill.algebra.sql.sets import group_by_sets, list_grouping_sets
+from tidemill.algebra.sql.subqueries import SubqueryJoins
 from tidemill.algebra.sql.understood import find_function_name, find_internal_name
 from tidemill.algebra.typing import find_common_type, infer_type, is_groupable
 
@@ -51,7 +53,7 @@ def translate_query(query: str, sources: Mapping[str, TypedRelation]) -> TypedRe
     """A query over these tables; raises `NotIncremental` with the reason if it has no incremental form."""
     sources = {name.lower(): source for name, source in sources.items()}
     tree = read_query(query, {name: source.columns for name, source in sources.items()})
-    relation = QueryTranslator(sources).translate_tree(tree, {})
+    relation = QueryTranslator(sources).translate_tree(tree)
     names = _restore_spelling(query, relation.columns, sources)
     root = relation.rename_columns(dict(zip(relation.columns, names, strict=True)))
     stray = find_stray_column(root.op)
@@ -93,82 +95,79 @@ _QUALIFY = "_qualify"
 
 
 class QueryTranslator:
-    """Translates one query. `names` generates names for unnamed columns."""
+    """Translates one query. `names` generates names for unnamed columns; `ctes` are the visible names of WITH."""
 
     def __init__(self, sources: Mapping[str, TypedRelation]) -> None:
         self.sources = sources
         self.names = NameGenerator()
+        self.ctes: Mapping[str, TypedRelation] = {}
+        self.subqueries = SubqueryJoins(self)
 
-    def translate_tree(self, tree: exp.Expr, ctes: Mapping[str, TypedRelation]) -> TypedRelation:
+    def translate_tree(self, tree: exp.Expr) -> TypedRelation:
         """A query's rows, with unqualified column names."""
-        ctes = self._translate_ctes(tree, ctes)
-        match tree:
-            case exp.Subquery():
-                return self._apply_limit(tree, self.translate_tree(tree.this, ctes), None)
-            case exp.SetOperation():
-                return self._apply_limit(tree, self._translate_set_operation(tree, ctes), None)
-            case exp.Select():
-                return self._translate_select(tree, ctes)
+        with self.define_ctes(tree):
+            match tree:
+                case exp.Subquery():
+                    return self._apply_limit(tree, self.translate_tree(tree.this))
+                case exp.SetOperation():
+                    return self._apply_limit(tree, self._translate_set_operation(tree))
+                case exp.Select():
+                    return self._translate_select(tree)
         raise NotIncremental(f"{tree.key.upper()} is only supported in batch")
 
-    def _translate_ctes(self, tree: exp.Expr, ctes: Mapping[str, TypedRelation]) -> Mapping[str, TypedRelation]:
-        known = dict(ctes)
-        with_ = tree.args.get("with_")
+    @contextmanager
+    def define_ctes(self, tree: exp.Expr) -> Iterator[None]:
+        """The definitions of a query's WITH are visible while the query is translated."""
+        outer, with_ = self.ctes, tree.args.get("with_")
         for cte in with_.expressions if with_ else []:
-            known[cte.alias] = self.translate_tree(cte.this, known)
-        return known
+            self.ctes = {**self.ctes, cte.alias: self.translate_tree(cte.this)}
+        yield
+        self.ctes = outer
 
     # -- clauses -------------------------------------------------------------------------------------------------
 
-    def _translate_select(self, tree: exp.Select, ctes: Mapping[str, TypedRelation]) -> TypedRelation:
-        rows, unresolved = self.translate_rows(tree, ctes)
+    def _translate_select(self, tree: exp.Select) -> TypedRelation:
+        rows, unresolved = self.translate_rows(tree)
         if unresolved:
             raise NotIncremental(f"a column of {to_sql(unresolved[0])} could not be resolved here")
-        return self._translate_outputs(tree, rows, ctes)
+        return self._translate_outputs(tree, rows)
 
-    def translate_rows(
-        self, tree: exp.Select, ctes: Mapping[str, TypedRelation]
-    ) -> tuple[TypedRelation, list[exp.Expr]]:
+    def translate_rows(self, tree: exp.Select) -> tuple[TypedRelation, list[exp.Expr]]:
         """FROM and WHERE; also returns the conditions on columns of the outer query, if this is a sub-query."""
         where = tree.args.get("where")
         conditions = split_conjuncts(where.this if where else None)
         plain = [c for c in conditions if not c.find(exp.Query)]
         nested = [c for c in conditions if c.find(exp.Query)]
-        rows, remaining = self._translate_from(tree, plain, ctes)
-        resolved = [c for c in remaining if rows.has_columns(c)]
-        rows = rows.filter_rows(resolved)
-        outer = [c for c in remaining if not any(c is o for o in resolved)]
+        rows, remaining = self._translate_from(tree, plain)
+        outer = [c for c in remaining if not rows.has_columns(c)]
+        rows = rows.filter_rows([c for c in remaining if rows.has_columns(c)])
         for condition in nested:
-            rows = subqueries.filter_where(self, rows, condition, ctes)
+            rows = self.subqueries.filter_rows(rows, condition)
         return rows, outer
 
-    def _translate_from(
-        self, tree: exp.Select, conditions: list[exp.Expr], ctes: Mapping[str, TypedRelation]
-    ) -> tuple[TypedRelation, list[exp.Expr]]:
+    def _translate_from(self, tree: exp.Select, conditions: list[exp.Expr]) -> tuple[TypedRelation, list[exp.Expr]]:
         from_ = tree.args.get("from_")
         if from_ is None:
             raise NotIncremental("a SELECT without FROM is only supported in batch")
-        first, joins = self._translate_table(from_.this, ctes), tree.args.get("joins") or []
-        laterals = tree.args.get("laterals") or []
-        if all(_find_join_kind(j) is JoinKind.INNER for j in joins) and not laterals:
-            on = [c for j in joins for c in split_conjuncts(j.args.get("on"))]
-            _refuse_queries(on)
-            return join_all(
-                [first, *(self._translate_table(j.this, ctes) for j in joins)], [*on, *conditions], self.names
-            )
-        for item in joins:
-            on = split_conjuncts(item.args.get("on"))
-            _refuse_queries(on)
-            first = join_relations(first, self._translate_table(item.this, ctes), _find_join_kind(item), on, self.names)
+        first, laterals = self._translate_table(from_.this), tree.args.get("laterals") or []
+        joins = [(_find_join_kind(j), j.this, split_conjuncts(j.args.get("on"))) for j in tree.args.get("joins") or []]
+        conjuncts = [c for *_, on in joins for c in on]
+        if any(c.find(exp.Query) for c in conjuncts):
+            raise NotIncremental("a sub-query in ON is only supported in batch")
+        if all(kind is JoinKind.INNER for kind, *_ in joins) and not laterals:
+            tables = [first, *(self._translate_table(table) for _, table, _ in joins)]
+            return join_all(tables, [*conjuncts, *conditions], self.names)
+        for kind, table, on in joins:
+            first = join_relations(first, self._translate_table(table), kind, on, self.names)
         for lateral in laterals:
             first = self._translate_lateral(first, lateral)
         return first, conditions
 
-    def _translate_table(self, node: exp.Expr, ctes: Mapping[str, TypedRelation]) -> TypedRelation:
+    def _translate_table(self, node: exp.Expr) -> TypedRelation:
         if isinstance(node, exp.Subquery):
-            relation = self.translate_tree(node.this, ctes)
+            relation = self.translate_tree(node.this)
         elif isinstance(node, exp.Table):
-            relation = ctes.get(node.name) or find_source(".".join(p.name for p in node.parts).lower(), self.sources)
+            relation = self.ctes.get(node.name) or find_source(".".join(p.name for p in node.parts), self.sources)
         else:
             raise NotIncremental(f"{node.key.upper()} in FROM is only supported in batch")
         prefix = node.alias_or_name
@@ -189,55 +188,39 @@ class QueryTranslator:
                      outer or name.endswith("_outer"))  # fmt: skip
         return TypedRelation(op, rows.types)
 
-    def _translate_outputs(
-        self, tree: exp.Select, rows: TypedRelation, ctes: Mapping[str, TypedRelation]
-    ) -> TypedRelation:
+    def _translate_outputs(self, tree: exp.Select, rows: TypedRelation) -> TypedRelation:
         """GROUP BY, HAVING, windows, the list of columns, DISTINCT, ORDER BY with LIMIT."""
         items = {i.alias_or_name: i.unalias() if isinstance(i, exp.Alias) else i for i in tree.expressions}
         if len(items) < len(tree.expressions):
             raise NotIncremental("two of its columns have the same name")
         if name := find_internal_name(items):
             raise NotIncremental(f"a column cannot be called {name} in an incremental query")
-        having, order = tree.args.get("having"), tree.args.get("order")
-        has_limit = tree.args.get("limit") is not None
-        order_values = [o.this for o in order.expressions] if order and has_limit else []
-        qualify = tree.args.get("qualify")
+        having, qualify, order = (tree.args.get(clause) for clause in ("having", "qualify", "order"))
+        order_values = [o.this for o in order.expressions] if order and tree.args.get("limit") is not None else []
         if qualify:
             items[_QUALIFY] = qualify.this
         expressions = [*items.values(), *([having.this] if having else []), *order_values]
         if tree.args.get("group") or find_aggregate_calls(expressions):
             rows, expressions = self._translate_groups(tree, rows, expressions)
-        values = list(expressions)
-        outputs, values = dict(zip(items, values[: len(items)], strict=True)), values[len(items) :]
+        outputs, values = dict(zip(items, expressions, strict=False)), expressions[len(items) :]
         if having:
             for condition in split_conjuncts(values.pop(0)):
-                rows = subqueries.filter_where(self, rows, condition, ctes)
-        rows, outputs = self._replace_subqueries(rows, outputs, ctes)
+                rows = self.subqueries.filter_rows(rows, condition)
+        for name, value in outputs.items():
+            if value.find(exp.Query):
+                rows, outputs[name] = self.subqueries.add_values(rows, value)
         rows, outputs = self._translate_windows(rows, outputs)
         if qualify:
             rows = rows.filter_rows(split_conjuncts(outputs.pop(_QUALIFY)))
         rows, outputs = self._translate_generators(rows, outputs)
         hidden = {self.names.generate_name("order"): v for v in values if not _is_output(v, outputs)}
         result = _project_outputs(rows, {**outputs, **hidden})
-        if tree.args.get("distinct"):
-            result = self._translate_distinct(tree, result, hidden)
-        return self._apply_limit(tree, result, list(hidden))
-
-    def _translate_distinct(
-        self, tree: exp.Select, result: TypedRelation, hidden: Mapping[str, exp.Expr]
-    ) -> TypedRelation:
-        if hidden:
+        if tree.args.get("distinct") and hidden:
             raise NotIncremental("DISTINCT with an order by a column that is not selected is only supported in batch")
-        _check_groupable(result)
-        return TypedRelation(select_distinct(result.op), result.types)
-
-    def _replace_subqueries(
-        self, rows: TypedRelation, outputs: dict[str, exp.Expr], ctes: Mapping[str, TypedRelation]
-    ) -> tuple[TypedRelation, dict[str, exp.Expr]]:
-        for name, value in list(outputs.items()):
-            if value.find(exp.Query):
-                rows, outputs[name] = subqueries.replace_subqueries(self, rows, value, ctes)
-        return rows, outputs
+        if tree.args.get("distinct"):
+            _check_groupable(result)
+            result = TypedRelation(select_distinct(result.op), result.types)
+        return self._apply_limit(tree, result, list(hidden))
 
     # -- groups --------------------------------------------------------------------------------------------------
 
@@ -257,7 +240,7 @@ class QueryTranslator:
             columns |= {t: key_names[t] for t in keys}
         else:
             grouped, columns = group_by_sets(rows, sets, plain, grouping, self.names)
-        return grouped, [_substitute_columns(s, columns) for s in expressions]
+        return grouped, [substitute_columns(s, columns) for s in expressions]
 
     # -- windows and generators ----------------------------------------------------------------------------------
 
@@ -274,7 +257,7 @@ class QueryTranslator:
         op = rows.op
         for partition, items in by_partition.items():
             op = WindowFunction(op, partition, tuple(items))
-        return TypedRelation(op, rows.types), {n: _substitute_columns(v, columns) for n, v in outputs.items()}
+        return TypedRelation(op, rows.types), {n: substitute_columns(v, columns) for n, v in outputs.items()}
 
     def _add_partition(
         self, rows: TypedRelation, window: exp.Window
@@ -309,22 +292,22 @@ class QueryTranslator:
 
     # -- sets and order ------------------------------------------------------------------------------------------
 
-    def _translate_set_operation(self, tree: exp.SetOperation, ctes: Mapping[str, TypedRelation]) -> TypedRelation:
-        left, right = self.translate_tree(tree.left, ctes), self.translate_tree(tree.right, ctes)
+    def _translate_set_operation(self, tree: exp.SetOperation) -> TypedRelation:
+        left, right = self.translate_tree(tree.left), self.translate_tree(tree.right)
         if len(left.columns) != len(right.columns):
             raise NotIncremental("the sides of a set operation have different numbers of columns")
         right = right.rename_columns(dict(zip(right.columns, left.columns, strict=True)))
         left, right = _cast_to_common_type(left, right)
         types = {c: left.types.get(c, "") if left.types.get(c) == right.types.get(c) else "" for c in left.columns}
         distinct = bool(tree.args.get("distinct"))
+        if isinstance(tree, exp.Union) and not distinct:
+            return TypedRelation(Union((left.op, right.op)), types)
         if isinstance(tree, exp.Union):
-            union: Operator = Union((left.op, right.op))
-            op: Operator = select_distinct(union) if distinct else union
+            result = TypedRelation(select_distinct(Union((left.op, right.op))), types)
         else:
-            op = self._match_sides(left, right, keep_common=isinstance(tree, exp.Intersect), distinct=distinct)
-        result = TypedRelation(op, types)
-        if distinct or not isinstance(tree, exp.Union):
-            _check_groupable(result)
+            keep_common = isinstance(tree, exp.Intersect)
+            result = TypedRelation(self._match_sides(left, right, keep_common=keep_common, distinct=distinct), types)
+        _check_groupable(result)
         return result
 
     def _match_sides(self, left: TypedRelation, right: TypedRelation, *, keep_common: bool, distinct: bool) -> Operator:
@@ -353,14 +336,14 @@ class QueryTranslator:
             rows = repeat_rows(rows, times, self.names.generate_name("time"))
         return select_columns(rows, left.columns)
 
-    def _apply_limit(self, tree: exp.Expr, result: TypedRelation, hidden: list[str] | None) -> TypedRelation:
-        """LIMIT in an order; an order alone has no effect on a bag."""
+    def _apply_limit(self, tree: exp.Expr, result: TypedRelation, hidden: Sequence[str] = ()) -> TypedRelation:
+        """LIMIT in an order, by columns of the result or by `hidden` ones; an order alone has no effect on a bag."""
         limit, offset, order = (tree.args.get(a) for a in ("limit", "offset", "order"))
         if limit is None and offset is None:
             return result
         if limit is None or order is None:
             raise NotIncremental("LIMIT without ORDER BY, or OFFSET alone, may give any rows")
-        hidden_names = list(hidden or [])
+        hidden_names = list(hidden)
         keys = []
         for item in order.expressions:
             value = item.this
@@ -372,7 +355,7 @@ class QueryTranslator:
             ordered.set("this", build_column_tree(name))
             keys.append(to_operator_expression(ordered))
         op = TopN(result.op, tuple(keys), _parse_number(limit), _parse_number(offset) if offset else 0)
-        visible = tuple(c for c in result.columns if c not in (hidden or []))
+        visible = tuple(c for c in result.columns if c not in hidden)
         return TypedRelation(select_columns(op, visible), result.types)
 
 
@@ -385,41 +368,9 @@ def _find_join_kind(node: exp.Join) -> JoinKind:
     return JoinKind(side.lower()) if side else JoinKind.INNER
 
 
-def _refuse_queries(conditions: list[exp.Expr]) -> None:
-    for condition in conditions:
-        if condition.find(exp.Query):
-            raise NotIncremental("a sub-query in ON is only supported in batch")
-
-
 def _project_outputs(rows: TypedRelation, outputs: Mapping[str, exp.Expr]) -> TypedRelation:
     items = tuple(NamedExpression(n, to_operator_expression(v.copy())) for n, v in outputs.items())
     return TypedRelation(Projection(rows.op, items), {n: infer_type(v, rows.types) for n, v in outputs.items()})
-
-
-def _substitute_columns(tree: exp.Expr, columns: Mapping[str, str]) -> exp.Expr:
-    """The expression with sub-expressions replaced by the columns that hold them, except inside a sub-query."""
-
-    def swap_node(node: exp.Expr) -> exp.Expr:
-        name = columns.get(to_sql(node))
-        return node if name is None or _is_of_subquery(node) else build_column_tree(name)
-
-    return tree.copy().transform(swap_node)
-
-
-def _is_of_subquery(node: exp.Expr) -> bool:
-    """Whether the node is inside a sub-query and refers to its tables, which hide outer ones of the same name."""
-    tables: set[str] = set()
-    select = node.find_ancestor(exp.Select)
-    while select is not None:
-        tables |= {s.alias_or_name for s in _list_sources(select)}
-        select = select.find_ancestor(exp.Select)
-    used = {c.name.partition(".")[0] for c in node.find_all(exp.Column)}
-    return bool(tables) and (not used or not used.isdisjoint(tables))
-
-
-def _list_sources(tree: exp.Select) -> list[exp.Expr]:
-    from_ = tree.args.get("from_")
-    return [*([from_.this] if from_ else []), *(j.this for j in tree.args.get("joins") or [])]
 
 
 def _cast_to_common_type(*sides: TypedRelation) -> tuple[TypedRelation, ...]:
