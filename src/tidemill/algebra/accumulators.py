@@ -40,9 +40,11 @@ class Accumulator:
     def name(self) -> str:
         return self.call.name
 
-    def combine_values(self, *, old: str, new: str, existed: str) -> Expression:
+    def combine_values(self, old: str, new: str, existed: str) -> Expression:
+        """The new value from the columns with the prefixes `old` and `new`."""
         assert self.combine_template is not None
-        return to_expression(self.combine_template.format(old=old, new=new, was=existed))
+        values = {"old": quote_name(old + self.name), "new": quote_name(new + self.name), "was": existed}
+        return to_expression(self.combine_template.format_map(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +109,7 @@ def _decompose_count(call: AggregateCall) -> IncrementalAggregate:
 
 
 def _decompose_count_if(call: AggregateCall) -> IncrementalAggregate:
-    (condition,) = call.arguments
-    number = _build_sum(
-        f"{call.name}_n",
-        f"CASE WHEN {condition} THEN 1L ELSE 0L END",
-        f"CASE WHEN {condition} THEN {COUNT} ELSE 0L END",
-        exact=True,
-    )
-    return IncrementalAggregate(call, (number,), "{n}")
+    return IncrementalAggregate(call, (_count_where(call, call.arguments[0].text),), "{n}")
 
 
 def _build_total(call: AggregateCall) -> tuple[Accumulator, str] | None:

@@ -40,6 +40,7 @@ from tidemill.algebra.operators import (
     map_children,
     select_columns,
     select_distinct,
+    to_items,
     walk_operators,
 )
 from tidemill.algebra.patches import ManyToOneJoin, to_patches, to_upserts
@@ -52,14 +53,10 @@ from tidemill.algebra.pieces import (
     build_change_condition,
     compare_keys,
     is_scan_only,
-    mirror_anti_join,
-    pad_partner_columns,
     pair_columns,
     prefix_columns,
-    quote_old_column,
+    restrict_to,
     take_any_values,
-    to_named_columns,
-    to_right_keys,
     union_all,
     union_by_name,
 )
@@ -93,7 +90,7 @@ class Derivation:
         """The content when the channels were last consumed."""
         state = self.states.get(op)
         if state is not None:
-            return self._finish_state(state, state.scan_state())
+            return state.finish_rows(state.scan_state())
         if isinstance(op, Scan):
             return replace(op, mode=ScanMode.OLD) if op.channel in self.changed | self.pinned else op
         return map_children(op, self.derive_old)
@@ -113,29 +110,20 @@ class Derivation:
         """Whether any row may have changed."""
         return self.derive_change(op) is not None
 
-    def _finish_state(self, state: State, rows: Operator) -> Operator:
-        return state.finish_rows(rows) if isinstance(state, GroupState) and not state.is_distinct_only else rows
-
     def _renew_state(self, op: Operator, state: State) -> Operator:
         """The state's rows of untouched keys, and the new rows of touched keys."""
         if isinstance(state, ResultState):
             recomputed = self._recompute_result(state)
             if not state.partition_columns:
                 return recomputed
-            untouched = exclude_rows(
-                state.scan_state(), self._find_touched_partitions(state), pair_columns(state.partition_columns)
-            )
-            return Union((untouched, recomputed))
+            touched = self._find_touched_partitions(state)
+            return Union((exclude_rows(state.scan_state(), touched, pair_columns(touched.columns)), recomputed))
         if state.is_distinct_only:
             return Union((state.scan_state(), self._find_added_rows(state)))
         groups = self.find_touched_groups(state)
         untouched = state.finish_rows(exclude_rows(state.scan_state(), groups, pair_columns(state.group.keys)))
-        return Union(
-            (
-                untouched,
-                Projection(Filter(groups, to_expression(build_presence_condition(NEW))), state.build_result_items(NEW)),
-            )
-        )
+        present = Filter(groups, to_expression(build_presence_condition(NEW)))
+        return Union((untouched, Projection(present, state.build_result_items(NEW))))
 
     # -- change --------------------------------------------------------------------------------------------------
 
@@ -163,7 +151,7 @@ class Derivation:
             return None
         match op:
             case Projection():
-                return Projection(below, (*op.items, NamedExpression(COUNT, build_column(COUNT))))
+                return Projection(below, (*op.items, *to_items((COUNT,))))
             case Filter():
                 return Filter(below, op.condition)
             case Explode():
@@ -176,34 +164,27 @@ class Derivation:
         if state.is_distinct_only:
             return add_columns(self._find_added_rows(state), _PLUS)
         groups = self.find_touched_groups(state)
-        before = Filter(groups, to_expression(f"{build_presence_condition(OLD)} AND {build_change_condition(state)}"))
-        after = Filter(groups, to_expression(f"{build_presence_condition(NEW)} AND {build_change_condition(state)}"))
-        return Union(
-            (
-                Projection(before, (*state.build_result_items(OLD), _MINUS)),
-                Projection(after, (*state.build_result_items(NEW), _PLUS)),
-            )
-        )  # fmt: skip
+        sides = []
+        for prefix, sign in ((OLD, _MINUS), (NEW, _PLUS)):
+            condition = to_expression(f"{build_presence_condition(prefix)} AND {build_change_condition(state)}")
+            sides.append(Projection(Filter(groups, condition), (*state.build_result_items(prefix), sign)))
+        return Union(tuple(sides))
 
     def _diff_result(self, state: ResultState) -> Operator:
         """The new result of the touched partitions, less their old result."""
         name = f"change of {state.channel}"
         if name not in self.steps:
-            old_rows: Operator = state.scan_state()
-            if state.partition_columns:
-                old_rows = restrict_rows(
-                    old_rows, self._find_touched_partitions(state), pair_columns(state.partition_columns)
-                )
-            self.steps[name] = cancel_signed_rows(
-                Union((add_columns(self._recompute_result(state), _PLUS), add_columns(old_rows, _MINUS)))
-            )
+            old_rows = self._restrict_to_touched(state.scan_state(), state)
+            new_rows = self._recompute_result(state)
+            self.steps[name] = cancel_signed_rows(Union((add_columns(new_rows, _PLUS), add_columns(old_rows, _MINUS))))
         return StepReference(name, (*state.op.columns, COUNT))
 
     def _recompute_result(self, state: ResultState) -> Operator:
-        child = self.derive_new(state.op.child)
-        if state.partition_columns:
-            child = restrict_rows(child, self._find_touched_partitions(state), pair_columns(state.partition_columns))
-        return state.build_state(child)
+        return state.build_state(self._restrict_to_touched(self.derive_new(state.op.child), state))
+
+    def _restrict_to_touched(self, rows: Operator, state: ResultState) -> Operator:
+        """The rows of the partitions that the change touches; all rows if there is only one."""
+        return restrict_to(rows, self._find_touched_partitions(state)) if state.partition_columns else rows
 
     def _find_touched_partitions(self, state: ResultState) -> StepReference:
         """The partitions that the change touches."""
@@ -226,9 +207,7 @@ class Derivation:
         if name not in self.steps:
             keys = state.group.keys
             changed_keys = select_columns(self._materialise_change(state.group.child), keys)
-            compared = compare_keys(
-                changed_keys, restrict_rows(state.scan_state(), changed_keys, pair_columns(keys)), keys
-            )
+            compared = compare_keys(changed_keys, restrict_to(state.scan_state(), changed_keys), keys)
             self.steps[name] = select_columns(Filter(compared, to_expression(f"{EXISTED_BEFORE} = 0")), keys)
         return StepReference(name, state.group.keys)
 
@@ -253,49 +232,30 @@ class Derivation:
         """The accumulators of the change, added to the old accumulators."""
         change, keys = self._materialise_change(state.group.child), state.group.keys
         calls = [a.signed_call for a in state.accumulators if a.signed_call is not None]
-        added = Projection(
-            change, (*to_named_columns(keys), *(NamedExpression(ADDED + f.name, f.arguments[0]) for f in calls))
-        )
-        old_state = prefix_columns(
-            restrict_rows(state.scan_state(), select_columns(change, keys), pair_columns(keys)), OLD, exclude=keys
-        )
+        amounts = [NamedExpression(ADDED + f.name, f.arguments[0]) for f in calls]
+        added = Projection(change, (*to_items(keys), *amounts))
+        old_state = self._read_old_state(state, select_columns(change, keys))
         totals = [
             AggregateCall(ADDED + f.name, f.function, (build_column(ADDED + f.name),), cast=f.cast) for f in calls
         ]
         groups = Aggregation(
             union_by_name(added, old_state), keys, (*totals, *take_any_values(old_state.columns, keys))
         )
-        combined = [
-            NamedExpression(
-                NEW + a.name,
-                a.combine_values(
-                    old=quote_old_column(a.name), new=quote_name(ADDED + a.name), existed=build_presence_condition(OLD)
-                ),
-            )
-            for a in state.accumulators
-        ]
-        return Filter(
-            add_columns(groups, *combined),
-            to_expression(f"{build_presence_condition(NEW)} OR {build_presence_condition(OLD)}"),
-        )
+        existed, exists = build_presence_condition(OLD), build_presence_condition(NEW)
+        combined = [NamedExpression(NEW + a.name, a.combine_values(OLD, ADDED, existed)) for a in state.accumulators]
+        return Filter(add_columns(groups, *combined), to_expression(f"{exists} OR {existed}"))
 
     def _recompute_accumulators(self, state: GroupState) -> Operator:
         """The accumulators of the touched groups, recomputed from all of their rows."""
         keys = state.group.keys
         touched_keys = self._find_changed_keys(f"keys of {state.channel}", state.group.child, keys)
-        new_state = prefix_columns(
-            state.build_state(restrict_rows(self.derive_new(state.group.child), touched_keys, pair_columns(keys))),
-            NEW,
-            exclude=keys,
-        )
-        old_state = prefix_columns(
-            restrict_rows(state.scan_state(), touched_keys, pair_columns(keys)), OLD, exclude=keys
-        )
-        return Aggregation(
-            union_by_name(new_state, old_state),
-            keys,
-            (*take_any_values(new_state.columns, keys), *take_any_values(old_state.columns, keys)),
-        )
+        recomputed = state.build_state(restrict_to(self.derive_new(state.group.child), touched_keys))
+        new_state, old_state = prefix_columns(recomputed, NEW, keys), self._read_old_state(state, touched_keys)
+        rows = union_by_name(new_state, old_state)
+        return Aggregation(rows, keys, take_any_values(rows.columns, keys))
+
+    def _read_old_state(self, state: GroupState, keys: Operator) -> Operator:
+        return prefix_columns(restrict_to(state.scan_state(), keys), OLD, keys.columns)
 
     def _add_step(self, name: str, op: Operator) -> StepReference:
         self.steps.setdefault(name, op)
@@ -345,7 +305,7 @@ class Derivation:
             sign = build_literal(f"-{quote_name(COUNT)}") if op.kind is JoinKind.ANTI else build_column(COUNT)
             matched = Join(self.derive_old(op.left), members, JoinKind.INNER, op.keys, null_safe=op.null_safe)
             signed = NamedExpression(COUNT, Expression(sign.text, frozenset([COUNT])))
-            return [*parts, Projection(matched, (*(NamedExpression(c, build_column(c)) for c in op.columns), signed))]
+            return [*parts, Projection(matched, (*to_items(op.columns), signed))]
         return parts + self._compare_memberships(op, right)
 
     def _find_membership_changes(self, op: Join) -> StepReference:
@@ -354,12 +314,10 @@ class Derivation:
         if name not in self.steps:
             keys = op.right_keys
             changed_keys = self._find_changed_keys(f"keys of {self._label_join(op)}", op.right, keys)
-            new_keys = select_columns(restrict_rows(self.derive_new(op.right), changed_keys, pair_columns(keys)), keys)
-            old_keys = select_columns(restrict_rows(self.derive_old(op.right), changed_keys, pair_columns(keys)), keys)
-            compared = add_columns(
-                compare_keys(new_keys, old_keys, keys),
-                NamedExpression(COUNT, to_expression(f"CAST({EXISTS_NOW} - {EXISTED_BEFORE} AS BIGINT)")),
-            )
+            new_keys = select_columns(restrict_to(self.derive_new(op.right), changed_keys), keys)
+            old_keys = select_columns(restrict_to(self.derive_old(op.right), changed_keys), keys)
+            number = NamedExpression(COUNT, to_expression(f"CAST({EXISTS_NOW} - {EXISTED_BEFORE} AS BIGINT)"))
+            compared = add_columns(compare_keys(new_keys, old_keys, keys), number)
             self.steps[name] = select_columns(Filter(compared, to_expression(f"{COUNT} <> 0")), (*keys, COUNT))
         return StepReference(name, (*op.right_keys, COUNT))
 
@@ -371,8 +329,7 @@ class Derivation:
         if op.keys:
             changed_keys = self._find_changed_keys(f"keys of {self._label_join(op)}", op.right, op.right_keys)
             affected = restrict_rows(affected, changed_keys, op.keys)
-            new_right = restrict_rows(new_right, changed_keys, pair_columns(op.right_keys))
-            old_right = restrict_rows(old_right, changed_keys, pair_columns(op.right_keys))
+            new_right, old_right = (restrict_to(rows, changed_keys) for rows in (new_right, old_right))
         if is_append_only(op):  # rows are never removed: the change is the rows that had no partner before
             unmatched = replace(op, left=affected, right=old_right, kind=JoinKind.ANTI)
             return [add_columns(replace(op, left=unmatched, right=new_right), _PLUS)]
@@ -384,12 +341,13 @@ class Derivation:
     def _derive_outer_join(self, op: Join) -> list[Operator]:
         """An outer join is the inner join, and the rows without a partner."""
         parts = self._derive_inner_join(replace(op, kind=JoinKind.INNER))
-        if op.kind in (JoinKind.LEFT, JoinKind.FULL):
-            unmatched = self._derive_semi_join(replace(op, kind=JoinKind.ANTI))
-            parts += [pad_partner_columns(p, op.right) for p in unmatched]
-        if op.kind in (JoinKind.RIGHT, JoinKind.FULL):
-            unmatched = self._derive_semi_join(mirror_anti_join(op))
-            parts += [pad_partner_columns(p, op.left) for p in unmatched]
+        mirrored = replace(op, left=op.right, right=op.left, keys=tuple((r, c) for c, r in op.keys))
+        for side, outer in ((op, JoinKind.LEFT), (mirrored, JoinKind.RIGHT)):
+            if op.kind in (outer, JoinKind.FULL):
+                # NULL has the type of the other parts of the union
+                nulls = [NamedExpression(c, build_literal("NULL")) for c in side.right.columns]
+                unmatched = self._derive_semi_join(replace(side, kind=JoinKind.ANTI))
+                parts += [add_columns(p, *nulls) for p in unmatched]
         return parts
 
     def _label_join(self, op: Join) -> str:
@@ -411,7 +369,7 @@ class Derivation:
                 return replace(op, columns=(*op.columns, DELETED), mode=ScanMode.TOUCHED)
             case Projection():
                 below = self.find_touched_rows(op.child) if find_keys(op) else None
-                return below and Projection(below, (*op.items, NamedExpression(DELETED, build_column(DELETED))))
+                return below and Projection(below, (*op.items, *to_items((DELETED,))))
             case Filter():
                 below = self.find_touched_rows(op.child)
                 deletion = to_expression(f"{DELETED} OR NOT COALESCE({op.condition}, FALSE)")
@@ -456,7 +414,9 @@ class Derivation:
                 f"changed rows {self._numbers.setdefault(op, len(self._numbers) + 1)}", left_rows
             )
         parts: list[Operator] = [] if left_rows is None else [left_rows]
-        key_sets: list[Operator] = [] if left_rows is None else [to_right_keys(left_rows, op)]
+        key_sets: list[Operator] = []
+        if left_rows is not None:
+            key_sets.append(Projection(left_rows, tuple(NamedExpression(r, build_column(c)) for c, r in op.keys)))
         if partners is not None:
             affected = restrict_rows(self.derive_new(op.left), partners, op.keys)
             if left_rows is not None:
@@ -467,12 +427,11 @@ class Derivation:
         if rows is None or needed_keys is None:
             return None
         right = self.derive_new(op.right)
-        right_rows = restrict_rows(right, needed_keys, pair_columns(op.right_keys)) if op.keys else right
+        right_rows = restrict_to(right, needed_keys) if op.keys else right
         marked = add_columns(right_rows, NamedExpression(_HIT, build_literal("TRUE")))
         joined = Join(rows, marked, JoinKind.LEFT, op.keys, op.condition, op.null_safe)
         deletion = DELETED if op.kind is JoinKind.LEFT else f"{DELETED} OR {_HIT} IS NULL"
-        items = tuple(NamedExpression(c, build_column(c)) for c in op.columns)
-        return Projection(joined, (*items, NamedExpression(DELETED, to_expression(deletion))))
+        return Projection(joined, (*to_items(op.columns), NamedExpression(DELETED, to_expression(deletion))))
 
     def derive_patches(self, result: ManyToOneJoin) -> Operator | None:
         """For a many-to-one join: the changed left rows, and patches for the changed partners.

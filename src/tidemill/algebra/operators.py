@@ -9,7 +9,7 @@ so any expression that is joined or grouped by is projected first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
@@ -323,9 +323,14 @@ def list_scans(op: Operator) -> list[Scan]:
     return list(dict.fromkeys(o for o in walk_operators(op) if isinstance(o, Scan)))
 
 
-def select_columns(child: Operator, names: tuple[str, ...] | list[str]) -> Projection:
+def to_items(names: Iterable[str]) -> tuple[NamedExpression, ...]:
+    """Columns under their own names."""
+    return tuple(NamedExpression(n, build_column(n)) for n in names)
+
+
+def select_columns(child: Operator, names: Iterable[str]) -> Projection:
     """Only these columns."""
-    return Projection(child, tuple(NamedExpression(n, build_column(n)) for n in names))
+    return Projection(child, to_items(names))
 
 
 def rename_columns(child: Operator, names: dict[str, str]) -> Projection:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemill.algebra.expression import Expression, build_column, build_literal, quote_name, to_expression
-from tidemill.algebra.operators import Filter, Join, JoinKind, NamedExpression, Operator, Projection
+from tidemill.algebra.operators import Filter, Join, JoinKind, NamedExpression, Operator, Projection, to_items
 from tidemill.algebra.properties import Key, find_keys, is_unique_on
 from tidemill.algebra.rewrite.merge_projections import compose_items
 from tidemill.model.change import DELETED, PATCH
@@ -93,8 +93,7 @@ def _find_partner_columns(op: Join, items: tuple[NamedExpression, ...]) -> dict[
 
 
 def to_upserts(result: ManyToOneJoin, rows: Operator) -> Operator:
-    marks = (NamedExpression(DELETED, build_column(DELETED)), NamedExpression(PATCH, build_literal("FALSE")))
-    return Projection(rows, (*result.items, *marks))
+    return Projection(rows, (*result.items, *to_items((DELETED,)), NamedExpression(PATCH, build_literal("FALSE"))))
 
 
 def to_patches(result: ManyToOneJoin, partners: Operator) -> Operator:

@@ -9,8 +9,6 @@ from tidemill.algebra.operators import (
     AggregateCall,
     Aggregation,
     Filter,
-    Join,
-    JoinKind,
     NamedExpression,
     Operator,
     Projection,
@@ -21,6 +19,7 @@ from tidemill.algebra.operators import (
     walk_operators,
 )
 from tidemill.algebra.properties import Key
+from tidemill.algebra.restrict import restrict_rows
 from tidemill.algebra.states import GroupState, build_presence_condition
 
 NEW, OLD, ADDED = "new.", "old.", "added."
@@ -45,7 +44,12 @@ def pair_columns(names: Key) -> tuple[tuple[str, str], ...]:
     return tuple((n, n) for n in names)
 
 
-def prefix_columns(op: Operator, prefix: str, exclude: Key = ()) -> Projection:
+def restrict_to(rows: Operator, keys: Operator) -> Operator:
+    """The rows that match a row of `keys` in all of its columns."""
+    return restrict_rows(rows, keys, pair_columns(keys.columns))
+
+
+def prefix_columns(op: Operator, prefix: str, exclude: Key) -> Projection:
     return rename_columns(op, {c: c if c in exclude else prefix + c for c in op.columns})
 
 
@@ -69,13 +73,10 @@ def compare_keys(new: Operator, old: Operator, keys: Key) -> Operator:
 def union_by_name(left: Operator, right: Operator) -> Operator:
     """All rows of both; a column that one side lacks is NULL there."""
     names = tuple(dict.fromkeys((*left.columns, *right.columns)))
-    return Union(tuple(pad_columns(side, names) for side in (left, right)))
-
-
-def pad_columns(op: Operator, names: Key) -> Operator:
-    existing = set(op.columns)
-    return Projection(
-        op, tuple(NamedExpression(n, build_column(n) if n in existing else build_literal("NULL")) for n in names)
+    null = build_literal("NULL")
+    sides = ((side, {c: build_column(c) for c in side.columns}) for side in (left, right))
+    return Union(
+        tuple(Projection(s, tuple(NamedExpression(n, known.get(n, null)) for n in names)) for s, known in sides)
     )
 
 
@@ -86,31 +87,8 @@ def take_any_values(names: Key, keys: Key) -> tuple[AggregateCall, ...]:
     )
 
 
-def to_right_keys(rows: Operator, op: Join) -> Operator:
-    """The keys of left rows, under the right side's column names."""
-    return Projection(rows, tuple(NamedExpression(r, build_column(c)) for c, r in op.keys))
-
-
-def to_named_columns(names: Key, prefix: str = "") -> tuple[NamedExpression, ...]:
-    return tuple(NamedExpression(prefix + n, build_column(prefix + n)) for n in names)
-
-
-def quote_old_column(name: str) -> str:
-    return quote_name(OLD + name)
-
-
 def build_change_condition(state: GroupState) -> str:
     """The condition that an accumulator changed. The row count alone may change without a change of the result."""
     names = [a.name for k in state.incremental_aggregates for a in k.accumulators]
     pairs = [f"NOT ({quote_name(NEW + n)} <=> {quote_name(OLD + n)})" for n in names]
     return "(" + " OR ".join([*pairs, f"({build_presence_condition(NEW)}) <> ({build_presence_condition(OLD)})"]) + ")"
-
-
-def pad_partner_columns(rows: Operator, partner: Operator) -> Operator:
-    """Rows without a partner: the other side's columns are NULL, with the types of the surrounding union."""
-    return add_columns(rows, *(NamedExpression(c, build_literal("NULL")) for c in partner.columns))
-
-
-def mirror_anti_join(op: Join) -> Join:
-    swapped = tuple((r, c) for c, r in op.keys)
-    return Join(op.right, op.left, JoinKind.ANTI, swapped, op.condition, op.null_safe)

@@ -25,6 +25,7 @@ from tidemill.algebra.operators import (
     map_children,
     repeat_rows,
     select_columns,
+    to_items,
 )
 from tidemill.algebra.patches import find_many_to_one
 from tidemill.algebra.pieces import NEW
@@ -172,8 +173,7 @@ def _read_from_states(op: Operator, states: Mapping[Operator, State], steps: Map
     state = states.get(op)
     if state is None:
         return map_children(op, lambda child: _read_from_states(child, states, steps))
-    rows = StepReference(state.channel, steps[state.channel].columns)
-    return state.finish_rows(rows) if isinstance(state, GroupState) and not state.is_distinct_only else rows
+    return state.finish_rows(StepReference(state.channel, steps[state.channel].columns))
 
 
 def _derive_result(query: DeclaredQuery, derivation: Derivation) -> Operator | None:
@@ -213,10 +213,9 @@ def _derive_state(op: Operator, state: State, derivation: Derivation) -> Operato
     if state.is_distinct_only:
         return select_columns(change, state.group.keys)
     groups = derivation.find_touched_groups(state)
-    deletion = f"NOT ({build_presence_condition(NEW)})"
-    keys = tuple(NamedExpression(k, build_column(k)) for k in state.group.keys)
-    accumulators = tuple(NamedExpression(n, build_column(NEW + n)) for n in state.accumulator_names)
-    return Projection(groups, (*keys, *accumulators, NamedExpression(DELETED, to_expression(deletion))))
+    accumulators = (NamedExpression(n, build_column(NEW + n)) for n in state.accumulator_names)
+    deletion = NamedExpression(DELETED, to_expression(f"NOT ({build_presence_condition(NEW)})"))
+    return Projection(groups, (*to_items(state.group.keys), *accumulators, deletion))
 
 
 def _repeat_added_rows(change: Operator) -> Operator:

@@ -69,42 +69,34 @@ def _find_join_keys(op: Join) -> tuple[Key, ...]:
 
 def is_append_only(op: Operator) -> bool:
     """Whether a row, once present, is never removed: true of append channels and of operators that only add rows."""
-    match op:
-        case Scan():
-            return op.append_only
-        case SingleRow():
-            return True
-        case Projection() | Filter() | Explode():
-            return is_append_only(op.child)
-        case Union():
-            return all(map(is_append_only, op.children))
-        case Join(kind=JoinKind.INNER | JoinKind.SEMI):
-            return is_append_only(op.left) and is_append_only(op.right)
-        case Aggregation():
-            return not op.calls and is_append_only(op.child)
-        case _:
-            return False
+    return _can_only_add(op, None)
 
 
 def is_growing_by(op: Operator, channel: str) -> bool:
     """Whether changes of one channel only add rows, while all other channels stay as they are."""
-    if all(scan.channel != channel for scan in list_scans(op)):
+    return _can_only_add(op, channel)
+
+
+def _can_only_add(op: Operator, channel: str | None) -> bool:
+    """Whether rows are only added if this channel changes; None: if any channel changes."""
+    if _is_constant(op, channel):
         return True
     match op:
         case Scan():
             return op.append_only
-        case Projection() | Filter() | Explode():
-            return is_growing_by(op.child, channel)
-        case Union():
-            return all(is_growing_by(child, channel) for child in op.children)
-        case Join(kind=JoinKind.INNER | JoinKind.SEMI):
-            return is_growing_by(op.left, channel) and is_growing_by(op.right, channel)
-        case Join(kind=JoinKind.LEFT | JoinKind.ANTI) if all(s.channel != channel for s in list_scans(op.right)):
-            return is_growing_by(op.left, channel)
+        case Projection() | Filter() | Explode() | Union() | Join(kind=JoinKind.INNER | JoinKind.SEMI):
+            return all(_can_only_add(child, channel) for child in list_children(op))
+        case Join(kind=JoinKind.LEFT | JoinKind.ANTI):
+            return _is_constant(op.right, channel) and _can_only_add(op.left, channel)
         case Aggregation():
-            return not op.calls and is_growing_by(op.child, channel)
+            return not op.calls and _can_only_add(op.child, channel)
         case _:
-            return False
+            return isinstance(op, SingleRow)
+
+
+def _is_constant(op: Operator, channel: str | None) -> bool:
+    """Whether changes of the channel leave the rows as they are."""
+    return channel is not None and all(scan.channel != channel for scan in list_scans(op))
 
 
 def find_stray_column(op: Operator) -> str | None:

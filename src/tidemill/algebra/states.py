@@ -30,6 +30,7 @@ from tidemill.algebra.operators import (
     ScanMode,
     TopN,
     WindowFunction,
+    to_items,
     walk_operators,
 )
 from tidemill.algebra.properties import is_append_only
@@ -93,13 +94,13 @@ class GroupState:
             child, self.group.keys, () if self.is_distinct_only else tuple(a.call for a in self.accumulators)
         )
 
-    def finish_rows(self, state: Operator, prefix: str = "") -> Operator:
+    def finish_rows(self, state: Operator) -> Operator:
         """The group's rows, computed from rows of its state."""
-        return Projection(state, self.build_result_items(prefix))
+        return state if self.is_distinct_only else Projection(state, self.build_result_items())
 
     def build_result_items(self, prefix: str = "") -> tuple[NamedExpression, ...]:
-        keys = tuple(NamedExpression(k, build_column(k)) for k in self.group.keys)
-        return (*keys, *(NamedExpression(k.call.name, k.build_value(prefix)) for k in self.incremental_aggregates))
+        values = (NamedExpression(k.call.name, k.build_value(prefix)) for k in self.incremental_aggregates)
+        return (*to_items(self.group.keys), *values)
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,10 @@ class ResultState:
         return Scan(self.channel, self.op.columns, ScanMode.OLD)
 
     def build_state(self, child: Operator) -> Operator:
-        return _replace_child(self.op, child)
+        return replace(self.op, child=child)
+
+    def finish_rows(self, state: Operator) -> Operator:
+        return state
 
 
 State = GroupState | ResultState
@@ -133,16 +137,6 @@ State = GroupState | ResultState
 
 def create_state(op: Stateful, channel: str) -> State:
     return GroupState(op, channel) if isinstance(op, Aggregation) else ResultState(op, channel)
-
-
-def _replace_child(op: WindowFunction | TopN | GroupedMap, child: Operator) -> Operator:
-    match op:
-        case WindowFunction():
-            return replace(op, child=child)
-        case TopN():
-            return TopN(child, op.order, op.limit, op.skip)
-        case GroupedMap():
-            return GroupedMap(child, op.keys, op.function, op.schema, op.outputs, op.identity)
 
 
 def cancel_signed_rows(signed: Operator) -> Operator:

@@ -26,7 +26,7 @@ from tidemill.algebra.operators import (
     select_distinct,
 )
 from tidemill.algebra.sql.functions import ARRAY_IF_EMPTY, NULL_IF_EMPTY, ZERO_IF_EMPTY
-from tidemill.algebra.sql.reading import NotIncremental, check_no_subqueries, is_aggregate, to_operator_expression
+from tidemill.algebra.sql.reading import NotIncremental, is_aggregate, to_operator_expression
 from tidemill.algebra.sql.relation import NameGenerator, TypedRelation
 from tidemill.algebra.sql.understood import find_function_name
 from tidemill.algebra.typing import infer_type, is_groupable
@@ -59,25 +59,21 @@ def group_rows(
     relation: TypedRelation, keys: Mapping[str, exp.Expr], calls: Mapping[str, exp.Expr], names: NameGenerator
 ) -> tuple[TypedRelation, dict[str, str]]:
     """Groups by named key expressions, with a column for each call; returns these column names by the call's text."""
-    _check_keys(relation, keys)
+    for name, tree in keys.items():
+        if not is_groupable(relation.types.get(name) or infer_type(tree, relation.types)):
+            raise NotIncremental(f"{to_sql(tree)} holds a map, and Spark cannot group by maps")
     if not keys:
         return _aggregate_all(relation, calls, names)
     relation = relation.add_columns({n: t for n, t in keys.items() if n not in relation.columns})
     columns = {text: names.generate_name("agg") for text in calls}
-    parts = [
-        _aggregate_part(relation, tuple(keys), {columns[t]: calls[t] for t in texts}, names)
-        for texts in _group_by_distinct(calls).values()
-    ]  # fmt: skip
+    by_distinct: dict[str, dict[str, exp.Expr]] = {}
+    for text, call in calls.items():
+        by_distinct.setdefault(_format_distinct(call), {})[columns[text]] = call
+    parts = [_aggregate_part(relation, tuple(keys), part, names) for part in by_distinct.values()]
     first, *other_parts = parts or [TypedRelation(Aggregation(relation.op, tuple(keys)), relation.types)]
     for part in other_parts:
         first = _join_groups(first, part, tuple(keys), names)
     return first, columns
-
-
-def _check_keys(relation: TypedRelation, keys: Mapping[str, exp.Expr]) -> None:
-    for name, tree in keys.items():
-        if not is_groupable(relation.types.get(name) or infer_type(tree, relation.types)):
-            raise NotIncremental(f"{to_sql(tree)} holds a map, and Spark cannot group by maps")
 
 
 def _aggregate_all(
@@ -87,10 +83,9 @@ def _aggregate_all(
     constant = names.generate_name("all")
     grouped, columns = group_rows(relation, {constant: exp.Literal.number(0)}, calls, names)
     single = Join(SingleRow(), grouped.op, JoinKind.LEFT, (("_one", constant),))
-    items = [NamedExpression(columns[t], default_if_empty(call, columns[t])) for t, call in calls.items()]
-    return TypedRelation(
-        Projection(single, tuple(items) or select_columns(single, ("_one",)).items), grouped.types
-    ), columns
+    items = tuple(NamedExpression(columns[t], default_if_empty(call, columns[t])) for t, call in calls.items())
+    row = Projection(single, items) if items else select_columns(single, ("_one",))
+    return TypedRelation(row, grouped.types), columns
 
 
 def default_if_empty(call: exp.Expr, name: str) -> Expression:
@@ -107,15 +102,8 @@ def default_if_empty(call: exp.Expr, name: str) -> Expression:
     return build_column(name)
 
 
-def _group_by_distinct(calls: Mapping[str, exp.Expr]) -> dict[str, list[str]]:
-    """The calls by their set of DISTINCT arguments; "" for calls without DISTINCT."""
-    groups: dict[str, list[str]] = {}
-    for text, call in calls.items():
-        groups.setdefault(_format_distinct(call), []).append(text)
-    return groups
-
-
 def _format_distinct(call: exp.Expr) -> str:
+    """The set of DISTINCT arguments of a call; "" for a call without DISTINCT."""
     inner, condition = _split_filter(call)
     distinct = inner.find(exp.Distinct)
     if distinct is None or find_function_name(inner) in ("min", "max"):
@@ -177,8 +165,8 @@ def _build_aggregate(name: str, call: exp.Expr, relation: TypedRelation) -> Aggr
     function = find_function_name(inner)
     arguments = _list_arguments(inner)
     if function not in _PLAIN or len(arguments) > 1:
-        columns = tuple(to_operator_expression(c.copy()) for c in check_no_subqueries(call).find_all(exp.Column))
-        return AggregateCall(name, function, columns, text=_format_call(call))
+        columns = tuple(build_column(c.name) for c in call.find_all(exp.Column))
+        return AggregateCall(name, function, columns, text=to_operator_expression(call.copy()).text)
     if not arguments:
         if condition is None:
             return AggregateCall(name, "count")
@@ -200,17 +188,6 @@ def _list_arguments(call: exp.Expr) -> list[exp.Expr]:
     arguments = call.expressions if isinstance(call, exp.Anonymous) else [call.this, *call.expressions]
     unwrapped = [a.expressions[0] if isinstance(a, exp.Distinct) else a for a in arguments if a is not None]
     return [a for a in unwrapped if not isinstance(a, exp.Star)]
-
-
-def _format_call(call: exp.Expr) -> str:
-    return to_sql(quote_columns(call))
-
-
-def quote_columns(call: exp.Expr) -> exp.Expr:
-    tree = call.copy()
-    for column in tree.find_all(exp.Column):
-        column.this.set("quoted", True)
-    return tree
 
 
 def _find_result_type(aggregate: AggregateCall) -> str:

@@ -161,15 +161,10 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def to_operator_expression(tree: exp.Expr) -> Expression:
-    """The expression in the form that operators use."""
-    return expression_from_tree(check_no_subqueries(tree))
-
-
-def check_no_subqueries(tree: exp.Expr) -> exp.Expr:
-    """The same tree; raises if it has sub-queries, because operators have joins instead."""
+    """The expression in the form that operators use; raises if it has sub-queries, because operators have joins."""
     if tree.find(exp.Query):
         raise NotIncremental(f"the sub-query in {to_sql(tree)} is only supported in batch")
-    return tree
+    return expression_from_tree(tree)
 
 
 def split_conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:

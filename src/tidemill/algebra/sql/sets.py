@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from tidemill.algebra.dialect import to_sql
 from tidemill.algebra.expression import build_column, to_expression
-from tidemill.algebra.operators import NamedExpression, Operator, Projection, Union
+from tidemill.algebra.operators import NamedExpression, Operator, Projection, Union, to_items
 from tidemill.algebra.sql.grouping import group_rows
 from tidemill.algebra.sql.reading import NotIncremental
 from tidemill.algebra.sql.relation import NameGenerator, TypedRelation
@@ -34,7 +34,7 @@ def group_by_sets(
         keys = {columns[t]: k if t in present else _build_null_like(k) for t, k in all_keys.items()}
         part, call_columns = group_rows(rows, keys, calls, names)
         items = [NamedExpression(columns[t], build_column(call_columns[t])) for t in calls]
-        items += [NamedExpression(n, build_column(n)) for n in keys]
+        items += to_items(keys)
         items += [NamedExpression(columns[t], to_expression(_format_grouping(c, present))) for t, c in grouping.items()]
         parts.append(Projection(part.op, tuple(items)))
     return TypedRelation(Union(tuple(parts))), columns
