@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tidemill.algebra.derive import Derivation
-from tidemill.algebra.expression import Expression, build_column, build_literal, quote_name, to_expression
+from tidemill.algebra.expression import build_column, build_literal, to_expression
+from tidemill.algebra.merge import pick_latest_rows
 from tidemill.algebra.operators import (
-    AggregateCall,
-    Aggregation,
     NamedExpression,
     Operator,
     Projection,
@@ -202,7 +201,10 @@ def _derive_upserts(query: DeclaredQuery, derivation: Derivation, key: Key) -> O
     if rows is not None:
         return rows
     change = derivation.derive_change(query.root)
-    return None if change is None else _pick_by_key(cancel_signed_rows(change), key)
+    if change is None:
+        return None
+    deletion = NamedExpression(DELETED, to_expression(f"{COUNT} < 0"))
+    return pick_latest_rows(add_columns(cancel_signed_rows(change), deletion), key, COUNT)
 
 
 def _derive_state(op: Operator, state: State, derivation: Derivation) -> Operator | None:
@@ -222,20 +224,3 @@ def _repeat_added_rows(change: Operator) -> Operator:
     """Each added row, repeated as often as it was added."""
     names = tuple(c for c in change.columns if c != COUNT)
     return select_columns(repeat_rows(change, COUNT, "_times"), names)
-
-
-def _pick_by_key(change: Operator, key: Key) -> Operator:
-    """The added row of each key, or its deletion."""
-    names = tuple(c for c in change.columns if c != COUNT)
-    row = to_expression(f"STRUCT({', '.join(map(quote_name, names))})")
-    latest = Aggregation(
-        change,
-        key,
-        (
-            AggregateCall("_row", "max_by", (row, build_column(COUNT))),
-            AggregateCall(COUNT, "max", (build_column(COUNT),)),
-        ),
-    )
-    fields = {n: Expression(f"`_row`.{quote_name(n)}", frozenset(["_row"])) for n in names}
-    items = tuple(NamedExpression(n, build_column(n) if n in key else fields[n]) for n in names)
-    return Projection(latest, (*items, NamedExpression(DELETED, to_expression(f"{COUNT} < 0"))))
