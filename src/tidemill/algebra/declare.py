@@ -20,7 +20,7 @@ from tidemill.model.block import BlockKind
 from tidemill.model.change import RESERVED_COLUMNS, Append, Increment, Signed, Updates, Upsert
 from tidemill.model.channel import Channel, ChannelRole
 from tidemill.model.flow import BoundFlow
-from tidemill.model.schema import Field, Schema
+from tidemill.model.schema import Schema
 from tidemill.model.task import Code, Function, QueryText, ReadMode, Refresh, Sql, Task, TaskInput, TaskOutput, Variant
 from tidemill.model.workflow import WorkflowSpec, sort_tasks
 
@@ -55,26 +55,26 @@ def compile_table(
     if root is None or obstacle is not None:
         known = None if analysis is None else scan_channel(table, declared_types or types)
         return DeclaredTable(_to_batch_task(task, obstacle or ""), (), known)
-    if analysis is not None:
-        root = (
-            rename_columns(root, dict(zip(root.columns, types, strict=True))) if root.columns != tuple(types) else root
-        )
+    if analysis is not None and root.columns != tuple(types):
+        root = rename_columns(root, dict(zip(root.columns, types, strict=True)))
     query = DeclaredQuery(table, root)
     known_types = declared_types or {c: types.get(c, "") for c in root.columns}
     source = scan_channel(table, known_types, query.key or (), append_only=is_append_only(root))
-    compiled = add_variants(task, query, schema)
-    typed = replace(compiled, variants=tuple(_add_types(v, query, sources) for v in compiled.variants))
-    return DeclaredTable(typed, list_state_channels(task, query), source)
+    code = Refresh(query, table, RefreshMode.BATCH, describe_operator(root), schema, _find_query_text(task))
+    variants = tuple(_build_variants(query, replace(code, types=_list_read_types(root, sources))))
+    states = tuple(
+        Channel(s.channel, ChannelRole.STATE, updates=Signed(), location=task.location)
+        for s in query.build_states().values()
+    )
+    return DeclaredTable(replace(task, variants=variants), states, source)
 
 
-def _add_types(variant: Variant, query: DeclaredQuery, sources: Mapping[str, TypedRelation]) -> Variant:
-    """The variant with the types of exactly the columns that it reads, because it depends on these."""
+def _list_read_types(root: Operator, sources: Mapping[str, TypedRelation]) -> dict[str, dict[str, str]]:
+    """The types of exactly the columns that a query reads, by channel: its results depend on these."""
     columns: dict[str, set[str]] = {}
-    for scan in list_scans(query.root):
+    for scan in list_scans(root):
         columns.setdefault(scan.channel, set()).update(scan.columns)
-    types = {c: {n: sources[c].types.get(n, "") for n in sorted(names)} for c, names in sorted(columns.items())}
-    assert isinstance(variant.code, Refresh)
-    return replace(variant, code=replace(variant.code, types=types))
+    return {c: {n: sources[c].types.get(n, "") for n in sorted(names)} for c, names in sorted(columns.items())}
 
 
 def _translate_operators(task: Task, tables: Mapping[str, TypedRelation]) -> tuple[Operator, Mapping[str, str]]:
@@ -92,11 +92,11 @@ def _analyse_text(
 ) -> Analysis | None:
     """Spark's analysis of a query's text; None if it has no text or reads columns of unknown types."""
     text = _find_query_text(task)
-    unknown = len(tables) < len(task.reads) or any("" in s.types.values() for s in tables.values())
-    if text is None or unknown:
+    schemas = {name: source.find_schema() for name, source in tables.items()}
+    known = {name: schema for name, schema in schemas.items() if schema is not None}
+    if text is None or len(known) < len(task.reads):
         return None
-    schemas = {name: Schema(tuple(Field(c, t) for c, t in s.types.items())) for name, s in tables.items()}
-    query = AnalysisRequest(text.query, schemas, root, text.tables, "" if root is None else describe_operator(root))
+    query = AnalysisRequest(text.query, known, root, text.tables, "" if root is None else describe_operator(root))
     return _call_analyser(task, query, analyser)
 
 
@@ -138,15 +138,32 @@ def _get_stage(code: Code) -> Stage:
     return stage
 
 
-def add_variants(task: Task, query: DeclaredQuery, schema: Schema | None) -> Task:
-    """The task with one variant for each refresh mode of the query."""
-    text = _find_query_text(task)
-    full_incremental = _build_incremental(query, schema, query.channels)
-    single_channel = (
-        [_build_incremental(query, schema, (c,)) for c in query.channels] if len(query.channels) > 1 else []
-    )
-    recompute = [_build_recompute(query, schema, text)] if query.build_states() else []
-    return replace(task, variants=(_build_batch(query, schema, text), *recompute, full_incremental, *single_channel))
+_CONSUMED = {ScanMode.CHANGE: ReadMode.NEW, ScanMode.NEW: ReadMode.ALL, ScanMode.OLD: ReadMode.OLD}
+_UNCONSUMED = {ScanMode.OLD: ReadMode.OLD}
+"""How an incremental variant reads a channel, depending on whether it consumes the channel's changes."""
+
+
+def _build_variants(query: DeclaredQuery, batch: Refresh) -> Iterator[Variant]:
+    """A variant for each refresh mode of the query, given the code of the batch mode.
+
+    A query of several channels also has an incremental variant for each, which consumes the changes of this channel and
+    reads the others as last consumed.
+    """
+    states = query.build_states().values()
+    contents = tuple(TaskInput(name_input(c, ScanMode.NEW), c, ReadMode.ALL, advance=True) for c in query.channels)
+    bases = tuple(TaskOutput(c, c, BlockKind.BASE) for c in (*(s.channel for s in states), query.table))
+    yield Variant(RefreshMode.BATCH, contents, bases, batch)
+    if states:
+        results = tuple(replace(w, void=w.port != query.table) for w in bases)
+        yield Variant(RefreshMode.RECOMPUTE, contents, results, replace(batch, mode=RefreshMode.RECOMPUTE))
+    state_reads = [TaskInput(name_input(s.channel, ScanMode.OLD), s.channel, ReadMode.ALL) for s in states]
+    updates = {s.channel: s.updates for s in states} | {query.table: query.updates}
+    deltas = tuple(TaskOutput(c, c, BlockKind.DELTA, u) for c, u in updates.items())
+    code = replace(batch, mode=RefreshMode.INCREMENTAL, query_text=None)
+    for consumed in (None, *(query.channels if len(query.channels) > 1 else ())):
+        modes = {c: _CONSUMED if consumed in (None, c) else _UNCONSUMED for c in query.channels}
+        reads = (TaskInput(name_input(c, scan), c, mode) for c in modes for scan, mode in modes[c].items())
+        yield Variant(str(VariantName(RefreshMode.INCREMENTAL, consumed)), (*reads, *state_reads), deltas, code)
 
 
 def _find_query_text(task: Task) -> QueryText | None:
@@ -154,13 +171,6 @@ def _find_query_text(task: Task) -> QueryText | None:
     code = task.variant.code
     text = code.query if isinstance(code, Sql) else find_stage_sql(_get_stage(code))
     return None if text is None else QueryText(text, {r.argument: r.port for r in task.reads})
-
-
-def list_state_channels(task: Task, query: DeclaredQuery) -> tuple[Channel, ...]:
-    return tuple(
-        Channel(s.channel, ChannelRole.STATE, updates=Signed(), location=task.location)
-        for s in query.build_states().values()
-    )  # fmt: skip
 
 
 def compile_workflow(
@@ -171,39 +181,35 @@ def compile_workflow(
     known = {c.name: c for c in channels}
     names = {*known, *(w.port for b in bindings for t in b.tasks for w in t.writes)}
     bindings = [replace(b, tasks=tuple(_resolve_reads(t, names) for t in b.tasks)) for b in bindings]
-    sources = {c.name: _build_source(c, c.schema) for c in channels if c.schema is not None}
+    sources = {c.name: _build_source(c.name, c.updates, c.schema) for c in channels if c.schema is not None}
     compiled: dict[str, DeclaredTable] = {}
     problems: list[str] = []
     ordered = sort_tasks(t for b in bindings for t in b.tasks)
     needed = _find_needed_channels(ordered)
-    declared = _ChannelDeclarations(known, frozenset(t.writes[0].port for t in ordered if t.refresh is not None))
+    updates = {c.name: c.updates for c in channels if not isinstance(c.updates, Append)}
+    updates = {t.writes[0].port: Signed() for t in ordered if t.refresh is not None} | updates
     for task in ordered:
-        if task.refresh is None:
-            try:
-                sources |= _infer_outputs(task, needed, declared, sources, knowledge)
-            except WorkflowError as error:
-                problems += error.problems
-            continue
-        table = task.writes[0].port
+        table = task.writes[0].port if task.writes else ""
         try:
-            table_plan = compile_table(
-                task, sources, known[table].schema if table in known else None, knowledge.analyser
-            )
+            if task.refresh is None:
+                sources |= _infer_outputs(task, needed, updates, sources, knowledge)
+            else:
+                schema = known[table].schema if table in known else None
+                compiled[table] = compile_table(task, sources, schema, knowledge.analyser)
         except WorkflowError as error:
             problems += error.problems
-            table_plan = compile_table(task, sources, None)
-        compiled[table] = table_plan
-        if table_plan.source is not None:
-            sources[table] = table_plan.source
+            if task.refresh is not None:
+                compiled[table] = compile_table(task, sources, None)
+        source = compiled[table].source if table in compiled else None
+        if source is not None:
+            sources[table] = source
     if problems:
         raise WorkflowError(problems)
-    tables = {t: d.task for t, d in compiled.items()}
-    compiled_bindings = tuple(replace(b, tasks=tuple(_get_compiled_task(t, tables) for t in b.tasks)) for b in bindings)
-    declared_channels = tuple(_use_signed_rows(c) if _is_incremental(c, compiled) else c for c in channels)
-    states = (c for d in compiled.values() for c in d.channels)
-    return WorkflowSpec(
-        name, (*declared_channels, *_list_implied_channels(compiled_bindings, known), *states), compiled_bindings
-    )
+    bindings = [replace(b, tasks=tuple(_get_compiled_task(t, compiled) for t in b.tasks)) for b in bindings]
+    incremental = {table for table, plan in compiled.items() if len(plan.task.variants) > 1}
+    signed = (replace(c, updates=updates[c.name]) if c.name in incremental else c for c in channels)
+    states = (c for plan in compiled.values() for c in plan.channels)
+    return WorkflowSpec(name, (*signed, *_list_implied_channels(bindings, known), *states), tuple(bindings))
 
 
 def _resolve_reads(task: Task, names: Collection[str]) -> Task:
@@ -221,17 +227,8 @@ def _resolve_reads(task: Task, names: Collection[str]) -> Task:
     return replace(task, variants=(replace(task.variant, reads=tuple(reads)),))
 
 
-def _is_incremental(channel: Channel, compiled: Mapping[str, DeclaredTable]) -> bool:
-    return channel.name in compiled and len(compiled[channel.name].task.variants) > 1
-
-
-def _use_signed_rows(channel: Channel) -> Channel:
-    """The channel with signed updates if only its schema was declared, like a table without a declared schema."""
-    return replace(channel, updates=Signed()) if isinstance(channel.updates, Append) else channel
-
-
-def _get_compiled_task(task: Task, tables: Mapping[str, Task]) -> Task:
-    return task if task.refresh is None else tables[task.writes[0].port]
+def _get_compiled_task(task: Task, compiled: Mapping[str, DeclaredTable]) -> Task:
+    return task if task.refresh is None else compiled[task.writes[0].port].task
 
 
 def _list_implied_channels(bindings: Sequence[BoundFlow], known: Mapping[str, Channel]) -> Iterator[Channel]:
@@ -255,24 +252,10 @@ def _find_needed_channels(ordered: Sequence[Task]) -> set[str]:
     return needed
 
 
-@dataclass(frozen=True, slots=True)
-class _ChannelDeclarations:
-    """The declarations of a workflow's channels."""
-
-    declared: Mapping[str, Channel]
-    tables: frozenset[str]  # written by declared queries
-
-    def find_updates(self, name: str) -> Updates:
-        """The kind of updates that readers of a channel receive."""
-        known = self.declared.get(name)
-        updates = Append() if known is None else known.updates
-        return Signed() if name in self.tables and isinstance(updates, Append) else updates
-
-
 def _infer_outputs(
     task: Task,
     needed: Collection[str],
-    channels: _ChannelDeclarations,
+    updates: Mapping[str, Updates],
     sources: Mapping[str, TypedRelation],
     knowledge: SchemaKnowledge,
 ) -> dict[str, TypedRelation]:
@@ -284,71 +267,38 @@ def _infer_outputs(
     unknown = [w for w in task.writes if w.port in needed and w.port not in sources and w.port not in task.state_ports]
     if not unknown and not isinstance(task.variant.code, Sql):
         return {}
-    inferred = _infer_schemas(task, channels, sources, knowledge.analyser) or {}
+    inferred = _infer_schemas(task, updates, sources, knowledge.analyser) or {}
     recorded = {name: k.schema for name, k in knowledge.observed_schemas.items() if k.writer == task.compute_identity()}
     schemas = {w.port: inferred.get(w.argument) or recorded.get(w.port) for w in unknown}
     return {
-        port: _build_source(channels.declared.get(port) or Channel(port, ChannelRole.DERIVED), schema)
+        port: _build_source(port, updates.get(port, Append()), schema)
         for port, schema in schemas.items()
         if schema is not None
     }
 
 
 def _infer_schemas(
-    task: Task, channels: _ChannelDeclarations, sources: Mapping[str, TypedRelation], analyser: Analyser
+    task: Task, updates: Mapping[str, Updates], sources: Mapping[str, TypedRelation], analyser: Analyser
 ) -> Mapping[str, Schema] | None:
     """Spark's analysis of the columns that a programmed task returns."""
     code = task.variant.code
-    known = all(r.port in sources and "" not in sources[r.port].types.values() for r in task.reads)
-    if not isinstance(code, Function | Sql) or not known:
-        return None
-    inputs = {r.argument: _compute_read_schema(r, channels, sources[r.port]) for r in task.reads}
+    inputs: dict[str, Schema] = {}
+    for read in task.reads:
+        schema = sources[read.port].find_schema() if read.port in sources else None
+        if schema is None:
+            return None
+        is_change = read.mode is ReadMode.NEW
+        kind = updates.get(read.port, Append())
+        inputs[read.argument] = kind.build_delta_schema(schema) if is_change else schema
     if isinstance(code, Function):
         return analyser.infer_outputs(task, inputs)
-    analysis = _call_analyser(task, AnalysisRequest(code.query, inputs), analyser)
+    analysis = _call_analyser(task, AnalysisRequest(code.query, inputs), analyser) if isinstance(code, Sql) else None
     if analysis is None:
         return None
     rows = Schema(tuple(f for f in analysis.schema if f.name not in RESERVED_COLUMNS))
     return {w.argument: rows for w in task.writes}
 
 
-def _compute_read_schema(read: TaskInput, channels: _ChannelDeclarations, source: TypedRelation) -> Schema:
-    """The columns that a task receives from a channel."""
-    schema = Schema(tuple(Field(c, t) for c, t in source.types.items()))
-    return channels.find_updates(read.port).build_delta_schema(schema) if read.mode is ReadMode.NEW else schema
-
-
-def _build_source(channel: Channel, schema: Schema) -> TypedRelation:
-    unique = channel.updates.key if isinstance(channel.updates, Upsert | Increment) else ()
-    types = {f.name: f.type for f in schema}
-    return scan_channel(channel.name, types, unique, append_only=isinstance(channel.updates, Append))
-
-
-def _build_batch(query: DeclaredQuery, schema: Schema | None, text: QueryText | None) -> Variant:
-    reads = tuple(TaskInput(name_input(c, ScanMode.NEW), c, ReadMode.ALL, advance=True) for c in query.channels)
-    states = tuple(TaskOutput(s.channel, s.channel, BlockKind.BASE) for s in query.build_states().values())
-    code = Refresh(query, query.table, RefreshMode.BATCH, describe_operator(query.root), schema, text)
-    return Variant(RefreshMode.BATCH, reads, (*states, TaskOutput(query.table, query.table, BlockKind.BASE)), code)
-
-
-def _build_recompute(query: DeclaredQuery, schema: Schema | None, text: QueryText | None) -> Variant:
-    batch = _build_batch(query, schema, text)
-    writes = tuple(replace(w, void=w.port != query.table) for w in batch.writes)
-    code = Refresh(query, query.table, RefreshMode.RECOMPUTE, describe_operator(query.root), schema, text)
-    return Variant(RefreshMode.RECOMPUTE, batch.reads, writes, code)
-
-
-def _build_incremental(query: DeclaredQuery, schema: Schema | None, consumed: tuple[str, ...]) -> Variant:
-    """The variant that consumes the changes of these channels and reads the others as last consumed."""
-    modes = {c: _MODES if c in consumed else _MODES[-1:] for c in query.channels}
-    reads = tuple(TaskInput(name_input(c, scan), c, mode) for c in query.channels for scan, mode in modes[c])
-    name = VariantName(RefreshMode.INCREMENTAL, None if consumed == query.channels else consumed[0])
-    states = query.build_states().values()
-    state_reads = tuple(TaskInput(name_input(s.channel, ScanMode.OLD), s.channel, ReadMode.ALL) for s in states)
-    writes = tuple(TaskOutput(s.channel, s.channel, BlockKind.DELTA, s.updates) for s in states)
-    result = TaskOutput(query.table, query.table, BlockKind.DELTA, query.updates)
-    code = Refresh(query, query.table, RefreshMode.INCREMENTAL, describe_operator(query.root), schema)
-    return Variant(str(name), (*reads, *state_reads), (*writes, result), code)
-
-
-_MODES = ((ScanMode.CHANGE, ReadMode.NEW), (ScanMode.NEW, ReadMode.ALL), (ScanMode.OLD, ReadMode.OLD))
+def _build_source(channel: str, updates: Updates, schema: Schema) -> TypedRelation:
+    unique = updates.key if isinstance(updates, Upsert | Increment) else ()
+    return scan_channel(channel, {f.name: f.type for f in schema}, unique, append_only=isinstance(updates, Append))

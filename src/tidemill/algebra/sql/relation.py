@@ -20,6 +20,7 @@ from tidemill.algebra.operators import (
 )
 from tidemill.algebra.sql.reading import NotIncremental, to_operator_expression
 from tidemill.algebra.typing import infer_type
+from tidemill.model.schema import Field, Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,10 @@ class TypedRelation:
     @property
     def columns(self) -> tuple[str, ...]:
         return self.op.columns
+
+    def find_schema(self) -> Schema | None:
+        """The columns with their types; None unless all are known."""
+        return None if "" in self.types.values() else Schema(tuple(Field(c, t) for c, t in self.types.items()))
 
     def has_columns(self, tree: exp.Expr) -> bool:
         """Whether the expression uses only columns of this relation."""
