@@ -161,7 +161,7 @@ def test_a_method_is_equivalent_to_its_sql(name: str) -> None:
 @pytest.mark.parametrize("name", ONE_METHOD)
 def test_the_text_of_a_relation_is_a_query_of_the_same_columns(name: str) -> None:
     relation, _ = ONE_METHOD[name]
-    actual = translate_query(stage_to_sql(relation.stage, ""), SOURCES)
+    actual = translate_query(stage_to_sql(relation.stage), SOURCES)
     assert actual.columns == build_operators(relation).columns
 
 

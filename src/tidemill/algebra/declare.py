@@ -12,8 +12,7 @@ from tidemill.algebra.properties import is_append_only
 from tidemill.algebra.rewrite.passes import rewrite_query
 from tidemill.algebra.sql import NotIncremental, TypedRelation, scan_channel, translate_query
 from tidemill.algebra.sql.tables import find_table_names
-from tidemill.algebra.stages import Stage, find_stage_sql, resolve_stage, stage_to_sql
-from tidemill.algebra.stateful import add_state_channels
+from tidemill.algebra.stages import Stage, find_apply, resolve_stage, stage_to_sql
 from tidemill.errors import WorkflowError
 from tidemill.model.analysis import NO_KNOWLEDGE, Analyser, Analysis, AnalysisRequest, QueryRefused, SchemaKnowledge
 from tidemill.model.block import BlockKind
@@ -21,7 +20,9 @@ from tidemill.model.change import RESERVED_COLUMNS, Append, Increment, Signed, U
 from tidemill.model.channel import Channel, ChannelRole
 from tidemill.model.flow import BoundFlow
 from tidemill.model.schema import Schema
+from tidemill.model.stateful import Stateful, WindowTaskSpec
 from tidemill.model.task import Code, Function, QueryText, ReadMode, Refresh, Sql, Task, TaskInput, TaskOutput, Variant
+from tidemill.model.wave_steps import WaveStartSpec
 from tidemill.model.workflow import WorkflowSpec, sort_tasks
 
 
@@ -128,7 +129,10 @@ def _translate_code(code: Code, sources: Mapping[str, TypedRelation]) -> TypedRe
 def _to_batch_task(task: Task, reason: str) -> Task:
     """The task with a single variant, which runs the query's text unchanged."""
     code = task.variant.code
-    text = code if isinstance(code, Sql) else Sql(stage_to_sql(_get_stage(code), reason))
+    if not isinstance(code, Sql) and (apply := find_apply(_get_stage(code))) is not None:
+        problem = f"apply() needs a table that can be refreshed incrementally, and this cannot: {reason}"
+        raise WorkflowError([f"{apply.location}: {problem}"])
+    text = code if isinstance(code, Sql) else Sql(stage_to_sql(_get_stage(code)))
     return replace(task, variants=(replace(task.variant, code=text),), batch_reason=reason)
 
 
@@ -169,15 +173,17 @@ def _build_variants(query: DeclaredQuery, batch: Refresh) -> Iterator[Variant]:
 def _find_query_text(task: Task) -> QueryText | None:
     """The SQL text that computes the full result; None for a relation with a user's group function."""
     code = task.variant.code
-    text = code.query if isinstance(code, Sql) else find_stage_sql(_get_stage(code))
-    return None if text is None else QueryText(text, {r.argument: r.port for r in task.reads})
+    if not isinstance(code, Sql) and find_apply(_get_stage(code)) is not None:
+        return None
+    text = code.query if isinstance(code, Sql) else stage_to_sql(_get_stage(code))
+    return QueryText(text, {r.argument: r.port for r in task.reads})
 
 
 def compile_workflow(
     name: str, channels: Sequence[Channel], bindings: Sequence[BoundFlow], knowledge: SchemaKnowledge = NO_KNOWLEDGE
 ) -> WorkflowSpec:
     """A workflow with its declared tables compiled in dependency order, and their state channels."""
-    channels, bindings = add_state_channels(channels, bindings)
+    channels, bindings = _add_state_channels(channels, bindings)
     known = {c.name: c for c in channels}
     names = {*known, *(w.port for b in bindings for t in b.tasks for w in t.writes)}
     bindings = [replace(b, tasks=tuple(_resolve_reads(t, names) for t in b.tasks)) for b in bindings]
@@ -302,3 +308,40 @@ def _infer_schemas(
 def _build_source(channel: str, updates: Updates, schema: Schema) -> TypedRelation:
     unique = updates.key if isinstance(updates, Upsert | Increment) else ()
     return scan_channel(channel, {f.name: f.type for f in schema}, unique, append_only=isinstance(updates, Append))
+
+
+def _add_state_channels(
+    channels: Sequence[Channel], bindings: Sequence[BoundFlow]
+) -> tuple[tuple[Channel, ...], tuple[BoundFlow, ...]]:
+    """All channels with those that stateful tasks imply, and these tasks with the columns that they read."""
+    known = {c.name: c for c in channels}
+    implied: dict[str, Channel] = {}
+    resolved: dict[int, Task] = {}
+    for task in sort_tasks(t for b in bindings for t in b.tasks):
+        if isinstance(task.variant.code, Stateful):
+            resolved[id(task)] = _resolve_columns(task, {**known, **implied})
+            implied |= {c.name: c for c in _list_state_channels(resolved[id(task)]) if c.name not in known}
+    tasks = [replace(b, tasks=tuple(resolved.get(id(t), t) for t in b.tasks)) for b in bindings]
+    return (*channels, *implied.values()), tuple(tasks)
+
+
+def _resolve_columns(task: Task, known: Mapping[str, Channel]) -> Task:
+    code = task.variant.code
+    source = known.get(task.reads[0].port)
+    if not isinstance(code, WindowTaskSpec | WaveStartSpec) or source is None or source.schema is None:
+        return task
+    delta = source.updates.build_delta_schema(source.schema)
+    bound = code.bind_schema(delta, is_input=source.role is ChannelRole.INPUT)
+    return replace(task, variants=(replace(task.variant, code=bound),))
+
+
+def _list_state_channels(task: Task) -> Iterator[Channel]:
+    """A channel for each kind of state and each output."""
+    code = task.variant.code
+    assert isinstance(code, Stateful)
+    for write in task.writes:
+        state = code.states.get(write.argument)
+        if state is not None:
+            yield Channel(write.port, ChannelRole.STATE, state.schema, Upsert(state.key), task.location)
+        else:
+            yield Channel(write.port, ChannelRole.DERIVED, code.output_schemas[write.argument], Append(), task.location)

@@ -157,7 +157,7 @@ class Relation:
         if repeated:
             raise _build_error(f"apply() puts {repeated[0]!r} in front by itself; leave it out of returns")
         rules = (require_columns(keys), require_comparable(keys))
-        return replace(self, stage=ApplyStage((self.name, self.stage), keys, function, schema, find_caller(), rules))
+        return replace(self, stage=ApplyStage(((self.name, self.stage),), keys, function, schema, find_caller(), rules))
 
     # -- queries -------------------------------------------------------------------------------------------------
 

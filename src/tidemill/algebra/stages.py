@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlglot import exp
 
@@ -36,6 +36,8 @@ class ChannelStage:
     channel: str
     location: SourceLocation
 
+    inputs: ClassVar[tuple[tuple[str, Stage], ...]] = ()
+
 
 @dataclass(frozen=True, slots=True)
 class SelectStage:
@@ -49,9 +51,9 @@ class SelectStage:
 
 @dataclass(frozen=True, slots=True)
 class ApplyStage:
-    """A user's function of the groups of an earlier stage."""
+    """A user's function of the groups of an earlier stage, its only input."""
 
-    input: tuple[str, Stage]
+    inputs: tuple[tuple[str, Stage]]
     keys: tuple[str, ...]
     function: Callable[..., Any]
     returns: Schema
@@ -66,7 +68,7 @@ def list_channels(stage: Stage) -> tuple[str, ...]:
     """The distinct channels that a stage reads."""
     if isinstance(stage, ChannelStage):
         return (stage.channel,)
-    return tuple(dict.fromkeys(c for _, below in _list_inputs(stage) for c in list_channels(below)))
+    return tuple(dict.fromkeys(c for _, below in stage.inputs for c in list_channels(below)))
 
 
 def resolve_stage(stage: Stage, sources: Mapping[str, TypedRelation]) -> TypedRelation:
@@ -77,7 +79,7 @@ def resolve_stage(stage: Stage, sources: Mapping[str, TypedRelation]) -> TypedRe
     """
     if isinstance(stage, ChannelStage):
         return find_source(stage.channel, sources)
-    inputs = [(name, resolve_stage(below, sources)) for name, below in _list_inputs(stage)]
+    inputs = [(name, resolve_stage(below, sources)) for name, below in stage.inputs]
     problems = [f"{stage.location}: {p}" for rule in stage.rules for p in rule(dict(inputs))]
     if problems:
         raise WorkflowError(problems)
@@ -86,24 +88,28 @@ def resolve_stage(stage: Stage, sources: Mapping[str, TypedRelation]) -> TypedRe
     return _apply_function(stage, inputs[0][1])
 
 
-def stage_to_sql(stage: Stage, reason: str) -> str:
-    """The stage as one Spark SQL query, to run in batch for the given reason; raises if it has a group function."""
-    return to_sql(_build_tree(stage, reason))
+def find_apply(stage: Stage) -> ApplyStage | None:
+    """A group function in a stage, if there is one."""
+    if isinstance(stage, ApplyStage):
+        return stage
+    return next((found for _, below in stage.inputs if (found := find_apply(below)) is not None), None)
 
 
-def find_stage_sql(stage: Stage) -> str | None:
-    """The stage as one Spark SQL query; None if it contains a group function."""
-    return None if _has_apply(stage) else stage_to_sql(stage, "")
+def stage_to_sql(stage: Stage) -> str:
+    """A stage without a group function as one Spark SQL query."""
+    return to_sql(_build_tree(stage))
 
 
-def _has_apply(stage: Stage) -> bool:
-    return not isinstance(stage, ChannelStage) and (
-        isinstance(stage, ApplyStage) or any(_has_apply(below) for _, below in stage.inputs)
-    )
-
-
-def _list_inputs(stage: SelectStage | ApplyStage) -> tuple[tuple[str, Stage], ...]:
-    return stage.inputs if isinstance(stage, SelectStage) else (stage.input,)
+def _build_tree(stage: Stage) -> exp.Expr:
+    if isinstance(stage, ChannelStage):
+        return exp.select("*").from_(exp.to_identifier(stage.channel, quoted=True))
+    assert isinstance(stage, SelectStage)
+    query = parse_query(stage.query)
+    below = {f"_{i}": s for i, (_, s) in enumerate(stage.inputs)}
+    for table in [t for t in query.find_all(exp.Table) if t.name in below]:
+        alias = exp.TableAlias(this=exp.to_identifier(table.alias, quoted=True))
+        table.replace(exp.Subquery(this=_build_tree(below[table.name]), alias=alias))
+    return query
 
 
 def _apply_function(stage: ApplyStage, below: TypedRelation) -> TypedRelation:
@@ -114,28 +120,6 @@ def _apply_function(stage: ApplyStage, below: TypedRelation) -> TypedRelation:
     root = GroupedMap(below.op, keys, stage.function, str(stage.returns), stage.returns.names, code)
     types = {k: below.types.get(k, "") for k in keys} | {f.name: f.type for f in stage.returns}
     return TypedRelation(root, types)
-
-
-# -- text --------------------------------------------------------------------------------------------------------
-
-
-def _build_tree(stage: Stage, reason: str) -> exp.Expr:
-    match stage:
-        case ChannelStage():
-            return exp.select("*").from_(exp.to_identifier(stage.channel, quoted=True))
-        case SelectStage():
-            return _inline_inputs(parse_query(stage.query), stage, reason)
-        case ApplyStage():
-            problem = f"apply() needs a table that can be refreshed incrementally, and this cannot: {reason}"
-            raise WorkflowError([f"{stage.location}: {problem}"])
-
-
-def _inline_inputs(query: exp.Expr, stage: SelectStage, reason: str) -> exp.Expr:
-    below = {f"_{i}": s for i, (_, s) in enumerate(stage.inputs)}
-    for table in [t for t in query.find_all(exp.Table) if t.name in below]:
-        alias = exp.TableAlias(this=exp.to_identifier(table.alias, quoted=True))
-        table.replace(exp.Subquery(this=_build_tree(below[table.name], reason), alias=alias))
-    return query
 
 
 # -- rules -------------------------------------------------------------------------------------------------------
