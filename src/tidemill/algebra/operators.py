@@ -40,6 +40,10 @@ class JoinKind(StrEnum):
     SEMI = "semi"
     ANTI = "anti"
 
+    @property
+    def sql(self) -> str:
+        return f"{'LEFT ' if self in (JoinKind.SEMI, JoinKind.ANTI) else ''}{self.upper()} JOIN"
+
 
 @dataclass(frozen=True, slots=True)
 class NamedExpression:

@@ -39,7 +39,7 @@ def find_many_to_one(root: Operator) -> ManyToOneJoin | None:
     items, below = _flatten_projections(root)
     if not isinstance(below, Join) or not _is_many_to_one(below):
         return None
-    keys = [k for k in _rename_keys(find_keys(below.left), items) if k]
+    keys = [k for k in find_keys(Projection(below.left, items)) if k]
     by = {n: c for c, _ in below.keys for n in [_find_output_name(c, items)] if n is not None}
     columns = _find_partner_columns(below, items)
     if not keys or columns is None or not columns or len(by) < len(below.keys):
@@ -67,15 +67,6 @@ def _flatten_projections(op: Operator) -> tuple[tuple[NamedExpression, ...], Ope
 
 def _find_output_name(name: str, items: tuple[NamedExpression, ...]) -> str | None:
     return next((i.name for i in items if i.value.column_name == name), None)
-
-
-def _rename_keys(keys: tuple[Key, ...], items: tuple[NamedExpression, ...]) -> list[Key]:
-    renamed = []
-    for key in keys:
-        names = [_find_output_name(c, items) for c in key]
-        if all(n is not None for n in names):
-            renamed.append(tuple(n for n in names if n is not None))
-    return renamed
 
 
 def _find_partner_columns(op: Join, items: tuple[NamedExpression, ...]) -> dict[str, Expression] | None:

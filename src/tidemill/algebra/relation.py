@@ -36,15 +36,6 @@ from tidemill.model.schema import Schema
 
 Columns = str | Sequence[str]
 
-_JOIN_SQL = {
-    JoinKind.INNER: "INNER JOIN",
-    JoinKind.LEFT: "LEFT JOIN",
-    JoinKind.RIGHT: "RIGHT JOIN",
-    JoinKind.FULL: "FULL JOIN",
-    JoinKind.SEMI: "LEFT SEMI JOIN",
-    JoinKind.ANTI: "LEFT ANTI JOIN",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Relation:
@@ -102,17 +93,15 @@ class Relation:
 
     def union(self, other: Relation) -> Relation:
         """All rows of both, duplicates included; columns are matched by position."""
-        return self._combine_with(other, "SELECT * FROM {} UNION ALL SELECT * FROM {}", (check_same_columns,))
+        return self._combine_rows(other, "UNION ALL", (check_same_columns,))
 
     def intersect(self, other: Relation, *, all: bool = False) -> Relation:
         """Rows that both have: each once, or with `all` as often as both have it."""
-        return self._combine_with(
-            other, f"SELECT * FROM {{}} INTERSECT{_format_all(all)} SELECT * FROM {{}}", _COMPARED
-        )
+        return self._combine_rows(other, "INTERSECT ALL" if all else "INTERSECT", _COMPARED)
 
     def except_(self, other: Relation, *, all: bool = False) -> Relation:
         """Rows that the other relation lacks: each once, or with `all` as often as it occurs here more often."""
-        return self._combine_with(other, f"SELECT * FROM {{}} EXCEPT{_format_all(all)} SELECT * FROM {{}}", _COMPARED)
+        return self._combine_rows(other, "EXCEPT ALL" if all else "EXCEPT", _COMPARED)
 
     def explode(self, column: str, as_: str, *, outer: bool = False) -> Relation:
         """One row for each element of an array; with `outer` also the rows whose array is empty or NULL."""
@@ -168,6 +157,9 @@ class Relation:
     def _add_query(self, query: str, rules: tuple[Rule, ...]) -> Relation:
         return replace(self, stage=SelectStage(query, ((self.name, self.stage),), find_caller(), rules))
 
+    def _combine_rows(self, other: Relation, operator: str, rules: tuple[Rule, ...]) -> Relation:
+        return self._combine_with(other, f"SELECT * FROM {{}} {operator} SELECT * FROM {{}}", rules)
+
     def _combine_with(self, other: Relation, query: str, rules: tuple[Rule, ...]) -> Relation:
         names = _name_sides(self, other)
         tables = [f"_{i} AS {quote_name(n)}" for i, n in enumerate(names)]
@@ -199,7 +191,7 @@ class Relation:
         self, other: Relation, kind: JoinKind, select_list: str, on: str, rules: tuple[Rule, ...]
     ) -> Relation:
         braces = str.maketrans({"{": "{{", "}": "}}"})  # braces in the user's text are not placeholders for tables
-        query = f"SELECT {select_list.translate(braces)} FROM {{}} {_JOIN_SQL[kind]} {{}} ON {on.translate(braces)}"
+        query = f"SELECT {select_list.translate(braces)} FROM {{}} {kind.sql} {{}} ON {on.translate(braces)}"
         return self._combine_with(other, query, rules)
 
 
@@ -337,7 +329,3 @@ def _format_select_list(trees: Iterable[exp.Expr], named: Mapping[str, exp.Expr]
 
 def _to_names(columns: Columns) -> tuple[str, ...]:
     return (columns,) if isinstance(columns, str) else tuple(columns)
-
-
-def _format_all(with_all: bool) -> str:
-    return " ALL" if with_all else ""

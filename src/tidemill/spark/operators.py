@@ -45,16 +45,6 @@ from tidemill.spark.custom_merge import apply_custom_merge
 from tidemill.spark.key_joins import exclude_matching, select_matching
 from tidemill.spark.types import build_columns, format_type
 
-_JOIN_SQL = {
-    JoinKind.INNER: "JOIN",
-    JoinKind.LEFT: "LEFT JOIN",
-    JoinKind.RIGHT: "RIGHT JOIN",
-    JoinKind.FULL: "FULL JOIN",
-    JoinKind.SEMI: "LEFT SEMI JOIN",
-    JoinKind.ANTI: "LEFT ANTI JOIN",
-}
-
-
 _MARK = "\0"
 """Surrounds the name of a frame in a statement until other braces are doubled."""
 
@@ -211,7 +201,7 @@ class _SqlStatement:
         equality = "<=>" if op.null_safe else "="
         on = [f"{quote_name(a)} {equality} {quote_name(b)}" for a, b in keys]
         on += [f"({op.condition})"] if op.condition is not None else []
-        return f"SELECT * FROM {left} {_JOIN_SQL[op.kind]} {right} ON {' AND '.join(on) or 'TRUE'}"
+        return f"SELECT * FROM {left} {op.kind.sql} {right} ON {' AND '.join(on) or 'TRUE'}"
 
 
 def is_lookup(op: Join) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain, product
 
 from sqlglot import exp
 
@@ -51,10 +52,7 @@ def list_grouping_sets(clause: exp.Group | None) -> list[list[exp.Expr]]:
                 items = [type(item)(expressions=items)]
             else:
                 items.append(item)
-    sets: list[list[exp.Expr]] = [[]]
-    for item in items:
-        options = _expand_item(item)
-        sets = [[*grouping_set, *option] for grouping_set in sets for option in options]
+    sets = (chain.from_iterable(options) for options in product(*map(_expand_item, items)))
     return [list({to_sql(k): k for k in grouping_set}.values()) for grouping_set in sets]
 
 
@@ -64,11 +62,8 @@ def _expand_item(item: exp.Expr) -> list[list[exp.Expr]]:
             parts = [_list_members(e) for e in item.expressions]
             return [[k for p in parts[:n] for k in p] for n in range(len(parts), -1, -1)]
         case exp.Cube():
-            parts = [_list_members(e) for e in item.expressions]
-            subsets: list[list[exp.Expr]] = [[]]
-            for part in parts:
-                subsets = [[*subset, *addition] for subset in subsets for addition in (part, [])]
-            return subsets
+            subsets = product(*((_list_members(e), list[exp.Expr]()) for e in item.expressions))
+            return [list(chain.from_iterable(subset)) for subset in subsets]
         case exp.GroupingSets():
             return [option for e in item.expressions for option in _expand_set(e)]
     return [[item]]

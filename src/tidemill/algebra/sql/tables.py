@@ -92,18 +92,13 @@ def _find_visible_ctes(table: exp.Table) -> set[str]:
         child, node = node, node.parent
         with_ = node.args.get("with_")
         if with_ is None and isinstance(node, exp.With):
-            before = node.expressions if node.args.get("recursive") else _take_until(node.expressions, child)
+            before = node.expressions
+            if not node.args.get("recursive"):
+                before = before[: next(i for i, definition in enumerate(before) if definition is child)]
             visible |= {definition.alias.lower() for definition in before}
         elif with_ is not None and with_ is not child:
             visible |= {definition.alias.lower() for definition in with_.expressions}
     return visible
-
-
-def _take_until(definitions: list[exp.Expr], last: exp.Expr) -> Iterator[exp.Expr]:
-    for definition in definitions:
-        if definition is last:
-            return
-        yield definition
 
 
 def _guess_tables(tokens: list[Token]) -> Iterator[str]:
