@@ -13,14 +13,11 @@ from dataclasses import dataclass
 
 from tidemill.algebra.expression import Expression, quote_name, to_expression
 from tidemill.algebra.operators import AggregateCall
+from tidemill.algebra.typing import FLOATS, INTEGERS, parse_decimal
 from tidemill.model.change import COUNT
 
 ROW_COUNT = "_rows"
 """The accumulator that every group has: its number of rows."""
-
-_INTEGRAL = ("TINYINT", "SMALLINT", "INT", "BIGINT")
-_FLOAT = ("FLOAT", "DOUBLE")
-_DECIMAL = re.compile(r"DECIMAL\((\d+), (\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +112,14 @@ def _decompose_count_if(call: AggregateCall) -> IncrementalAggregate:
 def _build_total(call: AggregateCall) -> tuple[Accumulator, str] | None:
     """The accumulator of a sum, and the type that Spark gives the sum; None if the type is not known."""
     value, name = call.arguments[0], f"{call.name}_s"
-    if call.type in _INTEGRAL:
+    if call.type in INTEGERS:
         wide = f"CAST({value} AS BIGINT)"
         return _build_sum(name, f"COALESCE({wide}, 0L)", f"COALESCE({wide} * {COUNT}, 0L)", exact=True), "BIGINT"
-    if call.type in _FLOAT:
+    if call.type in FLOATS:
         wide = f"CAST({value} AS DOUBLE)"
         return _build_sum(name, wide, f"{wide} * {COUNT}", exact=False), "DOUBLE"
-    if decimal := _DECIMAL.fullmatch(call.type):
-        precision, scale = int(decimal[1]), int(decimal[2])
+    if decimal := parse_decimal(call.type):
+        precision, scale = decimal
         plain, signed = f"COALESCE({value}, 0)", f"COALESCE(({value}) * CAST({COUNT} AS DECIMAL(10, 0)), 0)"
         result = f"DECIMAL({min(38, precision + 10)}, {scale})"
         if precision <= 27:  # a product with a count then stays within 38 digits
@@ -162,10 +159,10 @@ def _format_mean(call: AggregateCall) -> str | None:
     A quotient of decimals has so few digits that rounding it once more may be wrong; the quotient of the remainder has
     enough.
     """
-    decimal = _DECIMAL.fullmatch(call.type)
+    decimal = parse_decimal(call.type)
     if decimal is None:
         return "CAST({s} AS DOUBLE) / {n}"
-    precision, scale = int(decimal[1]), int(decimal[2])
+    precision, scale = decimal
     if precision > 33 or scale > 11:
         return None
     number, result = "CAST({n} AS DECIMAL(13, 0))", f"DECIMAL({precision + 4}, {scale + 4})"
@@ -200,34 +197,27 @@ def _build_variance_rule(root: bool, least: int) -> Callable[[AggregateCall], In
     return decompose_variance
 
 
-def _build_extreme_rule(function: str, combine: str) -> Callable[[AggregateCall], IncrementalAggregate]:
+def _build_extreme_rule(function: str, choice: str) -> Callable[[AggregateCall], IncrementalAggregate]:
+    """An extreme of the old and the added values, which `choice` picks."""
+
     def decompose_extreme(call: AggregateCall) -> IncrementalAggregate:
         value = AggregateCall(f"{call.name}_v", function, call.arguments, call.type)
-        return IncrementalAggregate(call, (Accumulator(value, value, combine),), "{v}")
+        return IncrementalAggregate(call, (Accumulator(value, value, f"{choice}({{old}}, {{new}})"),), "{v}")
 
     return decompose_extreme
 
-
-_LEAST, _GREATEST = "LEAST({old}, {new})", "GREATEST({old}, {new})"
 
 _RULES: dict[str, Callable[[AggregateCall], IncrementalAggregate | None]] = {
     "count": _decompose_count,
     "count_if": _decompose_count_if,
     "sum": _decompose_sum,
-    "avg": _decompose_avg,
-    "mean": _decompose_avg,
-    "variance": _build_variance_rule(root=False, least=1),
-    "var_samp": _build_variance_rule(root=False, least=1),
+    **dict.fromkeys(("avg", "mean"), _decompose_avg),
+    **dict.fromkeys(("variance", "var_samp"), _build_variance_rule(root=False, least=1)),
     "var_pop": _build_variance_rule(root=False, least=0),
-    "stddev": _build_variance_rule(root=True, least=1),
-    "std": _build_variance_rule(root=True, least=1),
-    "stddev_samp": _build_variance_rule(root=True, least=1),
+    **dict.fromkeys(("stddev", "std", "stddev_samp"), _build_variance_rule(root=True, least=1)),
     "stddev_pop": _build_variance_rule(root=True, least=0),
-    "min": _build_extreme_rule("min", _LEAST),
-    "max": _build_extreme_rule("max", _GREATEST),
-    "bool_and": _build_extreme_rule("bool_and", _LEAST),
-    "every": _build_extreme_rule("bool_and", _LEAST),
-    "bool_or": _build_extreme_rule("bool_or", _GREATEST),
-    "any": _build_extreme_rule("bool_or", _GREATEST),
-    "some": _build_extreme_rule("bool_or", _GREATEST),
+    "min": _build_extreme_rule("min", "LEAST"),
+    "max": _build_extreme_rule("max", "GREATEST"),
+    **dict.fromkeys(("bool_and", "every"), _build_extreme_rule("bool_and", "LEAST")),
+    **dict.fromkeys(("bool_or", "any", "some"), _build_extreme_rule("bool_or", "GREATEST")),
 }

@@ -446,23 +446,16 @@ class Derivation:
         if partners is None:
             rows = self._join_partners(op, left_rows, None)
             return None if rows is None else to_upserts(result, rows)
-        if not result.is_inner:
-            changed_partners = self._add_step(f"partners of {self._label_join(op)}", partners)
-            rows = self._join_partners(op, left_rows, None)
-            return union_all(
-                [*([] if rows is None else [to_upserts(result, rows)]), to_patches(result, changed_partners)]
-            )
-        changed_partners = self._add_step(
-            f"partners of {self._label_join(op)}", self._mark_known_partners(op, partners)
-        )
-        is_new = f"NOT {DELETED} AND {EXISTED_BEFORE} IS NULL"
-        new_partners = self._add_step(
-            f"new partners of {self._label_join(op)}",
-            select_columns(Filter(changed_partners, to_expression(is_new)), op.right_keys),
-        )
+        label, new_partners = self._label_join(op), None
+        marked = self._mark_known_partners(op, partners) if result.is_inner else partners
+        patched: Operator = self._add_step(f"partners of {label}", marked)
+        if result.is_inner:
+            is_new = f"NOT {DELETED} AND {EXISTED_BEFORE} IS NULL"
+            new_keys = select_columns(Filter(patched, to_expression(is_new)), op.right_keys)
+            new_partners = self._add_step(f"new partners of {label}", new_keys)
+            patched = Filter(patched, to_expression(f"NOT ({is_new})"))
         rows = self._join_partners(op, left_rows, new_partners)
-        patches = to_patches(result, Filter(changed_partners, to_expression(f"NOT ({is_new})")))
-        return patches if rows is None else Union((to_upserts(result, rows), patches))
+        return union_all([*([] if rows is None else [to_upserts(result, rows)]), to_patches(result, patched)])
 
     def _mark_known_partners(self, op: Join, partners: Operator) -> Operator:
         """The changed partners, marked if they existed before."""

@@ -130,9 +130,8 @@ def _chain_increments(updates: Increment, first: Rows, second: Rows) -> Rows:
 
 def _parse_amounts(updates: Increment, delta: Rows) -> dict[Key, Amounts]:
     """By key: whether to discard the old row, and the amounts; None if the row only discards."""
-    no_amounts = {k: all(r[c] is None for c in updates.columns) for k, r in _index_by_key(updates.key, delta).items()}
     return {
-        k: (bool(r.get(DELETED)), None if no_amounts[k] else _drop_reserved(r))
+        k: (bool(r.get(DELETED)), None if all(r[c] is None for c in updates.columns) else _drop_reserved(r))
         for k, r in _index_by_key(updates.key, delta).items()
     }
 
@@ -196,14 +195,11 @@ def _diff_by_key(updates: Upsert | Increment, before: Rows, after: Rows) -> Rows
 
 def apply_per_key(key: Sequence[str], function: Callable[[Rows, Rows], Rows], first: Rows, second: Rows) -> Rows:
     """The results of the function for each key, called with that key's rows of both sides."""
-    keys = {_extract_key(key, r): None for r in first + second}
-    return [
-        row
-        for k in keys
-        for row in function(
-            [r for r in first if _extract_key(key, r) == k], [r for r in second if _extract_key(key, r) == k]
-        )
-    ]
+    sides: dict[Key, tuple[Rows, Rows]] = {_extract_key(key, r): ([], []) for r in first + second}
+    for i, rows in enumerate((first, second)):
+        for row in rows:
+            sides[_extract_key(key, row)][i].append(row)
+    return [row for pair in sides.values() for row in function(*pair)]
 
 
 def _index_by_key(key: Sequence[str], rows: Rows) -> dict[Key, Row]:

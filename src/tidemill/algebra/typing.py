@@ -16,9 +16,11 @@ from tidemill.model.schema import Field
 Types = Mapping[str, str]
 
 _DECIMAL = re.compile(r"DECIMAL\((\d+), (\d+)\)")
-_INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 20}
-_WIDTH = [*_INTEGERS]
+INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 20}
+"""Integers from narrow to wide, and the digits of the decimals that hold them."""
+FLOATS = ("FLOAT", "DOUBLE")
 Shape = tuple[int, int]
+"""The precision and the scale of a decimal."""
 
 
 def infer_type(tree: exp.Expr, types: Types) -> str:
@@ -81,16 +83,15 @@ def find_common_type(kinds: Set[str]) -> str:
     """
     if len(kinds) == 1:
         return next(iter(kinds))
-    if kinds <= set(_INTEGERS):
-        return max(kinds, key=_WIDTH.index, default="")
-    if "DOUBLE" in kinds and all(k == "DOUBLE" or k == "FLOAT" or _parse_shape(k) for k in kinds):
+    if kinds <= set(INTEGERS):
+        return max(kinds, key=[*INTEGERS].index, default="")
+    shapes = [shape for kind in kinds if (shape := _find_shape(kind)) is not None]
+    if "DOUBLE" in kinds and len(shapes) + len(kinds & {*FLOATS}) == len(kinds):
         return "DOUBLE"
-    shapes = [_parse_shape(kind) for kind in kinds]
-    known = [s for s in shapes if s is not None]
-    if len(known) < len(shapes) or not known:
+    if len(shapes) < len(kinds):
         return ""
-    scale = max(s for _, s in known)
-    precision = max(p - s for p, s in known) + scale
+    scale = max(s for _, s in shapes)
+    precision = max(p - s for p, s in shapes) + scale
     return f"DECIMAL({precision}, {scale})" if precision <= 38 else ""
 
 
@@ -99,11 +100,11 @@ def _infer_arithmetic(tree: exp.Binary, types: Types) -> str:
     kinds = [infer_type(side, types) for side in sides]
     if "" in kinds:
         return ""
-    if any(k in ("DOUBLE", "FLOAT") for k in kinds):
+    if any(k in FLOATS for k in kinds):
         return "DOUBLE"
-    if all(k in _INTEGERS for k in kinds):
-        return max(kinds, key=_WIDTH.index)
-    shapes = [_find_literal_shape(side) or _parse_shape(kind) for side, kind in zip(sides, kinds, strict=True)]
+    if all(k in INTEGERS for k in kinds):
+        return max(kinds, key=[*INTEGERS].index)
+    shapes = [_find_literal_shape(side) or _find_shape(kind) for side, kind in zip(sides, kinds, strict=True)]
     if shapes[0] is None or shapes[1] is None:
         return ""
     (p1, s1), (p2, s2) = shapes[0], shapes[1]
@@ -122,12 +123,14 @@ def _find_literal_shape(tree: exp.Expr) -> Shape | None:
     return (len(str(int(number.name))), 0) if is_integer else None
 
 
-def _parse_shape(kind: str) -> Shape | None:
-    """Precision and scale."""
-    if kind in _INTEGERS:
-        return _INTEGERS[kind], 0
+def parse_decimal(kind: str) -> Shape | None:
     decimal = _DECIMAL.fullmatch(kind)
     return (int(decimal[1]), int(decimal[2])) if decimal else None
+
+
+def _find_shape(kind: str) -> Shape | None:
+    """The shape of a decimal, or of the decimal that holds an integer."""
+    return (INTEGERS[kind], 0) if kind in INTEGERS else parse_decimal(kind)
 
 
 def _format_decimal(precision: int, scale: int) -> str:
