@@ -55,19 +55,19 @@ def prefix_columns(op: Operator, prefix: str, exclude: Key) -> Projection:
 
 def compare_keys(new: Operator, old: Operator, keys: Key) -> Operator:
     """The distinct keys of both sides, marked whether they exist now (`_is`) and existed before (`_was`), as 1 or 0."""
-    sides = [
-        add_columns(
-            rows,
-            NamedExpression(EXISTS_NOW, build_literal(f"{1 - i}")),
-            NamedExpression(EXISTED_BEFORE, build_literal(f"{i}")),
-        )
-        for i, rows in enumerate((new, old))
-    ]
+    marks = (EXISTS_NOW, EXISTED_BEFORE)
     return Aggregation(
-        Union(tuple(sides)),
-        keys,
-        tuple(AggregateCall(n, "max", (build_column(n),)) for n in (EXISTS_NOW, EXISTED_BEFORE)),
+        tag_sides(new, old, marks), keys, tuple(AggregateCall(n, "max", (build_column(n),)) for n in marks)
     )
+
+
+def tag_sides(left: Operator, right: Operator, names: tuple[str, str]) -> Operator:
+    """All rows of both; in the columns of these names, those of the left side have 1 and 0, the others 0 and 1."""
+    sides = []
+    for i, rows in enumerate((left, right)):
+        tags = zip(names, (f"{1 - i}", f"{i}"), strict=True)
+        sides.append(add_columns(rows, *(NamedExpression(name, build_literal(tag)) for name, tag in tags)))
+    return Union(tuple(sides))
 
 
 def union_by_name(left: Operator, right: Operator) -> Operator:

@@ -26,6 +26,7 @@ from tidemill.algebra.operators import (
     select_columns,
     select_distinct,
 )
+from tidemill.algebra.pieces import tag_sides
 from tidemill.algebra.properties import find_stray_column
 from tidemill.algebra.sql.grouping import find_aggregate_calls, group_rows
 from tidemill.algebra.sql.reading import (
@@ -65,18 +66,14 @@ def translate_query(query: str, sources: Mapping[str, TypedRelation]) -> TypedRe
 def _restore_spelling(query: str, columns: tuple[str, ...], sources: Mapping[str, TypedRelation]) -> tuple[str, ...]:
     """The result's column names as the user wrote them; unnamed columns have their text as name, as in Spark."""
     spelling = {c.lower(): c for s in sources.values() for c in s.columns}
-    tree = parse_query(query)
-    first = tree
+    first = parse_query(query)
     while isinstance(first, exp.SetOperation | exp.Subquery):
         first = first.this
     items = first.expressions if isinstance(first, exp.Select) else []
     spelling |= {n.lower(): n for n in map(_find_item_name, items) if n}
-    outputs = list(columns)
     if not any(i.find(exp.Star) and not i.find(exp.Count) for i in items) and len(items) == len(columns):
-        for position, item in enumerate(items):
-            if not _find_item_name(item):
-                outputs[position] = _format_item(item)
-    names = tuple(spelling.get(c, c) for c in outputs)
+        columns = tuple(c if _find_item_name(i) else _format_item(i) for c, i in zip(columns, items, strict=True))
+    names = tuple(spelling.get(c, c) for c in columns)
     if len({n.lower() for n in names}) < len(names):
         raise NotIncremental("two of its columns have the same name")
     return names
@@ -314,17 +311,9 @@ class QueryTranslator:
         """INTERSECT and EXCEPT: the number of a row's occurrences on each side decides how often it is in the
         result.
         """
-        left_count, right_count = self.names.generate_name("left"), self.names.generate_name("right")
-        tagged = [
-            add_columns(
-                side.op,
-                NamedExpression(left_count, to_expression(str(1 - i))),
-                NamedExpression(right_count, to_expression(str(i))),
-            )
-            for i, side in enumerate((left, right))
-        ]
-        sums = tuple(AggregateCall(n, "sum", (build_column(n),), "INT") for n in (left_count, right_count))
-        counted = Aggregation(Union(tuple(tagged)), left.columns, sums)
+        counts = left_count, right_count = self.names.generate_name("left"), self.names.generate_name("right")
+        sums = tuple(AggregateCall(n, "sum", (build_column(n),), "INT") for n in counts)
+        counted = Aggregation(tag_sides(left.op, right.op, counts), left.columns, sums)
         if keep_common:
             condition, times = f"{left_count} > 0 AND {right_count} > 0", f"LEAST({left_count}, {right_count})"
         elif distinct:
@@ -384,11 +373,8 @@ def _cast_to_common_type(*sides: TypedRelation) -> tuple[TypedRelation, ...]:
 def _cast_columns(rows: TypedRelation, kinds: Mapping[str, str]) -> TypedRelation:
     if not kinds:
         return rows
-    items = (
-        NamedExpression(c, to_expression(f"CAST({quote_name(c)} AS {kinds[c]})") if c in kinds else build_column(c))
-        for c in rows.columns
-    )
-    return TypedRelation(Projection(rows.op, tuple(items)), {**rows.types, **kinds})
+    casts = (NamedExpression(c, to_expression(f"CAST({quote_name(c)} AS {kind})")) for c, kind in kinds.items())
+    return TypedRelation(add_columns(rows.op, *casts), {**rows.types, **kinds})
 
 
 def _is_output(tree: exp.Expr, outputs: Mapping[str, exp.Expr]) -> bool:
