@@ -38,43 +38,41 @@ from tidemill.algebra.operators import (
     Union,
     add_columns,
     map_children,
+    pair_columns,
+    prefix_columns,
     select_columns,
     select_distinct,
+    tag_sides,
     to_items,
+    union_all,
+    union_by_name,
     walk_operators,
 )
 from tidemill.algebra.patches import ManyToOneJoin, to_patches, to_upserts
-from tidemill.algebra.pieces import (
-    ADDED,
-    EXISTED_BEFORE,
-    EXISTS_NOW,
-    NEW,
-    OLD,
-    build_change_condition,
-    compare_keys,
-    is_scan_only,
-    pair_columns,
-    prefix_columns,
-    restrict_to,
-    take_any_values,
-    union_all,
-    union_by_name,
-)
 from tidemill.algebra.properties import Key, find_keys, is_append_only, is_unique_on
 from tidemill.algebra.restrict import exclude_rows, restrict_rows
-from tidemill.algebra.states import GroupState, ResultState, State, build_presence_condition, cancel_signed_rows
+from tidemill.algebra.states import (
+    ADDED,
+    NEW,
+    OLD,
+    GroupState,
+    ResultState,
+    State,
+    build_presence_condition,
+    cancel_signed_rows,
+)
 from tidemill.model.change import COUNT, DELETED
 
 _PLUS, _MINUS = NamedExpression(COUNT, build_literal("1L")), NamedExpression(COUNT, build_literal("-1L"))
 _HIT = "_hit"
+_EXISTS, _EXISTED = "_is", "_was"
+"""Columns that mark whether a key exists now, and existed before."""
 
 
 class Derivation:
     """The change of one query, given which of its channels changed."""
 
-    def __init__(
-        self, states: Mapping[Operator, State], changed: Collection[str], pinned: Collection[str] = ()
-    ) -> None:
+    def __init__(self, states: Mapping[Operator, State], changed: Collection[str], pinned: Collection[str] = ()) -> None:
         """`pinned` channels are read as they were when last consumed; their newer content is ignored."""
         self.states = states
         self.changed = frozenset(changed) - frozenset(pinned)
@@ -166,7 +164,7 @@ class Derivation:
         groups = self.find_touched_groups(state)
         sides = []
         for prefix, sign in ((OLD, _MINUS), (NEW, _PLUS)):
-            condition = to_expression(f"{build_presence_condition(prefix)} AND {build_change_condition(state)}")
+            condition = to_expression(f"{build_presence_condition(prefix)} AND {state.build_change_condition()}")
             sides.append(Projection(Filter(groups, condition), (*state.build_result_items(prefix), sign)))
         return Union(tuple(sides))
 
@@ -184,7 +182,7 @@ class Derivation:
 
     def _restrict_to_touched(self, rows: Operator, state: ResultState) -> Operator:
         """The rows of the partitions that the change touches; all rows if there is only one."""
-        return restrict_to(rows, self._find_touched_partitions(state)) if state.partition_columns else rows
+        return _restrict_to(rows, self._find_touched_partitions(state)) if state.partition_columns else rows
 
     def _find_touched_partitions(self, state: ResultState) -> StepReference:
         """The partitions that the change touches."""
@@ -207,8 +205,8 @@ class Derivation:
         if name not in self.steps:
             keys = state.group.keys
             changed_keys = select_columns(self._materialise_change(state.group.child), keys)
-            compared = compare_keys(changed_keys, restrict_to(state.scan_state(), changed_keys), keys)
-            self.steps[name] = select_columns(Filter(compared, to_expression(f"{EXISTED_BEFORE} = 0")), keys)
+            compared = _compare_keys(changed_keys, _restrict_to(state.scan_state(), changed_keys), keys)
+            self.steps[name] = select_columns(Filter(compared, to_expression(f"{_EXISTED} = 0")), keys)
         return StepReference(name, state.group.keys)
 
     def _materialise_change(self, op: Operator) -> Operator:
@@ -239,7 +237,7 @@ class Derivation:
             AggregateCall(ADDED + f.name, f.function, (build_column(ADDED + f.name),), cast=f.cast) for f in calls
         ]
         groups = Aggregation(
-            union_by_name(added, old_state), keys, (*totals, *take_any_values(old_state.columns, keys))
+            union_by_name(added, old_state), keys, (*totals, *_take_any_values(old_state.columns, keys))
         )
         existed, exists = build_presence_condition(OLD), build_presence_condition(NEW)
         combined = [NamedExpression(NEW + a.name, a.combine_values(OLD, ADDED, existed)) for a in state.accumulators]
@@ -249,13 +247,13 @@ class Derivation:
         """The accumulators of the touched groups, recomputed from all of their rows."""
         keys = state.group.keys
         touched_keys = self._find_changed_keys(f"keys of {state.channel}", state.group.child, keys)
-        recomputed = state.build_state(restrict_to(self.derive_new(state.group.child), touched_keys))
+        recomputed = state.build_state(_restrict_to(self.derive_new(state.group.child), touched_keys))
         new_state, old_state = prefix_columns(recomputed, NEW, keys), self._read_old_state(state, touched_keys)
         rows = union_by_name(new_state, old_state)
-        return Aggregation(rows, keys, take_any_values(rows.columns, keys))
+        return Aggregation(rows, keys, _take_any_values(rows.columns, keys))
 
     def _read_old_state(self, state: GroupState, keys: Operator) -> Operator:
-        return prefix_columns(restrict_to(state.scan_state(), keys), OLD, keys.columns)
+        return prefix_columns(_restrict_to(state.scan_state(), keys), OLD, keys.columns)
 
     def _add_step(self, name: str, op: Operator) -> StepReference:
         self.steps.setdefault(name, op)
@@ -287,7 +285,7 @@ class Derivation:
     def _restrict_old_side(self, side: Operator, op: Join, change: Operator) -> Operator:
         """The old left rows that a change on the right can join with; bare scans are not restricted."""
         before = self.derive_old(side)
-        if not op.keys or is_scan_only(before):
+        if not op.keys or _is_scan_only(before):
             return before
         step = self._add_step(f"keys of {self._label_join(op)}", select_distinct(select_columns(change, op.right_keys)))
         return restrict_rows(before, step, op.keys)
@@ -314,10 +312,10 @@ class Derivation:
         if name not in self.steps:
             keys = op.right_keys
             changed_keys = self._find_changed_keys(f"keys of {self._label_join(op)}", op.right, keys)
-            new_keys = select_columns(restrict_to(self.derive_new(op.right), changed_keys), keys)
-            old_keys = select_columns(restrict_to(self.derive_old(op.right), changed_keys), keys)
-            number = NamedExpression(COUNT, to_expression(f"CAST({EXISTS_NOW} - {EXISTED_BEFORE} AS BIGINT)"))
-            compared = add_columns(compare_keys(new_keys, old_keys, keys), number)
+            new_keys = select_columns(_restrict_to(self.derive_new(op.right), changed_keys), keys)
+            old_keys = select_columns(_restrict_to(self.derive_old(op.right), changed_keys), keys)
+            number = NamedExpression(COUNT, to_expression(f"CAST({_EXISTS} - {_EXISTED} AS BIGINT)"))
+            compared = add_columns(_compare_keys(new_keys, old_keys, keys), number)
             self.steps[name] = select_columns(Filter(compared, to_expression(f"{COUNT} <> 0")), (*keys, COUNT))
         return StepReference(name, (*op.right_keys, COUNT))
 
@@ -329,7 +327,7 @@ class Derivation:
         if op.keys:
             changed_keys = self._find_changed_keys(f"keys of {self._label_join(op)}", op.right, op.right_keys)
             affected = restrict_rows(affected, changed_keys, op.keys)
-            new_right, old_right = (restrict_to(rows, changed_keys) for rows in (new_right, old_right))
+            new_right, old_right = (_restrict_to(rows, changed_keys) for rows in (new_right, old_right))
         if is_append_only(op):  # rows are never removed: the change is the rows that had no partner before
             unmatched = replace(op, left=affected, right=old_right, kind=JoinKind.ANTI)
             return [add_columns(replace(op, left=unmatched, right=new_right), _PLUS)]
@@ -387,7 +385,7 @@ class Derivation:
             return None
         if state.is_distinct_only:
             return add_columns(self._find_added_rows(state), NamedExpression(DELETED, build_literal("FALSE")))
-        groups = Filter(self.find_touched_groups(state), to_expression(build_change_condition(state)))
+        groups = Filter(self.find_touched_groups(state), to_expression(state.build_change_condition()))
         deletion = NamedExpression(DELETED, to_expression(f"NOT ({build_presence_condition(NEW)})"))
         return Projection(groups, (*state.build_result_items(NEW), deletion))
 
@@ -427,7 +425,7 @@ class Derivation:
         if rows is None or needed_keys is None:
             return None
         right = self.derive_new(op.right)
-        right_rows = restrict_to(right, needed_keys) if op.keys else right
+        right_rows = _restrict_to(right, needed_keys) if op.keys else right
         marked = add_columns(right_rows, NamedExpression(_HIT, build_literal("TRUE")))
         joined = Join(rows, marked, JoinKind.LEFT, op.keys, op.condition, op.null_safe)
         deletion = DELETED if op.kind is JoinKind.LEFT else f"{DELETED} OR {_HIT} IS NULL"
@@ -450,7 +448,7 @@ class Derivation:
         marked = self._mark_known_partners(op, partners) if result.is_inner else partners
         patched: Operator = self._add_step(f"partners of {label}", marked)
         if result.is_inner:
-            is_new = f"NOT {DELETED} AND {EXISTED_BEFORE} IS NULL"
+            is_new = f"NOT {DELETED} AND {_EXISTED} IS NULL"
             new_keys = select_columns(Filter(patched, to_expression(is_new)), op.right_keys)
             new_partners = self._add_step(f"new partners of {label}", new_keys)
             patched = Filter(patched, to_expression(f"NOT ({is_new})"))
@@ -462,6 +460,31 @@ class Derivation:
         keys = op.right_keys
         changed = self._add_step(f"changed partners of {self._label_join(op)}", partners)
         before = select_columns(restrict_rows(self.derive_old(op.right), changed, pair_columns(keys)), keys)
-        marked = add_columns(before, NamedExpression(EXISTED_BEFORE, build_literal("TRUE")))
+        marked = add_columns(before, NamedExpression(_EXISTED, build_literal("TRUE")))
         rows = union_by_name(changed, marked)
-        return Aggregation(rows, keys, take_any_values((*changed.columns, EXISTED_BEFORE), keys))
+        return Aggregation(rows, keys, _take_any_values((*changed.columns, _EXISTED), keys))
+
+
+def _is_scan_only(op: Operator) -> bool:
+    """Whether there are only projections and filters above its scans, so that restricting it early saves nothing."""
+    return all(isinstance(o, Scan | Projection | Filter) for o in walk_operators(op))
+
+
+def _restrict_to(rows: Operator, keys: Operator) -> Operator:
+    """The rows that match a row of `keys` in all of its columns."""
+    return restrict_rows(rows, keys, pair_columns(keys.columns))
+
+
+def _compare_keys(new: Operator, old: Operator, keys: Key) -> Operator:
+    """The distinct keys of both sides, marked whether they exist now (`_is`) and existed before (`_was`), as 1 or 0."""
+    marks = (_EXISTS, _EXISTED)
+    return Aggregation(
+        tag_sides(new, old, marks), keys, tuple(AggregateCall(n, "max", (build_column(n),)) for n in marks)
+    )
+
+
+def _take_any_values(names: Key, keys: Key) -> tuple[AggregateCall, ...]:
+    """The only value that a key has in each column."""
+    return tuple(
+        AggregateCall(n, "any_value", (build_column(n), build_literal("TRUE"))) for n in names if n not in keys
+    )

@@ -25,11 +25,11 @@ from tidemill.algebra.operators import (
     Union,
     WindowFunction,
     add_columns,
+    pair_columns,
     repeat_rows,
     select_columns,
     select_distinct,
 )
-from tidemill.algebra.pieces import pair_columns
 from tidemill.algebra.restrict import Pairs, exclude_rows, restrict_rows
 from tidemill.algebra.states import cancel_signed_rows
 from tidemill.model.change import (

@@ -9,12 +9,12 @@ so any expression that is joined or grouped by is projected first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
 
-from tidemill.algebra.expression import Expression, build_column, to_expression
+from tidemill.algebra.expression import Expression, build_column, build_literal, to_expression
 from tidemill.model.block import Block
 from tidemill.model.change import Custom
 from tidemill.model.schema import Schema
@@ -356,3 +356,36 @@ def select_distinct(child: Operator, names: tuple[str, ...] | None = None) -> Ag
 def repeat_rows(child: Operator, times: str, name: str) -> Explode:
     """Each row repeated; the added column `name` carries no information."""
     return Explode(child, to_expression(f"EXPLODE(ARRAY_REPEAT(0, CAST({times} AS INT)))"), (name,))
+
+
+def pair_columns(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    return tuple((n, n) for n in names)
+
+
+def prefix_columns(op: Operator, prefix: str, exclude: Collection[str]) -> Projection:
+    return rename_columns(op, {c: c if c in exclude else prefix + c for c in op.columns})
+
+
+def union_all(parts: Sequence[Operator]) -> Operator | None:
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else Union(tuple(parts))
+
+
+def union_by_name(left: Operator, right: Operator) -> Operator:
+    """All rows of both; a column that one side lacks is NULL there."""
+    names = tuple(dict.fromkeys((*left.columns, *right.columns)))
+    null = build_literal("NULL")
+    sides = ((side, {c: build_column(c) for c in side.columns}) for side in (left, right))
+    return Union(
+        tuple(Projection(s, tuple(NamedExpression(n, known.get(n, null)) for n in names)) for s, known in sides)
+    )
+
+
+def tag_sides(left: Operator, right: Operator, names: tuple[str, str]) -> Operator:
+    """All rows of both; in the columns of these names, those of the left side have 1 and 0, the others 0 and 1."""
+    sides = []
+    for i, rows in enumerate((left, right)):
+        tags = zip(names, (f"{1 - i}", f"{i}"), strict=True)
+        sides.append(add_columns(rows, *(NamedExpression(name, build_literal(tag)) for name, tag in tags)))
+    return Union(tuple(sides))

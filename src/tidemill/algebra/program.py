@@ -27,9 +27,9 @@ from tidemill.algebra.operators import (
     to_items,
 )
 from tidemill.algebra.patches import find_many_to_one
-from tidemill.algebra.pieces import NEW
 from tidemill.algebra.properties import Key, find_keys, is_append_only
 from tidemill.algebra.states import (
+    NEW,
     GroupState,
     State,
     build_presence_condition,

@@ -36,6 +36,9 @@ from tidemill.algebra.operators import (
 from tidemill.algebra.properties import is_append_only
 from tidemill.model.change import Append, Signed, Updates, Upsert
 
+NEW, OLD, ADDED = "new.", "old.", "added."
+"""Prefixes of a state's columns in a change: the new value, the old value, and the added amount."""
+
 Stateful = Aggregation | WindowFunction | TopN | GroupedMap
 
 
@@ -101,6 +104,13 @@ class GroupState:
     def build_result_items(self, prefix: str = "") -> tuple[NamedExpression, ...]:
         values = (NamedExpression(k.call.name, k.build_value(prefix)) for k in self.incremental_aggregates)
         return (*to_items(self.group.keys), *values)
+
+    def build_change_condition(self) -> str:
+        """The condition that an accumulator changed. The row count may change without a change of the result."""
+        names = [a.name for k in self.incremental_aggregates for a in k.accumulators]
+        pairs = [f"NOT ({quote_name(NEW + n)} <=> {quote_name(OLD + n)})" for n in names]
+        presence = [f"({build_presence_condition(NEW)}) <> ({build_presence_condition(OLD)})"]
+        return "(" + " OR ".join([*pairs, *presence]) + ")"
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,11 @@ from tidemill.algebra.operators import (
     Operator,
     Union,
     add_columns,
+    pair_columns,
     select_columns,
     select_distinct,
+    union_by_name,
 )
-from tidemill.algebra.pieces import pair_columns, union_by_name
 from tidemill.algebra.restrict import exclude_rows, restrict_rows
 from tidemill.errors import EngineError
 from tidemill.model.block import Block, BlockKind

@@ -14,8 +14,8 @@ from tidemill.algebra.operators import (
     Union,
     list_children,
     map_children,
+    union_all,
 )
-from tidemill.algebra.pieces import union_all
 
 
 def remove_empty_steps(op: Operator, empty: Collection[str]) -> Operator | None:

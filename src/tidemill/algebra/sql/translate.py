@@ -25,10 +25,10 @@ from tidemill.algebra.operators import (
     repeat_rows,
     select_columns,
     select_distinct,
+    tag_sides,
 )
-from tidemill.algebra.pieces import tag_sides
 from tidemill.algebra.properties import find_stray_column
-from tidemill.algebra.sql.grouping import find_aggregate_calls, group_rows
+from tidemill.algebra.sql.grouping import find_aggregate_calls, group_by_sets, group_rows, list_grouping_sets
 from tidemill.algebra.sql.reading import (
     NotIncremental,
     read_query,
@@ -44,7 +44,6 @@ from tidemill.algebra.sql.relation import (
     join_relations,
     substitute_columns,
 )
-from tidemill.algebra.sql.sets import group_by_sets, list_grouping_sets
 from tidemill.algebra.sql.subqueries import SubqueryJoins
 from tidemill.algebra.sql.understood import find_function_name, find_internal_name
 from tidemill.algebra.typing import find_common_type, infer_type, is_groupable
