@@ -51,8 +51,9 @@ def compile_table(
         root, types, obstacle = None, {}, str(reason)
     analysis = _analyse_text(task, tables, root, analyser)
     if analysis is not None:
-        obstacle = obstacle or analysis.obstacle or _find_column_mismatch(root, analysis.schema)
-        types = {f.name: f.type for f in analysis.schema}
+        obstacle, types = obstacle or analysis.obstacle, {f.name: f.type for f in analysis.schema}
+        if root is not None and len(root.columns) != len(types):
+            obstacle = obstacle or "its columns could not be resolved here"
     if root is None or obstacle is not None:
         known = None if analysis is None else scan_channel(table, declared_types or types)
         return DeclaredTable(_to_batch_task(task, obstacle or ""), (), known)
@@ -79,8 +80,16 @@ def _list_read_types(root: Operator, sources: Mapping[str, TypedRelation]) -> di
 
 
 def _translate_operators(task: Task, tables: Mapping[str, TypedRelation]) -> tuple[Operator, Mapping[str, str]]:
-    """The operators of a query over channels, and the types of their columns as far as they are known here."""
-    translated = _translate_code(task.variant.code, tables)
+    """The operators of a query or relation over channels, and the types of their columns as far as they are known."""
+    code = task.variant.code
+    try:
+        translated = (
+            translate_query(code.query, tables) if isinstance(code, Sql) else resolve_stage(_get_stage(code), tables)
+        )
+    except (NotIncremental, WorkflowError):
+        raise
+    except Exception as error:  # Spark may accept constructs that this translator does not support
+        raise NotIncremental(f"it could not be translated: {type(error).__name__}") from error
     root = rewrite_query(translated.op)
     unread = {r.port for r in task.reads} - {scan.channel for scan in list_scans(root)}
     if unread:
@@ -106,24 +115,6 @@ def _call_analyser(task: Task, query: AnalysisRequest, analyser: Analyser) -> An
         return analyser.analyse_query(query)
     except QueryRefused as error:
         raise WorkflowError([f"{task.location}: query {task.name!r}: {error}"]) from error
-
-
-def _find_column_mismatch(root: Operator | None, schema: Schema) -> str | None:
-    if root is None or len(root.columns) == len(schema.names):
-        return None
-    return "its columns could not be resolved here"
-
-
-def _translate_code(code: Code, sources: Mapping[str, TypedRelation]) -> TypedRelation:
-    """The operators of a query, or of a relation whose columns are only known at this point."""
-    if not isinstance(code, Sql):
-        return resolve_stage(_get_stage(code), sources)
-    try:
-        return translate_query(code.query, sources)
-    except NotIncremental:
-        raise
-    except Exception as error:  # Spark may accept constructs that this translator does not support
-        raise NotIncremental(f"it could not be translated: {type(error).__name__}") from error
 
 
 def _to_batch_task(task: Task, reason: str) -> Task:

@@ -72,7 +72,9 @@ _EXISTS, _EXISTED = "_is", "_was"
 class Derivation:
     """The change of one query, given which of its channels changed."""
 
-    def __init__(self, states: Mapping[Operator, State], changed: Collection[str], pinned: Collection[str] = ()) -> None:
+    def __init__(
+        self, states: Mapping[Operator, State], changed: Collection[str], pinned: Collection[str] = ()
+    ) -> None:
         """`pinned` channels are read as they were when last consumed; their newer content is ignored."""
         self.states = states
         self.changed = frozenset(changed) - frozenset(pinned)
