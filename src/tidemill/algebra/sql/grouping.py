@@ -29,8 +29,8 @@ from tidemill.algebra.operators import (
     select_distinct,
     to_items,
 )
-from tidemill.algebra.sql.functions import ARRAY_IF_EMPTY, NULL_IF_EMPTY, ZERO_IF_EMPTY
-from tidemill.algebra.sql.reading import NotIncremental, is_aggregate, to_operator_expression
+from tidemill.algebra.sql.functions import AGGREGATE, ARRAY_IF_EMPTY, NULL_IF_EMPTY, ZERO_IF_EMPTY
+from tidemill.algebra.sql.reading import NotIncremental, to_operator_expression
 from tidemill.algebra.sql.relation import NameGenerator, TypedRelation
 from tidemill.algebra.sql.understood import find_function_name
 from tidemill.algebra.typing import infer_type, is_groupable
@@ -45,18 +45,18 @@ def find_aggregate_calls(trees: Sequence[exp.Expr]) -> dict[str, exp.Expr]:
                 calls.setdefault(to_sql(node), node)
     for tree in trees:
         for window in tree.find_all(exp.Window):
-            inner = [window.this.expressions, window.args.get("partition_by") or [], window.args.get("order")]
-            parts = [p for group in inner for p in (group if isinstance(group, list) else [group]) if p is not None]
-            if isinstance(window.this, exp.Func) and window.this.args.get("this") is not None:
-                parts.append(window.this.this)
-            calls |= find_aggregate_calls([p for p in parts if isinstance(p, exp.Expr)])
+            arguments = window.this.iter_expressions() if isinstance(window.this, exp.Func) else ()
+            order = window.args.get("order")
+            partition = window.args.get("partition_by") or ()
+            calls |= find_aggregate_calls([*arguments, *partition, *([order] if order else ())])
     return calls
 
 
 def _is_aggregate_call(node: exp.Expr) -> bool:
     if isinstance(node, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
         return _is_aggregate_call(node.this)
-    return is_aggregate(node)
+    is_known = isinstance(node, exp.Anonymous) and find_function_name(node) in AGGREGATE
+    return is_known or isinstance(node, exp.AggFunc)
 
 
 def group_rows(

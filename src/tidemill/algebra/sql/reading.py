@@ -17,7 +17,6 @@ from sqlglot.optimizer.qualify import qualify
 
 from tidemill.algebra.dialect import VERBATIM, parse_query, to_sql
 from tidemill.algebra.expression import Expression, expression_from_tree
-from tidemill.algebra.sql.functions import AGGREGATE
 from tidemill.algebra.sql.understood import describe_parse_error, find_function_name, find_reasons
 
 
@@ -152,12 +151,6 @@ TREE_PASSES: tuple[Callable[[exp.Query, Tables], exp.Query], ...] = (
     name_struct_fields,
     flatten_columns,
 )
-
-
-def is_aggregate(node: exp.Expr) -> bool:
-    if isinstance(node, exp.Anonymous):
-        return find_function_name(node) in AGGREGATE
-    return isinstance(node, exp.AggFunc)
 
 
 def to_operator_expression(tree: exp.Expr) -> Expression:
