@@ -145,17 +145,10 @@ class WaveBarrier:
     def add_tag(self, branch: str, tag: LineageTag) -> bool:
         """Record that an event arrived or ended on a branch; True if this completes the wave on all branches."""
         progress = self._waves.setdefault(tag.root, {name: WaveProgress() for name in self._branches})
-        if not progress[branch].add_tag(tag) or not all(
-            branch_progress.is_complete for branch_progress in progress.values()
-        ):
+        if not progress[branch].add_tag(tag) or not all(p.is_complete for p in progress.values()):
             return False
         del self._waves[tag.root]
         return True
-
-    @property
-    def incomplete_waves(self) -> frozenset[int]:
-        """The roots of waves that have started to arrive and are not complete."""
-        return frozenset(self._waves)
 
 
 class RootGenerator:
