@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.tidemill-setup
 # The tests start many processes. Bytecode caching stays on, so that no process compiles all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: preflight setup demo test bench-test test-cluster check chromium lock bench crash search corpus soak pictures clean
+.PHONY: preflight setup demo test test-spark-only test-memory bench-test test-cluster check chromium lock bench crash search corpus soak pictures clean
 
 preflight:
 	@$(PYTHON) scripts/preflight.py
@@ -54,12 +54,18 @@ crash: setup  ## run the long crash tests: kill at every step of commits, one-sh
 	  tests/acceptance/test_crash_oneshot.py tests/acceptance/test_keyed.py tests/acceptance/test_killed_stateful.py \
 	  tests/acceptance/test_up_oneshot.py tests/contract/test_catalog_pin_races.py
 
+test-spark-only: setup chromium  ## run all tests with every step on Spark: engine.local = "off"
+	@TIDEMILL_ENGINE_LOCAL=off $(BIN)/python -m pytest -n 2 --dist worksteal
+
 bench-test: setup  ## run the tests of the benchmarks and of the papers' experiments
 	@$(BIN)/python -m pytest -n 2 --dist worksteal benchmarks
 
 test-cluster: setup  ## test with executors in separate processes, with and without the project's directory, and with Spark Connect
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[connect]"
 	@TIDEMILL_CLUSTER=1 $(BIN)/python -m pytest -n0 tests/cluster
+
+test-memory: setup  ## refresh a join with ten million rows with 64 MB for the driver, and measure its memory
+	@TIDEMILL_MEMORY=1 $(BIN)/python -m pytest -n 0 -s tests/acceptance/test_driver_memory.py
 
 soak: setup  ## for ten minutes, kill and suspend servers, cut their connections and shift their clocks
 	@TIDEMILL_SOAK=600 $(BIN)/python -m pytest tests/acceptance/test_soak.py --timeout 1200

@@ -193,6 +193,10 @@ def incremental(
     warm_up: Annotated[
         int, typer.Option(min=0, help="Refreshes before the rounds, while Java compiles hot code.")
     ] = 30,
+    sustained: Annotated[
+        int, typer.Option(min=0, help="Refreshes in a row with default maintenance, for the amortised ratio.")
+    ] = 50,
+    other_cases: Annotated[bool, typer.Option(help="Also the cold case, and without the local engine.")] = True,
     variant: Annotated[str | None, typer.Option(help="Use this refresh mode instead of Tidemill's choice.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -204,6 +208,8 @@ def incremental(
             delta=delta,
             rounds=rounds,
             warm_up=warm_up,
+            sustained=sustained,
+            other_cases=other_cases,
             variant=variant,
             on_progress=print_message,
         )

@@ -23,6 +23,11 @@ class Cost:
     cpu_seconds: float
     peak_mb: float
 
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.seconds + other.seconds, self.cpu_seconds + other.cpu_seconds, max(self.peak_mb, other.peak_mb)
+        )
+
 
 def measure_cost(action: Callable[[], object]) -> Cost:
     """Run an action and measure its cost."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from tidemill.model.block import Block, BlockKind, DataFile
 from tidemill.model.change import DELETED, Upsert
 from tidemill.model.schema import Schema
 from tidemill.model.view import Snapshot
-from tidemill.spark.block_reader import ViewReader
+from tidemill.ports.engine import EngineLimits
+from tidemill.spark.block_reader import BlockReader
+from tidemill.spark.local_work import LocalWork
 from tidemill.spark.session import start_session
 
 SCHEMA = Schema.from_ddl("key bigint, name string, text string")
@@ -74,14 +77,16 @@ def _measure_point(
     merged = Snapshot("c", SCHEMA, blocks[-1].seq, blocks[0], tuple(blocks[1:]))
     output = directory / "output"
 
-    def create_action(reader: ViewReader, view: Snapshot) -> Callable[[], None]:
+    def create_action(reader: BlockReader, view: Snapshot) -> Callable[[], None]:
         def store() -> None:
             shutil.rmtree(output, ignore_errors=True)
-            reader.read_frame(view).write.parquet(str(output))
+            reader.read_view(view).write.parquet(str(output))
 
         return store
 
-    touched, shuffle = ViewReader(spark, str, lambda *_: True), ViewReader(spark, str, lambda *_: False)
+    touched, shuffle = (
+        BlockReader(spark, LocalWork(str, EngineLimits(content_rows=rows))) for rows in (0, sys.maxsize)
+    )
     times = time_alternately(
         {
             "compacted": create_action(touched, Snapshot("c", SCHEMA, blocks[-1].seq, compacted)),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 
+from tidemill.app import engine_limits, wiring
 from tidemill.spark import session
 
 # The Java processes live for seconds on few cores: optimized compilation would take longer than it saves. The default
@@ -27,6 +29,9 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("tidemill")
+
+if os.environ.get("TIDEMILL_ENGINE_LOCAL") == "off":  # `make test-spark-only`; many tests construct their settings
+    wiring.build_limits = lambda settings: replace(engine_limits.build_limits(settings), is_local=False)
 
 
 @pytest.fixture(scope="session")

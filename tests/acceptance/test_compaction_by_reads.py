@@ -10,6 +10,7 @@ import pytest
 from tests.acceptance.mill import Mill, open_plain_mill
 
 import tidemill as tm
+from tidemill.errors import Conflict
 from tidemill.intake import load_file
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Rows
@@ -121,3 +122,20 @@ def test_the_cost_of_a_rewrite_is_fitted_from_past_runs(mill: Mill, tmp_path: Pa
 def test_an_empty_channel_is_not_due(mill: Mill) -> None:
     assert explain_compaction(mill.catalog, {}, "users") == "not due: nothing to merge"
     assert explain_compaction(mill.catalog, {}, "snapshot") == "not due: nothing to merge"
+
+
+def test_a_requested_compaction_that_another_one_overtakes_has_nothing_to_do(
+    mill: Mill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert(mill, tmp_path, people(3, "Oslo"), BlockKind.BASE)
+    insert(mill, tmp_path, people(1, "Rome"))
+    compactor, other = Compactor(mill.executor, {}), Compactor(mill.executor, {})
+    check = Compactor._check_blocks_exist
+
+    def compact_first(self: Compactor, compaction: object) -> None:
+        monkeypatch.setattr(Compactor, "_check_blocks_exist", check)
+        assert other.compact_major("users") is not None
+        raise Conflict("the content has a newer base")
+
+    monkeypatch.setattr(Compactor, "_check_blocks_exist", compact_first)
+    assert compactor.compact_major("users") is None

@@ -20,9 +20,11 @@ from tidemill.model.block import BlockKind, DataFile
 from tidemill.model.change import Rows
 from tidemill.model.schema import Schema
 from tidemill.model.view import DeltaChain, Snapshot, View, list_blocks
+from tidemill.ports.engine import EngineLimits
 from tidemill.retention.compaction import CompactionLimits
-from tidemill.spark.block_reader import ViewReader
+from tidemill.spark.block_reader import BlockReader
 from tidemill.spark.compaction import find_touched_files, write_files
+from tidemill.spark.local_work import LocalWork
 
 SPARK_EXAMPLES = max(2, int(os.environ.get("TIDEMILL_EXAMPLES", "100")) // 50)
 STEPS = ("delta", "delta", "delta", "base", "cancelled", "read", "minor", "major", "maintain", "collect")
@@ -87,7 +89,7 @@ class ParquetFiles:
     def __init__(self, spark: SparkSession, directory: Path) -> None:
         self._spark = spark
         self._names = (directory / str(n) for n in count())
-        self._reader = ViewReader(spark, str, lambda content, change: False)
+        self._reader = BlockReader(spark, LocalWork(str, EngineLimits()))
 
     def write(self, rows: Rows, schema: Schema) -> tuple[DataFile, ...]:
         arrow = to_arrow_schema(self._spark.createDataFrame([], str(schema)).schema, timezone="UTC")
@@ -100,7 +102,7 @@ class ParquetFiles:
 
     def write_view(self, view: Snapshot | DeltaChain) -> tuple[DataFile, ...]:
         directory = next(self._names)
-        write_files(self._reader.read_frame(view), str(directory), 1, sum(b.rows for b in list_blocks(view)))
+        write_files(self._reader.read_view(view), str(directory), 1, sum(b.rows for b in list_blocks(view)))
         written = [(p, pq.read_metadata(p).num_rows) for p in sorted(directory.rglob("*.parquet"))]
         return tuple(DataFile(str(p), rows, 10 * rows) for p, rows in written if rows)
 
@@ -108,7 +110,7 @@ class ParquetFiles:
         return find_touched_files(self._spark, view, str)
 
     def rows(self, view: View) -> Rows:
-        result: Rows = self._reader.read_frame(view).toArrow().to_pylist()
+        result: Rows = self._reader.read_view(view).toArrow().to_pylist()
         return result
 
 

@@ -21,14 +21,16 @@ from tests.oracle.histories import KINDS, PLAIN, History, histories, replay
 
 from tidemill.algebra import reference
 from tidemill.algebra.operators import BlockScan
-from tidemill.algebra.views import SmallChangeTest, ViewExpansion
+from tidemill.local.batch import Batch
+from tidemill.local.engine import LocalEngine
+from tidemill.local.values import Unsupported
 from tidemill.model.block import DataFile
 from tidemill.model.change import DELETED, Append, Rows, Signed, Updates, Upsert
 from tidemill.model.schema import Schema
 from tidemill.model.view import DeltaChain, SnapshotDiff, View, build_chain, build_snapshot
-from tidemill.spark.block_reader import ViewReader
-from tidemill.spark.local.batches import MAX_RELATION_ROWS, LocalBatch, read_blocks
-from tidemill.spark.local.operators import LocalExecutor
+from tidemill.ports.engine import EngineLimits
+from tidemill.spark.block_reader import BlockReader
+from tidemill.spark.local_work import LocalWork
 
 EXAMPLES = max(3, int(os.environ.get("TIDEMILL_EXAMPLES", "48")) // 16)
 _numbers = count()
@@ -45,8 +47,9 @@ def test_every_view_equals_the_reference(
     spark: SparkSession,
     tmp_path: Path,
 ) -> None:
-    driver = data.draw(st.sampled_from([0, MAX_RELATION_ROWS]), label="rows that the driver reads")
-    reader = ViewReader(spark, locate=lambda path: path, is_small=lambda content, change: little, driver_rows=driver)
+    is_local = data.draw(st.booleans(), label="the driver reads blocks")
+    limits = EngineLimits(is_local, content_rows=0 if little else 1_000_000)
+    reader = BlockReader(spark, LocalWork(str, limits))
     directory = tmp_path / str(next(_numbers))
     directory.mkdir()
 
@@ -73,18 +76,20 @@ def test_every_view_computed_on_the_driver_equals_the_reference(
         *data.draw(histories(updates, PLAIN)),
         lambda number, rows, schema: _write_file(spark, directory / f"{number}.parquet", rows, schema),
     )
-    little = data.draw(st.booleans(), label="little")
+    content_rows = data.draw(st.sampled_from([0, 1_000_000]), label="rows of a content that is not grouped")
+    work = LocalWork(str, EngineLimits(content_rows=content_rows, driver_memory=64 << 20))
     for label, view in _views(history):
-        rows = _read_locally(view, lambda content, change: little)
-        if rows is not None:
+        rows = _read_locally(work, view)
+        if isinstance(rows, Batch):
             _check(history, label, view, rows.table.to_pylist())
         else:
             assert isinstance(view, SnapshotDiff)
+    work.close()
 
 
-def _read_locally(view: View, is_small: SmallChangeTest) -> LocalBatch | None:
-    executor = LocalExecutor(lambda op: read_blocks(op, str) if isinstance(op, BlockScan) else None)
-    return executor(ViewExpansion(is_small).expand_view(view))
+def _read_locally(work: LocalWork, view: View) -> Batch | Unsupported:
+    engine = LocalEngine(work.database, lambda op: work.find_stored_rows(op) if isinstance(op, BlockScan) else None)
+    return engine.try_execute(work.expansion.expand_view(view))
 
 
 def _views(history: History) -> Iterator[tuple[tuple[int, int] | int, View]]:
@@ -114,9 +119,9 @@ def _normalize(row: dict[str, Any]) -> dict[str, Any]:
     return {k: bool(v) if k == DELETED else v for k, v in row.items()}
 
 
-def _read_all(reader: ViewReader, views: list[tuple[Any, View]]) -> list[Rows]:
+def _read_all(reader: BlockReader, views: list[tuple[Any, View]]) -> list[Rows]:
     """Read the rows of all views with one Spark job: each in a separate column, tagged with its number."""
-    frames = [reader.read_frame(view) for _, view in views]
+    frames = [reader.read_view(view) for _, view in views]
     shapes = {f.schema.simpleString(): f.schema for f in frames}
     names = {shape: f"s{i}" for i, shape in enumerate(shapes)}
     boxed = [

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 import tidemill as tm
-from tidemill.algebra.program import MAX_COLLECTED_ROWS
 from tidemill.model.task import Task
-from tidemill.planner.cost import SPREAD_FACTOR, CostModel, ScanVolume
+from tidemill.planner.cost import CostModel, ScanVolume
 from tidemill.planner.graph import BlockShape, DataSize
 from tidemill.planner.refresh_mode import (
     COMPACTION_BYTE_SECONDS,
@@ -81,13 +80,6 @@ def test_a_small_change_is_incremental_and_a_large_one_a_batch(share: float, exp
     before = 20 * MILLION
     change = int(before * share)
     assert choose(before + change, change) == expected
-
-
-def test_more_rows_than_can_be_collected_cost_more() -> None:
-    rows = (MAX_COLLECTED_ROWS, MAX_COLLECTED_ROWS + 1)
-    seconds = [estimate_incremental(ChannelReading("clicks", 9 * MAX_COLLECTED_ROWS, n)) for n in rows]
-    terms = PRIORS["incremental"]
-    assert seconds[1] - seconds[0] == pytest.approx((SPREAD_FACTOR - 1) * terms.change * MAX_COLLECTED_ROWS, rel=0.001)
 
 
 def test_the_compaction_after_a_large_change_is_part_of_the_cost() -> None:

@@ -27,9 +27,10 @@ from tidemill.algebra.rewrite.fuse_steps import fuse_steps
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append
 from tidemill.model.schema import Schema
-from tidemill.ports.engine import WriteTarget
+from tidemill.ports.engine import EngineLimits, WriteTarget
+from tidemill.runtime.runs.log import RunLog
 from tidemill.spark.compaction import write_files
-from tidemill.spark.local.leaves import LocalBlockReader
+from tidemill.spark.local_work import LocalWork
 from tidemill.spark.operators import OperatorCompiler
 from tidemill.spark.program_runner import ProgramRunner
 
@@ -43,8 +44,10 @@ def run_program(spark: SparkSession, program: Program, directory: Path, *, local
         lambda steps: OperatorCompiler(spark, refuse_scan, steps),
         fuse_steps(program),
         targets,
+        LocalWork(str, EngineLimits(is_local=local)),
         "tag",
-        local=LocalBlockReader(str) if local else None,
+        RunLog(),
+        is_collected=local,
     ).run()
 
 

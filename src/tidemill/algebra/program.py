@@ -77,11 +77,6 @@ def name_input(channel: str, mode: ScanMode) -> str:
     return f"{channel}@{mode}"
 
 
-MAX_COLLECTED_ROWS = 6_000_000
-"""Rows of a change up to which intermediate results are collected to the driver; beyond, every step runs on Spark
-(docs/benchmarks.md)."""
-
-
 @dataclass(frozen=True, slots=True)
 class ProgramOutput:
     """The rows for one channel, and how they merge; `rows` is None if nothing changed."""

@@ -21,7 +21,7 @@ class QueryViews:
 
     query: DeclaredQuery
     views: Views
-    expansion: ViewExpansion = ViewExpansion()
+    expansion: ViewExpansion
 
     def list_deferred_channels(self) -> set[str]:
         """The channels whose changes this run does not consume."""

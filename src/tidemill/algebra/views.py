@@ -39,24 +39,12 @@ from tidemill.model.view import ConvertedDelta, DeltaChain, Snapshot, SnapshotDi
 SmallChangeTest = Callable[[int, int], bool]
 """Given the rows of a content and of its change: whether the change is small."""
 
-MIN_CONTENT_ROWS = 100_000
-MAX_BROADCAST_ROWS = 400_000
-
-
-def is_small_change(content: int, change: int) -> bool:
-    """Whether skipping the untouched rows is cheaper than grouping all rows by key.
-
-    That holds if the content is large, the change at most half of it, and its keys fit into a broadcast
-    (docs/benchmarks.md).
-    """
-    return content >= MIN_CONTENT_ROWS and change <= min(MAX_BROADCAST_ROWS, content // 2)
-
 
 @dataclass(frozen=True, slots=True)
 class ViewExpansion:
     """Expands views to operators; `is_small` decides whether the untouched rows of a content are grouped."""
 
-    is_small: SmallChangeTest = is_small_change
+    is_small: SmallChangeTest
 
     def expand_view(self, view: View) -> Operator:
         """The rows of a view: the content, or a delta of the view's merge kind."""

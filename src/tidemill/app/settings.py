@@ -56,6 +56,24 @@ class SparkSettings(_Section):
     settings: dict[str, str] = Field(default_factory=dict)
 
 
+class EngineSettings(_Section):
+    """Where refreshes of declared tables are computed: on the driver or by Spark's executors."""
+
+    local: Literal["auto", "off"] = "auto"  # auto: on the driver where that is cheaper; off: everything on Spark
+    driver_memory: str | None = None  # for rows on the driver, such as "2 GB"; default: a quarter of the memory
+    relation_rows: int = Field(default=8_000, ge=0)  # rows that are passed to Spark in a plan, not in a file
+    single_task_rows: int = Field(default=100_000, ge=1)  # rows up to which one task is as quick as several
+    content_rows: int = Field(default=100_000, ge=0)  # of a content from which its untouched rows are not grouped
+    broadcast_rows: int = Field(default=400_000, ge=0)  # rows of a change whose keys are sent to every executor
+
+    @field_validator("driver_memory")
+    @classmethod
+    def _check_size(cls, size: str | None) -> str | None:
+        if size is not None:
+            parse_size(size)
+        return size
+
+
 class RunSettings(_Section):
     lease: float = Field(default=30.0, gt=0)  # seconds without renewal after which a run may be reclaimed
     reservation_timeout: float = Field(default=60.0, ge=0)  # seconds to wait for another run's reservation
@@ -240,6 +258,7 @@ class Settings(_Section):
     catalog: CatalogSettings = CatalogSettings()
     storage: StorageSettings = StorageSettings()
     spark: SparkSettings = SparkSettings()
+    engine: EngineSettings = EngineSettings()
     runs: RunSettings = RunSettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
     planner: PlannerSettings = PlannerSettings()
@@ -258,6 +277,7 @@ _ENVIRONMENT = {
     "TIDEMILL_CATALOG_URL": ("catalog", "url"),
     "TIDEMILL_STORAGE_URL": ("storage", "url"),
     "TIDEMILL_SPARK_MASTER": ("spark", "master"),
+    "TIDEMILL_ENGINE_LOCAL": ("engine", "local"),
 }
 
 

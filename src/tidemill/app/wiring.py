@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from tidemill.app.engine_limits import build_limits
 from tidemill.app.flows import ChoiceReporter, FlowRunner
 from tidemill.app.project import Project, build_source_resolver, load_project, locate_program
 from tidemill.app.registration import WorkflowRegistration
@@ -92,7 +93,8 @@ class Tidemill:
             self.catalog.close()
             raise
         session = partial(start_session, settings.spark.master, settings.spark.settings)
-        self.engine = SparkEngine(partial(start_on_store, session, self.store), self.store.locate_file)
+        start = partial(start_on_store, session, self.store)
+        self.engine = SparkEngine(start, self.store.locate_file, build_limits(settings.engine))
         self.workflows = WorkflowRegistration(
             self.catalog, self.engine, lambda: project or load_project(directory, settings.workflows)
         )

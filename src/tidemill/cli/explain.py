@@ -48,6 +48,8 @@ def _render_explanation(explanation: TableExplanation) -> Iterator[RenderableTyp
         yield render_list("variants", columns.build_variant_columns(writer), writer.variants)
         if writer.program:
             yield _render_program(writer)
+        if writer.steps:
+            yield render_list("steps of the last run", columns.STEP, writer.steps)
 
 
 def _render_plan(plan: PlanExplanation) -> Iterator[RenderableType]:

@@ -125,6 +125,7 @@ def _show_run(mill: Tidemill, run: Run, *, only_log: bool) -> Answer:
         document,
         _render_run(run, now),
         render_list("tasks", columns.STATS, run.stats.get("tasks", {}).items()),
+        *(render_list(f"steps of {task}", columns.STEP, steps) for task, steps in run.list_steps().items() if steps),
         render_list("reads", columns.READ, document.reads),
         render_list("blocks", tables.BLOCK, document.blocks, now),
         f"log\n{document.log.rstrip()}",

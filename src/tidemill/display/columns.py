@@ -30,6 +30,7 @@ from tidemill.display.table import (
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.model.run import Run, RunKind
+from tidemill.model.step_report import StepReport
 from tidemill.model.submission import StoredDataset
 from tidemill.planner.explanation import (
     PlannedStep,
@@ -199,6 +200,15 @@ REJECTED_STEP: tuple[Column[RejectedStep], ...] = (
     Column("task", lambda s, _: s.task),
     Column("variant", lambda s, _: s.variant),
     Column(">seconds", lambda s, _: format_seconds(s.seconds)),
+    Column("because", lambda s, _: s.reason),
+)
+
+STEP: tuple[Column[StepReport], ...] = (
+    Column("step", lambda s, _: s.step),
+    Column("ran on", lambda s, _: s.place),
+    Column(">seconds", lambda s, _: format_seconds(s.seconds, 3)),
+    Column(">rows collected", lambda s, _: format_count(s.rows)),
+    Column(">bytes collected", lambda s, _: None if s.bytes is None else format_size(s.bytes)),
     Column("because", lambda s, _: s.reason),
 )
 

@@ -16,6 +16,7 @@ from tidemill.model.flow import BoundFlow
 from tidemill.model.identity import Identity, compute_identity
 from tidemill.model.provenance import EMPTY_PROVENANCE, Provenance, merge_provenances
 from tidemill.model.schema import Schema
+from tidemill.model.step_report import StepReport
 from tidemill.model.task import ReadMode, Task
 from tidemill.model.time import Version
 
@@ -80,6 +81,11 @@ class Run:
     due: float | None = None  # since when, if not since its creation: the waiting data may be older
     requested: float | None = None  # time of the last repeated request, if any: it will read all data up to that time
     lost_attempts: int = 0  # attempts that ended without a fault of the tasks
+
+    def list_steps(self) -> dict[str, list[StepReport]]:
+        """Where the steps of each task ran; empty before the run has finished."""
+        tasks = self.stats.get("tasks", {})
+        return {name: [StepReport(**step) for step in stats.get("steps", ())] for name, stats in tasks.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from math import log
 from statistics import mean
 from typing import Any
 
-from tidemill.algebra.program import MAX_COLLECTED_ROWS
 from tidemill.planner.graph import EMPTY, BlockNode, BlockShape, DataSize
 from tidemill.planner.steps import CostEstimate
 
@@ -41,9 +40,6 @@ MIN_RUNS = 3
 MERGE_VARIANCE = 1.0
 """Total variation of merge estimates, in seconds squared, at which runs count as much as the estimate."""
 
-SPREAD_FACTOR = 6.0
-"""Cost factor of a row of a change that is too large to be collected."""
-
 Numbers = tuple[float, ...]
 
 
@@ -54,11 +50,6 @@ class ScanVolume:
     change: float = 0.0
     content: float = 0.0
     bytes: float = 0.0
-    spread_factor: float = 1.0  # cost factor of a changed row
-
-    @property
-    def effort(self) -> float:
-        return self.spread_factor * self.change
 
     @property
     def size(self) -> DataSize:
@@ -70,12 +61,7 @@ def measure_reads(reads: Iterable[BlockNode]) -> ScanVolume:
     sizes = [(b.shape is BlockShape.BASE, b.size) for b in reads]
     content = sum(size.rows for base, size in sizes if base)
     change = sum(size.rows for base, size in sizes if not base)
-    return ScanVolume(change, content, sum(size.bytes for _, size in sizes), compute_spread_factor(change))
-
-
-def compute_spread_factor(change: float) -> float:
-    """Return the cost factor of each changed row of a refresh with this many changed rows."""
-    return 1.0 if change <= MAX_COLLECTED_ROWS else SPREAD_FACTOR
+    return ScanVolume(change, content, sum(size.bytes for _, size in sizes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +74,10 @@ class CostTerms:
     byte: float
 
     def compute_cost(self, volume: ScanVolume) -> float:
-        return self.start + self.change * volume.effort + self.content * volume.content + self.byte * volume.bytes
+        return self.start + self.change * volume.change + self.content * volume.content + self.byte * volume.bytes
 
     def split_cost(self, volume: ScanVolume) -> Numbers:
-        return self.start, self.change * volume.effort, self.content * volume.content, self.byte * volume.bytes
+        return self.start, self.change * volume.change, self.content * volume.content, self.byte * volume.bytes
 
 
 @dataclass(frozen=True, slots=True)

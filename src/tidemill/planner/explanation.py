@@ -10,6 +10,7 @@ from tidemill.algebra.operators import Operator, Scan, StepReference, walk_opera
 from tidemill.algebra.program import DeclaredQuery, Program, RefreshMode
 from tidemill.algebra.states import State
 from tidemill.model.block import BlockKind
+from tidemill.model.step_report import StepReport
 from tidemill.model.task import ReadMode, Refresh, Task, TaskOutput, Variant
 from tidemill.model.time import Version
 from tidemill.planner.catalog_state import PlanDecision
@@ -63,6 +64,7 @@ class WriterExplanation:
     states: tuple[StateExplanation, ...]
     variants: tuple[VariantExplanation, ...]
     program: tuple[ProgramLine, ...]  # of the incremental variant, if all its inputs had changed
+    steps: tuple[StepReport, ...] = ()  # of the last run
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +130,13 @@ def _describe_read(block: BlockNode) -> str:
     return f"{block.channel} as it was" if block.source == block.target else f"changes of {block.channel}"
 
 
-def explain_writer(flow: str, task: Task, choice: RefreshChoice | None) -> WriterExplanation:
-    """Explain how a task writes its tables; `choice` is None if there is no choice, or it is unknown yet."""
+def explain_writer(
+    flow: str, task: Task, choice: RefreshChoice | None, steps: tuple[StepReport, ...] = ()
+) -> WriterExplanation:
+    """Explain how a task writes its tables; `choice` is None if there is no choice, or it is unknown yet.
+
+    `steps`: where the steps of its last run were computed.
+    """
     query = find_query(task)
     return WriterExplanation(
         flow,
@@ -142,6 +149,7 @@ def explain_writer(flow: str, task: Task, choice: RefreshChoice | None) -> Write
         () if query is None else tuple(_explain_state(op, state) for op, state in query.build_states().items()),
         tuple(_explain_variants(task, choice)),
         () if query is None else tuple(_explain_program(query.build_incremental(query.channels))),
+        steps,
     )
 
 

@@ -14,7 +14,6 @@ from tidemill.planner.cost import (
     CostModel,
     CostTerms,
     ScanVolume,
-    compute_spread_factor,
     estimate_seconds,
     guess_cost_model,
 )
@@ -67,7 +66,7 @@ class TableState:
     def change_volume(self) -> ScanVolume:
         """The volume that an incremental refresh reads."""
         change_bytes = sum(r.change_bytes for r in self.readings)
-        return ScanVolume(self.change, self.content, change_bytes, compute_spread_factor(self.change))
+        return ScanVolume(self.change, self.content, change_bytes)
 
     def find_obstacle(self) -> str | None:
         """Return why a refresh cannot continue from the last one, or None."""

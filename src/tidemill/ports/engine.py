@@ -10,6 +10,7 @@ from tidemill.model.analysis import Analysis, AnalysisRequest, Schemas
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Updates
 from tidemill.model.schema import Schema
+from tidemill.model.step_report import StepReport
 from tidemill.model.task import Task
 from tidemill.model.view import DeltaChain, Snapshot, View
 
@@ -54,6 +55,26 @@ class EngineHealth:
 
 
 HEALTHY = EngineHealth()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLimits:
+    """The limits by which an engine decides where rows are computed, and how they are passed on (docs/operate.md)."""
+
+    is_local: bool = True  # the driver may compute steps itself, where that is cheaper
+    driver_memory: int = 1 << 30  # bytes that the driver may use for rows
+    relation_rows: int = 8_000  # rows that are passed to Spark as part of a plan; more are passed as a file
+    single_task_rows: int = 100_000  # rows up to which one task is as quick as several
+    content_rows: int = 100_000  # rows of a content from which its untouched rows are not grouped with a change
+    broadcast_rows: int = 400_000  # rows of a change whose keys are sent to every executor
+
+    def is_small_change(self, content: int, change: int) -> bool:
+        """Whether skipping the untouched rows of a content is cheaper than grouping all rows by key.
+
+        That holds if the content is large, the change at most half of it, and its keys fit into a broadcast
+        (docs/benchmarks.md).
+        """
+        return content >= self.content_rows and change <= min(self.broadcast_rows, content // 2)
 
 
 class Engine(Protocol):
@@ -119,3 +140,4 @@ class Log(Protocol):
     """The log of a run."""
 
     def write(self, text: str) -> object: ...
+    def record_step(self, step: StepReport) -> None: ...

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.algebra.operators import BlockScan, Operator, Scan, Union, walk_operators
 from tidemill.algebra.program import DeclaredQuery
 from tidemill.errors import BadInput
+from tidemill.local.spark_types import is_plain_type, to_nullable_ddl
 from tidemill.model.analysis import Analysis, AnalysisRequest, QueryRefused, Schemas
 from tidemill.model.change import RESERVED_COLUMNS, Signed, Updates
 from tidemill.model.schema import Field, Schema
@@ -19,7 +20,7 @@ from tidemill.model.task import Function, Task
 from tidemill.spark.operators import OperatorCompiler
 from tidemill.spark.query_sessions import register_tables
 from tidemill.spark.session import extract_first_line
-from tidemill.spark.types import from_struct, is_plain_type, read_schema, to_content_schema, to_nullable_ddl
+from tidemill.spark.types import from_struct, read_schema, to_content_schema
 
 
 def analyse_query(spark: SparkSession, query: AnalysisRequest) -> Analysis:

@@ -17,9 +17,10 @@ from tidemill.model.change import COUNT, DELETED, Append, Increment, Signed, Ups
 from tidemill.model.schema import Schema
 from tidemill.model.view import ConvertedDelta, DeltaChain, Snapshot, SnapshotDiff, View, list_blocks
 from tidemill.ports.engine import WriteTarget
-from tidemill.spark.block_reader import Locate, ViewReader
+from tidemill.spark.batches import create_frame
+from tidemill.spark.block_reader import BlockReader
 from tidemill.spark.block_writer import build_data_path, write_frame
-from tidemill.spark.local.batches import create_frame
+from tidemill.spark.local_work import LocalWork
 from tidemill.stream.operator import InputBlock
 
 Session = Callable[[], SparkSession]
@@ -29,9 +30,9 @@ Session = Callable[[], SparkSession]
 class ArrowBlockIO:
     """Reads and writes Arrow tables for tasks that run on the driver."""
 
-    def __init__(self, session: Session, locate: Locate) -> None:
+    def __init__(self, session: Session, work: LocalWork) -> None:
         self._session = session
-        self._locate = locate
+        self._work = work
 
     def read_new_rows(self, view: View) -> list[InputBlock]:
         """The new rows, block by block if blocks only add rows; at least one block, which may be empty."""
@@ -51,7 +52,7 @@ class ArrowBlockIO:
             empty = to_arrow_schema(view.schema).empty_table()
             return pa.concat_tables([empty, *(self._read_in_schema(view.schema, b) for b in _list_blocks(view))])
         return _cast_columns(
-            ViewReader(self._session(), self._locate).read_frame(view).toArrow(), _build_view_schema(view)
+            BlockReader(self._session(), self._work).read_view(view).toArrow(), _build_view_schema(view)
         )
 
     def read_blocks(self, view: Snapshot) -> list[pa.Table]:
@@ -59,7 +60,7 @@ class ArrowBlockIO:
         return [self._read_block(b) for b in _list_blocks(view) if b.files]
 
     def list_paths(self, view: Snapshot) -> tuple[str, ...]:
-        return tuple(self._locate(f.path) for b in _list_blocks(view) for f in b.files)
+        return tuple(self._work.locate(f.path) for b in _list_blocks(view) for f in b.files)
 
     def write_delta(self, rows: pa.Table | None, target: WriteTarget) -> Schema:
         """Write rows as a delta in the columns of its channel; without rows, no file is written."""
@@ -87,7 +88,7 @@ class ArrowBlockIO:
 
     def _read_block(self, block: Block) -> pa.Table:
         schema = block.schema if block.kind is BlockKind.BASE else block.updates.build_delta_schema(block.schema)
-        paths = [self._locate(f.path) for f in block.files]
+        paths = [self._work.locate(f.path) for f in block.files]
         if not all(path.startswith("/") for path in paths):
             return _cast_columns(self._session().read.schema(str(schema)).parquet(*paths).toArrow(), schema)
         tables = [_read_file(path, schema) for path in paths]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemill.algebra.operators import ORDER, BlockScan, Scan
-from tidemill.algebra.views import SmallChangeTest, ViewExpansion, is_small_change
+from tidemill.local.spark_types import to_nullable_ddl
 from tidemill.model.schema import Field, Schema
 from tidemill.model.view import View
-from tidemill.spark.local import batches
+from tidemill.spark.batches import create_frame
+from tidemill.spark.local_work import LocalWork
 from tidemill.spark.operators import OperatorCompiler
 from tidemill.spark.parquet import keep_float_filters_in_spark, read_parquet
-from tidemill.spark.types import adapt_frame, build_columns, to_nullable_ddl
-
-Locate = Callable[[str], str]
+from tidemill.spark.types import adapt_frame, build_columns
 
 _ORDER_FIELD = Field(ORDER, "int")
 
@@ -24,11 +21,14 @@ _ORDER_FIELD = Field(ORDER, "int")
 class BlockReader:
     """Reads blocks as DataFrames. It reads exactly the files that the catalog lists, without listing directories."""
 
-    def __init__(self, spark: SparkSession, locate: Locate, *, driver_rows: int = batches.MAX_RELATION_ROWS) -> None:
-        """`driver_rows`: the number of rows up to which the driver reads blocks and passes them to Spark."""
+    def __init__(self, spark: SparkSession, work: LocalWork) -> None:
         self._spark = spark
-        self._locate = locate
-        self._driver_rows = driver_rows
+        self._work = work
+
+    def read_view(self, view: View) -> DataFrame:
+        """The rows of a view."""
+        compiler = OperatorCompiler(self._spark, self.read_scan, is_small=self._work.limits.is_small_change)
+        return compiler.build_frame(self._work.expansion.expand_view(view))
 
     def read_scan(self, scan: Scan | BlockScan) -> DataFrame:
         """The rows of a scan of blocks."""
@@ -36,17 +36,10 @@ class BlockReader:
         target = _add_order(scan.schema, scan)
         if not scan.files:
             return self._spark.createDataFrame([], to_nullable_ddl(target)).select(*build_columns(scan.columns))
-        if (rows := self._read_locally(scan)) is not None:
-            return rows
+        if (rows := self._work.read_small_scan(scan)) is not None:
+            return create_frame(self._spark, rows.table, rows.struct)
         stored = self._scan_numbered(scan) if ORDER in scan.columns else self._scan_files(scan)
         return adapt_frame(stored, _add_order(scan.stored_schema, scan), target).select(*build_columns(scan.columns))
-
-    def _read_locally(self, scan: BlockScan) -> DataFrame | None:
-        """The rows of blocks that are small enough for the driver to read; else None."""
-        if not batches.has_few_rows(scan.blocks, self._driver_rows):
-            return None
-        rows = batches.read_blocks(scan, self._locate)
-        return None if rows is None else rows.to_frame(self._spark)
 
     def _scan_files(self, scan: BlockScan) -> DataFrame:
         return read_parquet(self._spark, to_nullable_ddl(scan.stored_schema), self._list_paths(scan))
@@ -68,26 +61,7 @@ class BlockReader:
         return keep_float_filters_in_spark(numbered)
 
     def _list_paths(self, scan: BlockScan) -> list[str]:
-        return [self._locate(path) for path in scan.files]
-
-
-class ViewReader:
-    """Reads views as DataFrames."""
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        locate: Locate,
-        is_small: SmallChangeTest = is_small_change,
-        driver_rows: int = batches.MAX_RELATION_ROWS,
-    ) -> None:
-        self._spark = spark
-        self._expansion = ViewExpansion(is_small)
-        self._blocks = BlockReader(spark, locate, driver_rows=driver_rows)
-
-    def read_frame(self, view: View) -> DataFrame:
-        compiler = OperatorCompiler(self._spark, self._blocks.read_scan, is_small=self._expansion.is_small)
-        return compiler.build_frame(self._expansion.expand_view(view))
+        return [self._work.locate(path) for path in scan.files]
 
 
 def _add_order(schema: Schema, scan: BlockScan) -> Schema:

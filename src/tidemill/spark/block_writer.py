@@ -8,13 +8,14 @@ from pyspark.sql import functions as F
 from tidemill.algebra.merge import Deltas, merge_deltas
 from tidemill.algebra.operators import ORDER, BlockScan, Scan, StepReference
 from tidemill.errors import BadInput
+from tidemill.local.spark_types import to_nullable_ddl
 from tidemill.model.block import BlockKind
 from tidemill.model.change import COUNT, DELETED, RESERVED_COLUMNS, Increment, Upsert
 from tidemill.model.evolution import can_widen, find_unreadable_changes
 from tidemill.model.schema import Field, Schema
 from tidemill.ports.engine import WriteTarget
 from tidemill.spark.operators import OperatorCompiler
-from tidemill.spark.types import build_column, build_columns, read_schema, to_nullable_ddl
+from tidemill.spark.types import build_column, build_columns, read_schema
 
 _ROWS = "rows"
 

@@ -14,8 +14,8 @@ from tidemill.model.block import Block
 from tidemill.model.change import Patch
 from tidemill.model.schema import Schema
 from tidemill.model.view import Snapshot
-from tidemill.spark.block_reader import Locate
 from tidemill.spark.block_writer import build_data_path, save_and_count
+from tidemill.spark.local_work import Locate
 from tidemill.spark.types import build_columns, quote_name
 
 _FILE = "_tidemill_file"

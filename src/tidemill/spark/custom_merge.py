@@ -12,8 +12,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tidemill.algebra.operators import ORDER, CustomMerge
+from tidemill.local.spark_types import parse_ddl, to_nullable_ddl
 from tidemill.model.change import Custom, Rows
-from tidemill.spark.types import build_column, build_columns, parse_ddl, to_nullable_ddl
+from tidemill.spark.types import build_column, build_columns
 
 PerKey = Callable[[dict[int, Rows]], Rows]
 

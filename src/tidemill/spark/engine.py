@@ -18,19 +18,21 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import BadInput, EngineError, EngineLost, RunFailed, TidemillError
+from tidemill.local.spark_types import is_plain_type
 from tidemill.model.analysis import Analysis, AnalysisRequest, Schemas
 from tidemill.model.schema import Schema
 from tidemill.model.stateful import Stateful
 from tidemill.model.task import Command, Function, Refresh, Sql, Task
 from tidemill.model.view import DeltaChain, Snapshot, View, list_blocks
-from tidemill.ports.engine import EngineHealth, Log, WriteTarget
+from tidemill.ports.engine import EngineHealth, EngineLimits, Log, WriteTarget
+from tidemill.spark import batches
 from tidemill.spark.analysis import analyse_query, infer_outputs
-from tidemill.spark.block_reader import ViewReader
+from tidemill.spark.block_reader import BlockReader
 from tidemill.spark.block_writer import build_data_path, save_and_count, write_frame
 from tidemill.spark.commands import CommandRunner
 from tidemill.spark.compaction import find_touched_files, write_files
-from tidemill.spark.local import batches
-from tidemill.spark.programs import run_refresh
+from tidemill.spark.local_work import LocalWork
+from tidemill.spark.programs import RefreshRun
 from tidemill.spark.query_sessions import EngineSessions, run_query
 from tidemill.spark.restart_policy import RestartPolicy
 from tidemill.spark.session import (
@@ -44,7 +46,7 @@ from tidemill.spark.session import (
     tag_jobs,
 )
 from tidemill.spark.stateful import StatefulTaskRunner
-from tidemill.spark.types import is_plain_type, stringify_unsupported
+from tidemill.spark.types import stringify_unsupported
 
 Frames = Mapping[str, DataFrame]
 
@@ -56,9 +58,11 @@ class SparkEngine:
     replaced on next use, with back-off between repeated restarts.
     """
 
-    def __init__(self, session: Callable[[], SparkSession], locate: Callable[[str], str]) -> None:
+    def __init__(
+        self, session: Callable[[], SparkSession], locate: Callable[[str], str], limits: EngineLimits | None = None
+    ) -> None:
         self._new_session = session
-        self._locate = locate
+        self._work = LocalWork(locate, limits or EngineLimits())
         self._sessions: EngineSessions | None = None
         self._fallback_sessions: EngineSessions | None = None  # a second set of sessions with fewer optimizations
         self._started_here = False
@@ -66,7 +70,7 @@ class SparkEngine:
         self._lock = threading.RLock()  # held while a session is started or discarded
         self._restart_policy = RestartPolicy()
         self._commands = CommandRunner()
-        self._stateful = StatefulTaskRunner(locate)
+        self._stateful = StatefulTaskRunner(self._work)
 
     @property
     def spark(self) -> SparkSession:
@@ -165,7 +169,7 @@ class SparkEngine:
             return self._read_frame(view)
 
     def _read_frame(self, view: View) -> DataFrame:
-        return ViewReader(self.spark, self._locate).read_frame(view)
+        return BlockReader(self.spark, self._work).read_view(view)
 
     def read_rows(self, view: View, limit: int | None = None) -> list[dict[str, Any]]:
         with self._report_errors("reading"):
@@ -192,7 +196,7 @@ class SparkEngine:
             match code:
                 case Refresh():
                     return self._run_query(
-                        lambda sessions: run_refresh(sessions, self._locate, code, inputs, outputs, tag), log
+                        lambda sessions: RefreshRun(sessions, self._work, code, inputs, outputs, tag, log).run(), log
                     )
                 case Sql(query):
                     return self._run_query(lambda sessions: self._run_sql(sessions, query, inputs, outputs, tag), log)
@@ -224,8 +228,9 @@ class SparkEngine:
 
     def write_view(self, view: Snapshot | DeltaChain, directory: str, *, files: int, tag: str) -> int:
         with self._report_errors(f"compacting channel {view.channel}"), tag_jobs(self.spark, tag):
-            rows = ViewReader(self.quick_session, self._locate).read_frame(view)
-            is_few = batches.has_few_rows(list_blocks(view), batches.MAX_SINGLE_TASK_ROWS) and directory.startswith("/")
+            rows = BlockReader(self.quick_session, self._work).read_view(view)
+            is_few = batches.count_rows(list_blocks(view)) <= self._work.limits.single_task_rows
+            is_few &= directory.startswith("/")
             if is_few and is_plain_type(rows.schema):
                 set_shuffle_partitions(self.quick_session, partitions=1)
                 return batches.write_file(rows.toArrow().columns, rows.schema, Path(build_data_path(directory)))
@@ -233,7 +238,7 @@ class SparkEngine:
 
     def find_touched_files(self, view: Snapshot, *, tag: str) -> frozenset[str]:
         with self._report_errors(f"compacting channel {view.channel}"), tag_jobs(self.spark, tag):
-            return find_touched_files(self.spark, view, self._locate)
+            return find_touched_files(self.spark, view, self._work.locate)
 
     def cancel_jobs(self, tag: str) -> None:
         self._commands.stop(tag)
@@ -260,6 +265,7 @@ class SparkEngine:
             self._sessions.spark.stop()
         self._sessions = self._fallback_sessions = None
         self._stateful.stop()
+        self._work.close()
 
     def _tag_session(self, stack: contextlib.ExitStack, tag: str) -> SparkSession:
         """The session for small work, tagged until the stack is closed."""
@@ -284,7 +290,7 @@ class SparkEngine:
         tag: str,
     ) -> Mapping[str, Schema]:
         """Run a query's text and write its result."""
-        with run_query(sessions, self._locate, query, inputs, tag) as result:
+        with run_query(sessions, self._work, query, inputs, tag) as result:
             return {name: write_frame(result, target) for name, target in outputs.items()}
 
     def _run_query(self, run: Callable[[EngineSessions], Mapping[str, Schema]], log: Log) -> Mapping[str, Schema]:

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from tidemill.errors import BadInput
 from tidemill.model.stateful import NUMPY_TYPES, KeyedTaskSpec
-from tidemill.spark.local.batches import create_frame
+from tidemill.spark.batches import create_frame
 from tidemill.stream.cache import StateCache, StatePartition, run_cached
 from tidemill.stream.checksums import hash_keys
 from tidemill.stream.keyed import Columns, Function, KeyedResult

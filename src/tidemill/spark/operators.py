@@ -40,7 +40,7 @@ from tidemill.algebra.operators import (
     walk_operators,
 )
 from tidemill.algebra.rewrite.passes import rewrite_statement
-from tidemill.algebra.views import SmallChangeTest, is_small_change
+from tidemill.algebra.views import SmallChangeTest
 from tidemill.spark.custom_merge import apply_custom_merge
 from tidemill.spark.key_joins import exclude_matching, select_matching
 from tidemill.spark.types import build_columns, format_type
@@ -62,7 +62,7 @@ class OperatorCompiler:
         steps: Mapping[str, DataFrame] | None = None,
         *,
         single_task_rows: int = 0,
-        is_small: SmallChangeTest = is_small_change,
+        is_small: SmallChangeTest | None = None,
     ) -> None:
         """`single_task_rows`: scans of at most so many rows are grouped by one task."""
         self._spark = spark
@@ -105,7 +105,7 @@ class OperatorCompiler:
                 return apply_custom_merge(op, {n: self.build_frame(p) for n, p in parts.items() if p is not None})
             case Join(left=BlockScan() as scan) if is_lookup(op) and scan.rows > self._single_task_rows:
                 return select_matching(self.build_frame(scan), self._build_keys(op), op.keys)
-            case Join(kind=JoinKind.ANTI, null_safe=True, condition=None) if self._is_small(
+            case Join(kind=JoinKind.ANTI, null_safe=True, condition=None) if self._is_small and self._is_small(
                 estimate_rows(op.left), estimate_rows(op.right)
             ):
                 return exclude_matching(self.build_frame(op.left), self._build_keys(op), op.keys)

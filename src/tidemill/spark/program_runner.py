@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial, reduce
 from itertools import count
+from pathlib import Path
+from time import perf_counter
 from typing import TypeVar
 
 import pyarrow as pa
@@ -20,33 +22,34 @@ from pyspark.sql.types import StructField, StructType
 
 from tidemill.algebra.expression import build_column as build_value
 from tidemill.algebra.operators import (
-    Aggregation,
     BlockScan,
-    Join,
-    JoinKind,
+    Filter,
     NamedExpression,
     Operator,
     Projection,
     StepReference,
     Union,
-    list_children,
     map_children,
-    select_columns,
     walk_operators,
 )
 from tidemill.algebra.rewrite.fuse_steps import FusedProgram, StepSlice
-from tidemill.algebra.rewrite.passes import rewrite_step
+from tidemill.algebra.rewrite.passes import rewrite_local_statement, rewrite_step
+from tidemill.local.batch import Batch, StoredRows, build_arrow_schema
+from tidemill.local.engine import LocalEngine
+from tidemill.local.spark_types import parse_ddl
+from tidemill.local.values import Unsupported
 from tidemill.model.schema import Schema
-from tidemill.ports.engine import WriteTarget
+from tidemill.model.step_report import StepReport
+from tidemill.planner.cost import ScanVolume
+from tidemill.ports.engine import Log, WriteTarget
+from tidemill.spark import batches
 from tidemill.spark.block_writer import build_data_path, save_frame
-from tidemill.spark.local import batches
-from tidemill.spark.local.batches import LocalBatch
-from tidemill.spark.local.leaves import LocalBlockReader
-from tidemill.spark.local.operators import LocalExecutor
-from tidemill.spark.operators import OperatorCompiler, is_lookup
+from tidemill.spark.local_work import LocalWork
+from tidemill.spark.operators import OperatorCompiler, estimate_rows
 from tidemill.spark.parquet import read_parquet
+from tidemill.spark.placement import Place, Placement, choose_place, measure_volume
 from tidemill.spark.session import release_checkpoint, tag_jobs
-from tidemill.spark.types import build_column, build_columns, parse_ddl, to_content_schema
+from tidemill.spark.types import build_column, build_columns, to_content_schema
 
 T = TypeVar("T")
 
@@ -69,25 +72,30 @@ class ProgramRunner:
         compiler: Callable[[Mapping[str, DataFrame]], OperatorCompiler],
         program: FusedProgram,
         outputs: Mapping[str, WriteTarget],
+        work: LocalWork,
         tag: str,
+        log: Log,
         *,
-        local: LocalBlockReader | None = None,
-        relations: batches.LocalRelations | None = None,
+        is_collected: bool,
     ) -> None:
-        """`local`: reads blocks on the driver; without it, Spark computes every step."""
+        """`is_collected`: the rows of steps are so few that the driver may hold them."""
         self._spark = spark
         self._program = program
         self._outputs = outputs
+        self._work = work
         self._tag = tag
-        self._blocks = local
-        self._relations = relations
-        self._results: dict[str, LocalBatch | DataFrame] = {}
+        self._log = log
+        self._is_collected = is_collected
+        self._relations = batches.LocalRelations(
+            spark, Path(next((t.directory for t in outputs.values()), "")) / "_steps", work.limits
+        )
+        self._results: dict[str, Batch | DataFrame] = {}
         self._empty: set[str] = set()
         self._checkpoints: list[DataFrame] = []
         self._written: dict[str, Schema] = {}
         self._names: dict[Operator, str] = {}
         self._numbers = count()
-        self._local = LocalExecutor(self._read_leaf)
+        self._local = LocalEngine(work.database, self._read_leaf)
         self._compiler = compiler(_StepFrames(self._build_step_frame))
 
     def run(self) -> Mapping[str, Schema]:
@@ -97,8 +105,7 @@ class ProgramRunner:
         finally:
             for frame in self._checkpoints:
                 release_checkpoint(frame)
-            if self._relations is not None:
-                self._relations.close()
+            self._relations.close()
 
     def _run_steps(self, pool: ThreadPoolExecutor) -> Mapping[str, Schema]:
         """Run all steps and outputs. Work is submitted after its dependencies, so the pool cannot deadlock."""
@@ -131,17 +138,17 @@ class ProgramRunner:
     def _run_step(self, name: str, op: Operator) -> None:
         simplified = rewrite_step(op, self._empty)
         if simplified is not None:
-            rows = self._compute_rows(simplified)
-            self._results[name] = rows if isinstance(rows, LocalBatch) else self._store_frame(name, rows)
+            rows = self._compute_rows(name, simplified)
+            self._results[name] = rows if isinstance(rows, Batch) else self._store_frame(name, rows)
         for part in (name, *(n for n, p in self._program.slices.items() if p.step == name)):
             if self._is_empty(part):
                 self._empty.add(part)
 
     def _is_empty(self, name: str) -> bool:
         rows = self._find_result(name)
-        return rows is None or (isinstance(rows, LocalBatch) and not rows.table.num_rows)
+        return rows is None or (isinstance(rows, Batch) and not rows.table.num_rows)
 
-    def _find_result(self, name: str) -> LocalBatch | DataFrame | None:
+    def _find_result(self, name: str) -> Batch | DataFrame | None:
         """The rows of a step or of a slice of one; None if it was skipped as empty."""
         part = self._program.slices.get(name)
         if part is not None and name not in self._results and part.step in self._results:
@@ -151,7 +158,7 @@ class ProgramRunner:
     def _store_frame(self, name: str, frame: DataFrame) -> DataFrame:
         """Keep the rows of a step on the executors; an output's rows are written, and read back from its files."""
         if name not in self._outputs:
-            self._checkpoints.append(frame.localCheckpoint(eager=False))
+            self._checkpoints.append(frame.localCheckpoint())
             return self._checkpoints[-1]
         target = self._outputs[name]
         schema = self._written[name] = _write_frame(frame, target)
@@ -168,71 +175,98 @@ class ProgramRunner:
             assert rows is not None
         return rows if isinstance(rows, DataFrame) else self._create_frame(rows)
 
-    def _create_frame(self, rows: LocalBatch) -> DataFrame:
-        return rows.to_frame(self._spark) if self._relations is None else self._relations.create_frame(rows)
+    def _create_frame(self, rows: Batch) -> DataFrame:
+        return self._relations.create_frame(rows)
 
-    def _compute_rows(self, op: Operator) -> LocalBatch | DataFrame:
+    def _compute_rows(self, name: str, op: Operator) -> Batch | DataFrame:
         """The rows of an operator: computed or collected by the driver if it may, else as a frame."""
-        if self._blocks is None:
-            return self._compiler.build_frame(op)
-        rows = self._local(op)
-        if rows is not None:
-            return rows
+        began = perf_counter()
+        volume = measure_volume(op, self._count_step_rows())
+        placement = choose_place(volume, self._work.costs, self._work.limits)
+        if placement.place is Place.DRIVER:
+            rows = self._execute_locally(op)
+            if isinstance(rows, Batch):
+                self._report_step(name, placement, volume, perf_counter() - began, rows)
+                return rows
+            placement = Placement(Place.SPARK, f"the driver cannot: {rows}")
         frame = self._compiler.build_frame(self._lower_operator(op))
+        result = self._collect_frame(frame)
+        self._report_step(name, placement, volume, perf_counter() - began, result)
+        return result
+
+    def _collect_frame(self, frame: DataFrame) -> Batch | DataFrame:
+        if not self._is_collected:
+            return frame
         try:
-            return LocalBatch.from_frame(frame)
+            return batches.collect_batch(frame)
         except batches.ResultTooLarge:  # a few rows may become many
             return frame
 
+    def _report_step(
+        self, name: str, placement: Placement, volume: ScanVolume, seconds: float, rows: Batch | DataFrame
+    ) -> None:
+        held = rows.table if isinstance(rows, Batch) else None
+        if held is not None:
+            self._work.costs.add_step(placement.place, volume, seconds)
+        size = (None, None) if held is None else (held.num_rows, held.nbytes)
+        self._log.record_step(StepReport(name, placement.place, placement.reason, seconds, *size))
+
+    def _count_step_rows(self) -> dict[str, int]:
+        return {name: rows.table.num_rows for name, rows in list(self._results.items()) if isinstance(rows, Batch)}
+
+    def _execute_locally(self, op: Operator) -> Batch | Unsupported:
+        rewritten = rewrite_local_statement(op)
+        rows = self._local.try_execute(rewritten)
+        return rows if isinstance(rows, Batch) or rewritten == op else self._local.try_execute(op)
+
     def _lower_operator(self, op: Operator) -> Operator:
-        """The operator over locally computed rows, unless there are so many that Spark should read them itself."""
-        rows = self._local(op)
-        if rows is None or (
-            rows.table.num_rows > batches.MAX_SINGLE_TASK_ROWS and not any(map(self._is_heavy, walk_operators(op)))
-        ):
+        """The operator over locally computed rows, where those are few."""
+        if not self._is_collected or not self._can_lower(op):
+            return map_children(op, self._lower_operator)
+        rows = self._execute_locally(op)
+        if isinstance(rows, Unsupported) or rows.table.num_rows > self._work.limits.single_task_rows:
             return map_children(op, self._lower_operator)
         name = self._names.setdefault(op, f"local {next(self._numbers)}")  # other steps add names concurrently
         self._results[name] = rows
         return StepReference(name, op.columns)
 
-    def _is_heavy(self, op: Operator) -> bool:
-        """Whether many rows were grouped or joined for it."""
-        match op:
-            case Aggregation() | Join(kind=JoinKind.INNER | JoinKind.LEFT | JoinKind.RIGHT | JoinKind.FULL):
-                inputs = [self._local.find_result(child) for child in list_children(op)]
-                return any(rows is not None and rows.table.num_rows > batches.MAX_SINGLE_TASK_ROWS for rows in inputs)
-        return False
+    def _can_lower(self, op: Operator) -> bool:
+        """Whether the driver should compute it, given that Spark computes the operators above."""
+        if isinstance(op, StepReference):
+            return False
+        if all(isinstance(o, BlockScan) or is_row_wise(o) for o in walk_operators(op)):
+            return estimate_rows(op) <= self._work.limits.single_task_rows
+        volume = measure_volume(op, self._count_step_rows())
+        return choose_place(volume, self._work.costs, self._work.limits).place is Place.DRIVER
 
-    def _read_leaf(self, op: Operator) -> LocalBatch | None:
-        """The rows of an operator that need no computation: steps, small blocks, and keys looked up in blocks."""
-        assert self._blocks is not None
+    def _read_leaf(self, op: Operator) -> Batch | StoredRows | None:
+        """The rows of an operator that need no computation: steps and blocks."""
         match op:
             case StepReference():
                 rows = self._find_result(op.step)
-                return rows.select_columns(op.columns) if isinstance(rows, LocalBatch) else None
+                if not isinstance(rows, Batch):
+                    raise Unsupported("the rows of a step are on Spark's executors")
+                return rows.select_columns(op.columns)
             case BlockScan():
-                return self._blocks.read_scan(op)
-            case Join(left=BlockScan() as scan) if is_lookup(op) and not self._blocks.is_local(scan):
-                keys = self._compute_rows(select_columns(op.right, list(dict.fromkeys(op.right_keys))))
-                return self._blocks.find_by_keys(scan, keys.table, op.keys) if isinstance(keys, LocalBatch) else None
+                return self._work.find_rows(op)
         return None
 
     def _write_output(self, channel: str, pieces: Sequence[StepSlice | Operator]) -> Schema:
         if channel in self._written:
             return self._written[channel]
-        parts = self._compute_parts(pieces)
+        parts = self._compute_parts(channel, pieces)
         target = self._outputs[channel]
-        if parts and not all(isinstance(p, LocalBatch) for p in parts):
+        if parts and not all(isinstance(p, Batch) for p in parts):
             return _write_frame(self._union_parts(parts), target)
         content = target.schema or self._infer_content_schema(channel)
         if not parts:
             return content
         schema = parse_ddl(str(target.to_physical_schema(content)))
-        table = pa.concat_tables([self._shape_batch(p, schema) for p in parts if isinstance(p, LocalBatch)])
+        table = pa.concat_tables([self._shape_batch(p, schema) for p in parts if isinstance(p, Batch)])
         batches.write_batch(table.columns, schema, target)
         return content
 
-    def _compute_parts(self, pieces: Sequence[StepSlice | Operator]) -> list[LocalBatch | DataFrame]:
+    def _compute_parts(self, channel: str, pieces: Sequence[StepSlice | Operator]) -> list[Batch | DataFrame]:
         """The rows of an output's parts that are not empty."""
         slices = [p for p in pieces if isinstance(p, StepSlice) and p.step not in self._empty]
         parts = [_extract_part(self._results[p.step], p) for p in slices]
@@ -240,29 +274,32 @@ class ProgramRunner:
             s for p in pieces if not isinstance(p, StepSlice) and (s := rewrite_step(p, self._empty)) is not None
         ]
         if operators:
-            parts.append(self._compute_rows(operators[0] if len(operators) == 1 else Union(tuple(operators))))
+            combined = operators[0] if len(operators) == 1 else Union(tuple(operators))
+            parts.append(self._compute_rows(f"rows of {channel}", combined))
         return parts
 
-    def _union_parts(self, parts: Sequence[LocalBatch | DataFrame]) -> DataFrame:
-        frames = [self._create_frame(p) if isinstance(p, LocalBatch) else p for p in parts]
+    def _union_parts(self, parts: Sequence[Batch | DataFrame]) -> DataFrame:
+        frames = [self._create_frame(p) if isinstance(p, Batch) else p for p in parts]
         return reduce(DataFrame.unionByName, frames)
 
     def _infer_content_schema(self, channel: str) -> Schema:
         """The schema of a channel that was never written before. Its parts may differ in their types."""
         pieces = [_project_part(p) if isinstance(p, StepSlice) else p for p in self._program.outputs[channel]]
         combined = pieces[0] if len(pieces) == 1 else Union(tuple(pieces))
-        rows = self._local(combined) if self._blocks is not None else None
-        struct = rows.struct if rows is not None else self._compiler.build_frame(combined).schema
-        return to_content_schema(struct)
+        return to_content_schema(self._compiler.build_frame(combined).schema)
 
-    def _shape_batch(self, rows: LocalBatch, schema: StructType) -> pa.Table:
+    def _shape_batch(self, rows: Batch, schema: StructType) -> pa.Table:
         """The rows in exactly these columns; Spark casts values of other types."""
-        arrow = batches.build_arrow_schema(schema)
+        arrow = build_arrow_schema(schema)
         columns = [rows.table.column(name) for name in schema.names]
         if not all(c.type == f.type or pa.types.is_null(c.type) for c, f in zip(columns, arrow, strict=True)):
             casts = (build_column(f.name).cast(f.dataType).alias(f.name) for f in schema.fields)
-            columns = rows.to_frame(self._spark).select(*casts).toArrow().columns
+            columns = batches.create_frame(self._spark, rows.table, rows.struct).select(*casts).toArrow().columns
         return pa.table([c.cast(f.type) for c, f in zip(columns, arrow, strict=True)], schema=arrow)
+
+
+def is_row_wise(op: Operator) -> bool:
+    return isinstance(op, Projection | Filter)
 
 
 def _project_part(part: StepSlice) -> Operator:
@@ -271,7 +308,7 @@ def _project_part(part: StepSlice) -> Operator:
     return Projection(StepReference(part.step, tuple(dict.fromkeys(part.columns.values()))), items)
 
 
-def _extract_part(rows: LocalBatch | DataFrame, part: StepSlice) -> LocalBatch | DataFrame:
+def _extract_part(rows: Batch | DataFrame, part: StepSlice) -> Batch | DataFrame:
     names = part.columns.items()
     if isinstance(rows, DataFrame):
         kept = reduce(DataFrame.filter, build_columns(part.conditions), rows)
@@ -280,7 +317,7 @@ def _extract_part(rows: LocalBatch | DataFrame, part: StepSlice) -> LocalBatch |
     for keep in part.conditions:
         table = table.filter(table.column(keep))
     columns = pa.table({name: table.column(origin) for name, origin in names})
-    return LocalBatch(columns, StructType([StructField(name, rows.struct[origin].dataType) for name, origin in names]))
+    return Batch(columns, StructType([StructField(name, rows.struct[origin].dataType) for name, origin in names]))
 
 
 def _write_frame(frame: DataFrame, target: WriteTarget) -> Schema:

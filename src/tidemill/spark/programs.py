@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import dataclass
 
 from tidemill.algebra.operators import ScanMode
-from tidemill.algebra.program import MAX_COLLECTED_ROWS, DeclaredQuery, Program, RefreshMode, name_input
+from tidemill.algebra.program import DeclaredQuery, Program, RefreshMode, name_input
 from tidemill.algebra.query_views import QueryViews, Views
 from tidemill.algebra.rewrite.expand_scans import RunContext
 from tidemill.algebra.rewrite.passes import rewrite_program
@@ -14,69 +14,92 @@ from tidemill.model.block import Block
 from tidemill.model.schema import Schema
 from tidemill.model.task import Refresh
 from tidemill.model.view import ConvertedDelta, list_blocks
-from tidemill.ports.engine import WriteTarget
-from tidemill.spark.block_reader import BlockReader, Locate
-from tidemill.spark.local import batches
-from tidemill.spark.local.leaves import LocalBlockReader
+from tidemill.ports.engine import EngineLimits, Log, WriteTarget
+from tidemill.spark.batches import count_rows
+from tidemill.spark.block_reader import BlockReader
+from tidemill.spark.local_work import LocalWork
 from tidemill.spark.operators import OperatorCompiler
 from tidemill.spark.program_runner import ProgramRunner
 from tidemill.spark.query_sessions import EngineSessions, is_small, run_query, write_result
 from tidemill.spark.session import set_shuffle_partitions
 
-MAX_DRIVER_ROWS = 8_000
-"""Rows of contents up to which the driver recomputes everything: the result may have many more."""
+UNPACKED = 8
+"""Bytes of rows in memory for each byte of their files, at most, as a rule."""
 
 
-def run_refresh(
-    sessions: EngineSessions, locate: Locate, code: Refresh, inputs: Views, outputs: Mapping[str, WriteTarget], tag: str
-) -> Mapping[str, Schema]:
-    """Run a declared query in one refresh mode and write its outputs; returns the content schema of each.
+@dataclass(frozen=True, slots=True)
+class RefreshRun:
+    """One run of a declared query in one refresh mode."""
 
-    A full result is computed by Spark from the user's text. Operators compute changes, and the state for later
-    refreshes.
-    """
-    is_full = code.mode in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
-    if not is_full or code.query_text is None:
-        return _compute_outputs(sessions, locate, code, inputs, outputs, tag)
-    tables = {name: inputs[name_input(channel, ScanMode.NEW)] for name, channel in code.query_text.tables.items()}
-    with run_query(sessions, locate, code.query_text.query, tables, tag) as rows:
-        schemas = {code.table: write_result(rows, outputs[code.table], small=is_small(tables))}
-    states = {name: target for name, target in outputs.items() if name != code.table}
-    return {**schemas, **_compute_outputs(sessions, locate, code, inputs, states, tag)} if states else schemas
+    sessions: EngineSessions
+    work: LocalWork
+    code: Refresh
+    inputs: Views
+    outputs: Mapping[str, WriteTarget]
+    tag: str
+    log: Log
 
+    def run(self) -> Mapping[str, Schema]:
+        """Compute and write the outputs; returns the content schema of each.
 
-def _compute_outputs(
-    sessions: EngineSessions, locate: Locate, code: Refresh, inputs: Views, outputs: Mapping[str, WriteTarget], tag: str
-) -> Mapping[str, Schema]:
-    """Compute these outputs from the operators."""
-    is_full = code.mode in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
-    blocks = _list_content_blocks(inputs) if is_full else _list_change_blocks(code.query, inputs)
-    is_local_store = all(t.directory.startswith("/") for t in outputs.values())
-    is_local = is_local_store and batches.has_few_rows(blocks, MAX_DRIVER_ROWS if is_full else MAX_COLLECTED_ROWS)
-    is_single_task = is_local and batches.has_few_rows(blocks, batches.MAX_SINGLE_TASK_ROWS)
-    spark = sessions.quick_session if is_local else sessions.spark
-    local = LocalBlockReader(locate) if is_local else None
-    views = QueryViews(code.query, inputs)
-    context = RunContext(views.expand_scans, local.is_local if local is not None else lambda _: False)
-    program = rewrite_program(_build_program(code, views).select_outputs(outputs), context)
-    if is_local:
-        set_shuffle_partitions(spark, partitions=1 if is_single_task else None)
-    return ProgramRunner(
-        spark,
-        lambda steps: OperatorCompiler(
+        A full result is computed by Spark from the user's text. Operators compute changes, and the state for later
+        refreshes.
+        """
+        text = self.code.query_text
+        if not self._is_full or text is None:
+            return self._compute_outputs(self.outputs)
+        table = self.code.table
+        tables = {name: self.inputs[name_input(channel, ScanMode.NEW)] for name, channel in text.tables.items()}
+        with run_query(self.sessions, self.work, text.query, tables, self.tag) as rows:
+            small = is_small(tables, self.work.limits)
+            schemas = {table: write_result(rows, self.outputs[table], is_collected=small)}
+        states = {name: target for name, target in self.outputs.items() if name != table}
+        return {**schemas, **self._compute_outputs(states)} if states else schemas
+
+    @property
+    def _is_full(self) -> bool:
+        return self.code.mode in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
+
+    def _compute_outputs(self, outputs: Mapping[str, WriteTarget]) -> Mapping[str, Schema]:
+        """Compute these outputs from the operators."""
+        limits = self.work.limits
+        blocks = self._list_blocks()
+        is_stored_locally = all(t.directory.startswith("/") for t in outputs.values())
+        is_collected = limits.is_local and is_stored_locally and can_hold(blocks, limits)
+        is_single_task = is_collected and count_rows(blocks) <= limits.single_task_rows
+        spark = self.sessions.quick_session if is_collected else self.sessions.spark
+        if is_collected:
+            set_shuffle_partitions(spark, partitions=1 if is_single_task else None)
+        views = QueryViews(self.code.query, self.inputs, self.work.expansion)
+        context = RunContext(views.expand_scans, lambda scan: is_collected and scan.rows <= limits.single_task_rows)
+        program = rewrite_program(_build_program(self.code, views).select_outputs(outputs), context)
+        return ProgramRunner(
             spark,
-            BlockReader(spark, locate).read_scan,
-            steps,
-            single_task_rows=batches.MAX_SINGLE_TASK_ROWS if is_single_task else 0,
-        ),
-        program,
-        outputs,
-        tag,
-        local=local,
-        relations=batches.LocalRelations(spark, Path(next(iter(outputs.values())).directory) / "_steps")
-        if is_local
-        else None,
-    ).run()
+            lambda steps: OperatorCompiler(
+                spark,
+                BlockReader(spark, self.work).read_scan,
+                steps,
+                single_task_rows=limits.single_task_rows if is_single_task else 0,
+                is_small=limits.is_small_change,
+            ),
+            program,
+            outputs,
+            self.work,
+            self.tag,
+            self.log,
+            is_collected=is_collected,
+        ).run()
+
+    def _list_blocks(self) -> list[Block]:
+        """The blocks whose rows determine how much the steps compute."""
+        if self._is_full:
+            return [b for view in self.inputs.values() for b in list_blocks(view)]
+        return _list_change_blocks(self.code.query, self.inputs)
+
+
+def can_hold(blocks: list[Block], limits: EngineLimits) -> bool:
+    """Whether the rows of blocks certainly fit into the memory that the driver may use."""
+    return UNPACKED * sum(b.bytes for b in blocks) <= limits.driver_memory
 
 
 def _build_program(code: Refresh, channels: QueryViews) -> Program:
@@ -88,10 +111,6 @@ def _build_program(code: Refresh, channels: QueryViews) -> Program:
             return query.build_recompute()
         case _:
             return query.build_incremental(channels.list_changed_channels(), channels.list_deferred_channels())
-
-
-def _list_content_blocks(inputs: Views) -> list[Block]:
-    return [b for view in inputs.values() for b in list_blocks(view)]
 
 
 def _list_change_blocks(query: DeclaredQuery, inputs: Views) -> list[Block]:

@@ -11,13 +11,15 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.eliminate_ctes import eliminate_ctes
 
 from tidemill.algebra.dialect import parse_query, to_sql
+from tidemill.local.spark_types import is_plain_type
 from tidemill.model.block import Block
 from tidemill.model.schema import Schema
 from tidemill.model.view import View, list_blocks
-from tidemill.ports.engine import WriteTarget
-from tidemill.spark.block_reader import Locate, ViewReader
+from tidemill.ports.engine import EngineLimits, WriteTarget
+from tidemill.spark import batches
+from tidemill.spark.block_reader import BlockReader
 from tidemill.spark.block_writer import save_frame
-from tidemill.spark.local import batches
+from tidemill.spark.local_work import LocalWork
 from tidemill.spark.session import (
     SMALL_QUERY_SETTINGS,
     create_isolated_session,
@@ -25,10 +27,7 @@ from tidemill.spark.session import (
     tag_isolated_jobs,
 )
 from tidemill.spark.session_loss import SessionMonitor
-from tidemill.spark.types import build_column, is_plain_type, quote_name, to_content_schema
-
-MAX_SINGLE_TASK_ROWS = 8_000
-"""Rows of tables up to which one task computes a query: the result may have many more."""
+from tidemill.spark.types import build_column, quote_name, to_content_schema
 
 
 class QuerySessions:
@@ -94,24 +93,24 @@ class EngineSessions:
 
 @contextmanager
 def run_query(
-    sessions: EngineSessions, locate: Locate, query: str, tables: Mapping[str, View], tag: str
+    sessions: EngineSessions, work: LocalWork, query: str, tables: Mapping[str, View], tag: str
 ) -> Iterator[DataFrame]:
     """The rows of a query over these tables; they can only be read inside the context."""
     text = remove_unused_ctes(query) if sessions.is_second_try else query
-    pool = sessions.small_queries if is_small(tables) else sessions.queries
+    pool = sessions.small_queries if is_small(tables, work.limits) else sessions.queries
     with pool.acquire_session() as spark, tag_isolated_jobs(spark, tag):
-        reader = ViewReader(spark, locate)
-        with register_tables(spark, {name: reader.read_frame(view) for name, view in tables.items()}):
+        reader = BlockReader(spark, work)
+        with register_tables(spark, {name: reader.read_view(view) for name, view in tables.items()}):
             yield spark.sql(text)
 
 
-def write_result(rows: DataFrame, target: WriteTarget, *, small: bool) -> Schema:
+def write_result(rows: DataFrame, target: WriteTarget, *, is_collected: bool) -> Schema:
     """Write a query's rows as the full content of a declared table; small results without a Spark job."""
     content = target.schema or to_content_schema(rows.schema)
     shaped = rows.select(*(build_column(f.name).cast(f.type).alias(f.name) for f in target.to_physical_schema(content)))
-    if small and target.directory.startswith("/") and is_plain_type(shaped.schema):
+    if is_collected and target.directory.startswith("/") and is_plain_type(shaped.schema):
         try:
-            batch = batches.LocalBatch.from_frame(shaped)
+            batch = batches.collect_batch(shaped)
             batches.write_batch(batch.table.columns, batch.struct, target)
             return content
         except batches.ResultTooLarge:  # a few rows may become many
@@ -120,9 +119,10 @@ def write_result(rows: DataFrame, target: WriteTarget, *, small: bool) -> Schema
     return content
 
 
-def is_small(tables: Mapping[str, View]) -> bool:
+def is_small(tables: Mapping[str, View], limits: EngineLimits) -> bool:
+    """Whether the tables have so few rows that one task computes a query: the result may have many more."""
     blocks: list[Block] = [b for view in tables.values() for b in list_blocks(view)]
-    return batches.has_few_rows(blocks, MAX_SINGLE_TASK_ROWS)
+    return batches.count_rows(blocks) <= limits.relation_rows
 
 
 @contextmanager

@@ -79,6 +79,8 @@ FALLBACK_SETTINGS: Mapping[str, str] = {
     "spark.sql.optimizer.nestedSchemaPruning.enabled": "false",
     # It confuses the columns of a correlated sub-query with those of the union below: key not found.
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion",
+    # It infers constraints of a union from columns that a side has lost: key not found.
+    "spark.sql.constraintPropagation.enabled": "false",
 }
 """Settings that disable optimizations with which Spark 4.3 fails on valid queries."""
 

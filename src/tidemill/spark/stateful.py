@@ -29,8 +29,8 @@ from tidemill.model.wave_steps import WaveBarrierSpec, WaveEndSpec, WaveStartSpe
 from tidemill.ports.engine import WriteTarget
 from tidemill.spark import keyed
 from tidemill.spark.arrow import ArrowBlockIO, Session
-from tidemill.spark.block_reader import Locate
-from tidemill.spark.local.batches import create_frame
+from tidemill.spark.batches import create_frame
+from tidemill.spark.local_work import LocalWork
 from tidemill.stream.lineage_tags import WaveBarrierOperator, WaveEndOperator, WaveStartOperator
 from tidemill.stream.operator import InputBlock, OperatorBatch, OperatorResult, StatefulOperator
 from tidemill.stream.windows.rows import Marks
@@ -45,14 +45,14 @@ Version = tuple[int, ...]
 class StatefulTaskRunner:
     """Runs stateful tasks for one engine, and caches their operators for the next run."""
 
-    def __init__(self, locate: Locate) -> None:
-        self._locate = locate
+    def __init__(self, work: LocalWork) -> None:
+        self._work = work
         self._cache = Path(tempfile.gettempdir()) / f"tidemill-state-{uuid4().hex}"
         self._operators: dict[str, tuple[Version, StatefulOperator]] = {}
         self._tables: dict[tuple[str, str], tuple[View, pa.Table]] = {}
 
     def run(self, session: Session, task: Task, inputs: Inputs, outputs: Targets, now: int) -> dict[str, Schema]:
-        arrow = ArrowBlockIO(session, self._locate)
+        arrow = ArrowBlockIO(session, self._work)
         result = self._run_task(_TaskRun(session, arrow, task, inputs, outputs), now)
         rows = {**result.outputs, **result.deltas}
         _check_outputs(rows, outputs)

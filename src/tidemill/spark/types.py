@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    CharType,
     DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
     MapType,
-    NullType,
-    ShortType,
-    StringType,
     StructType,
-    TimestampNTZType,
-    TimestampType,
-    VarcharType,
 )
 
 from tidemill.errors import BadInput
+from tidemill.local.spark_types import is_plain_type
 from tidemill.model.schema import Field, Schema
 
 _VOID = re.compile(r"\bvoid(?=$|[,>])")
@@ -65,7 +49,7 @@ def to_content_schema(struct: StructType) -> Schema:
 def format_type(kind: DataType) -> str:
     """The type in Spark's notation, in a form that Spark can parse: field names that are no plain words are quoted.
 
-    >>> format_type(ArrayType(StructType().add("a", IntegerType()).add("1st one", IntegerType())))
+    >>> format_type(ArrayType(StructType().add("a", "integer").add("1st one", "integer")))
     'array<struct<a:int,`1st one`:int>>'
     """
     match kind:
@@ -82,18 +66,6 @@ def _format_field_name(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else quote_name(name)
 
 
-def to_nullable_ddl(schema: Schema) -> str:
-    """The DDL without NOT NULL: for a frame that claims to hold no NULL, Spark would remove the checks."""
-    return str(Schema(tuple(Field(f.name, f.type) for f in schema)))
-
-
-@lru_cache(maxsize=1024)
-def parse_ddl(ddl: str) -> StructType:
-    struct = StructType.fromDDL(ddl)
-    assert isinstance(struct, StructType)
-    return struct
-
-
 def quote_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
@@ -105,28 +77,6 @@ def build_column(name: str) -> Column:
 
 def build_columns(names: tuple[str, ...] | list[str]) -> list[Column]:
     return [build_column(n) for n in names]
-
-
-_PLAIN = (
-    *(BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType, DecimalType, StringType),
-    *(BinaryType, DateType, TimestampType, TimestampNTZType, NullType, ArrayType, MapType, StructType),
-)
-
-
-def is_plain_type(kind: DataType) -> bool:
-    """Whether values of this type are the same in Arrow and in Spark, unlike intervals and strings with a collation."""
-    if not isinstance(kind, _PLAIN) or isinstance(kind, CharType | VarcharType):
-        return False
-    match kind:
-        case StringType():
-            return kind.isUTF8BinaryCollation()
-        case ArrayType():
-            return is_plain_type(kind.elementType)
-        case MapType():
-            return is_plain_type(kind.keyType) and is_plain_type(kind.valueType)
-        case StructType():
-            return all(is_plain_type(field.dataType) for field in kind.fields)
-    return True
 
 
 def stringify_unsupported(frame: DataFrame) -> DataFrame:

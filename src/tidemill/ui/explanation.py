@@ -69,6 +69,8 @@ def _show_writer(writer: WriterExplanation, location: str) -> None:
         HtmlText("\n".join(writer.operators), "pre", "log")
     if writer.states:
         ValueTable("State channels", columns.STATE).show_values(writer.states)
+    if writer.steps:
+        ValueTable("Steps of the last run", columns.STEP).show_values(writer.steps)
 
 
 def _format_sentence(text: str) -> str:

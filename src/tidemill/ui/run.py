@@ -50,6 +50,8 @@ class _RunPage:
         self._facts = FactList(("kind", "subject", "attempt", "owner", "requested", "started", "finished", "took"))
         with add_section("Tasks"):
             self._tasks = ValueTable("Tasks", columns.STATS, empty="nothing was measured")
+        with add_section("Steps"):
+            self._steps = ValueTable("Steps", columns.STEP, empty="no steps of declared tables")
         with add_box("columns"):
             with add_section("Read"):
                 self._reads = ValueTable("Read", columns.READ, empty="nothing, or it did not finish")
@@ -82,6 +84,7 @@ class _RunPage:
             took=format_duration(run.started, run.finished, now),
         )
         self._tasks.show_values(run.stats.get("tasks", {}).items())
+        self._steps.show_values(step for steps in run.list_steps().values() for step in steps)
         self._reads.show_values(details.reads)
         self._written.show_values(details.blocks)
         self._log.show_text(details.log)

@@ -34,6 +34,17 @@ class ProgramLineDocument(ResponseDocument):
     operators: list[str]
 
 
+class StepDocument(ResponseDocument):
+    """Where a step of the last run was computed, and why there."""
+
+    step: str
+    place: str
+    reason: str
+    seconds: float
+    rows: int | None
+    bytes: int | None
+
+
 class TableWriterDocument(ResponseDocument):
     flow: str
     task: str
@@ -45,6 +56,7 @@ class TableWriterDocument(ResponseDocument):
     states: list[OperatorStateDocument]
     variants: list[VariantDocument]
     program: list[ProgramLineDocument]
+    steps: list[StepDocument]
 
 
 class PlannedTaskDocument(ResponseDocument):

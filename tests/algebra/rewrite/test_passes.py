@@ -197,6 +197,25 @@ project `k` + 1 as n
   scan t new: k, v
 """,
     ),
+    (
+        passes.restrict_joins,
+        (Join(StepReference("s", ("j",)), Aggregation(BLOCKS, ("k",)), JoinKind.INNER, (("j", "k"),)),),
+        """
+inner join on j = k
+  step s
+  distinct k
+    scan 0 blocks: k, v
+""",
+        """
+inner join on j = k
+  step s
+  distinct k
+    semi join on k <=> j
+      scan 0 blocks: k, v
+      project j
+        step s
+""",
+    ),
 ]
 
 
@@ -250,6 +269,7 @@ def test_every_pass_of_the_room_is_listed_and_has_an_example() -> None:
             *passes.PROGRAM_PASSES,
             *passes.STEP_PASSES,
             *passes.STATEMENT_PASSES,
+            *passes.LOCAL_STATEMENT_PASSES,
         )
     }
     assert {m.name for m in pkgutil.iter_modules(rewrite.__path__)} - {"passes"} == set(listed.values())

@@ -86,7 +86,7 @@ def _refresh_group(spark: SparkSession, queries: Mapping[str, str], scale: Scale
     outcomes = {name: Outcome() for name in queries}
     case = Case(queries, INPUTS, HISTORY, scale)
     reference_spark = scratch.open_session(spark)
-    with world.set_scale(scale), world.project(case) as mill, ThreadPoolExecutor(world.THREADS) as pool:
+    with world.project(case) as mill, ThreadPoolExecutor(world.THREADS) as pool:
         for workflow in mill.project.workflows:
             for task in workflow.list_tasks():
                 outcomes[task.name].batch_reason = task.batch_reason

@@ -9,7 +9,6 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,19 +21,15 @@ from tests.oracle.queries.reduce import reduce_case
 from tests.oracle.queries.report import Different, format_difference
 
 import tidemill as tm
-from tidemill.algebra import views
 from tidemill.algebra.program import RefreshMode
 from tidemill.app.project import Project
-from tidemill.app.settings import Settings
+from tidemill.app.settings import EngineSettings, Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.encoding.arrow_types import to_arrow_type
 from tidemill.errors import ConfigError, TidemillError
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Rows
 from tidemill.model.schema import Schema
-from tidemill.spark import programs
-from tidemill.spark.block_reader import BlockReader
-from tidemill.spark.local import batches, key_lookup, leaves
 
 THREADS = 4
 """A refresh of a few rows is mostly planning, which Spark does in one thread."""
@@ -72,7 +67,7 @@ def refresh_and_compare(spark: SparkSession, case: Case) -> Refreshes:
     """Check a case."""
     modes: dict[str, list[str]] = {table: [] for table in case.queries}
     reference_spark = scratch.open_session(spark)
-    with set_scale(case.scale), project(case) as mill, ThreadPoolExecutor(THREADS) as pool:
+    with project(case) as mill, ThreadPoolExecutor(THREADS) as pool:
         for number, channel_contents in enumerate(contents(case.inputs, case.history)):
             for insert in case.history[number]:
                 insert_rows(mill, case.schemas[insert.channel], insert)
@@ -142,29 +137,21 @@ def project(case: Case) -> Iterator[Tidemill]:
     for name, text in case.queries.items():
         workflow.sql(name, text)
     declared = Project((workflow.build_spec(),))
-    with TemporaryDirectory() as directory, Tidemill(Path(directory), Settings(), declared) as mill:
+    with (
+        TemporaryDirectory() as directory,
+        Tidemill(Path(directory), Settings(engine=SCALES[case.scale]), declared) as mill,
+    ):
         mill.apply()
         assert mill.engine.quick_session is not mill.engine.spark
         yield mill
 
 
-@contextmanager
-def set_scale(scale: Scale) -> Iterator[None]:
-    """Patch the limits so that data counts as large."""
-    if scale is Scale.SMALL:
-        yield
-        return
-    with (
-        patch.object(batches, "MAX_SINGLE_TASK_ROWS", 1),  # also the size of row groups in files
-        patch.object(leaves, "MAX_COLLECTED_ROWS", 1),
-        patch.object(batches, "MAX_SNAPSHOT_ROWS", 1),
-        patch.object(views, "MIN_CONTENT_ROWS", 0),
-        patch.object(BlockReader.__init__, "__kwdefaults__", {"driver_rows": 0}),  # it reads nothing locally
-        patch.object(key_lookup, "MAX_SEARCH_BYTES", 0),  # Spark looks keys up
-        patch.object(programs, "MAX_DRIVER_ROWS", -1),
-        patch.object(programs, "MAX_COLLECTED_ROWS", -1 if scale is Scale.HUGE else programs.MAX_COLLECTED_ROWS),
-    ):
-        yield
+SCALES = {
+    Scale.SMALL: EngineSettings(),
+    Scale.LARGE: EngineSettings(relation_rows=0, single_task_rows=1, content_rows=0),
+    Scale.HUGE: EngineSettings(local="off", relation_rows=0, single_task_rows=1, content_rows=0),
+}
+"""Settings with which data counts as large."""
 
 
 def insert_rows(mill: Tidemill, schema: Schema, insert: Insert) -> None:

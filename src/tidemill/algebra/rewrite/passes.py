@@ -7,6 +7,7 @@
 | `PROGRAM_PASSES` | the program that `derive` makes of a query's operators | in each run |
 | `STEP_PASSES` | the operator of one step or output | when the steps that it reads are computed |
 | `STATEMENT_PASSES` | the operator of one statement of Spark | when the statement is written |
+| `LOCAL_STATEMENT_PASSES` | the operator of one statement on the driver | when the statement is written |
 
 The stages rewrite different things, so each has a tuple. Within a stage the order matters:
 
@@ -16,6 +17,7 @@ The stages rewrite different things, so each has a tuple. Within a stage the ord
   blocks are known to be local. `prune_program` follows, so that a step that is inlined repeatedly is pruned once.
   `inline_steps` precedes `fuse_steps`, which would add columns to a step that then disappears. `fuse_steps` is last,
   because its result has slices of steps, which no other pass rewrites.
+- `restrict_joins` adds projections, which `merge_projections` then merges. Spark restricts scans itself (`key_joins`).
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from tidemill.algebra.rewrite.merge_projections import merge_projections
 from tidemill.algebra.rewrite.narrow_windows import narrow_windows
 from tidemill.algebra.rewrite.prune_columns import prune_operator, prune_program
 from tidemill.algebra.rewrite.remove_empty_steps import remove_empty_steps
+from tidemill.algebra.rewrite.restrict_joins import restrict_joins
 
 OperatorPass = Callable[[Operator], Operator]
 ProgramPass = Callable[[Program, RunContext], Program]
@@ -45,6 +48,7 @@ PROGRAM_PASSES: tuple[ProgramPass, ProgramPass, ProgramPass, Callable[[Program, 
 )
 STEP_PASSES: tuple[Callable[[Operator, Collection[str]], Operator | None], ...] = (remove_empty_steps,)
 STATEMENT_PASSES: tuple[OperatorPass, ...] = (merge_projections,)
+LOCAL_STATEMENT_PASSES: tuple[OperatorPass, ...] = (restrict_joins, merge_projections)
 
 
 def rewrite_query(root: Operator) -> Operator:
@@ -69,3 +73,8 @@ def rewrite_step(op: Operator, empty: Collection[str]) -> Operator | None:
 def rewrite_statement(op: Operator) -> Operator:
     """The operator as a statement computes it."""
     return reduce(lambda rewritten, rewrite: rewrite(rewritten), STATEMENT_PASSES, op)
+
+
+def rewrite_local_statement(op: Operator) -> Operator:
+    """The operator as a statement on the driver computes it."""
+    return reduce(lambda rewritten, rewrite: rewrite(rewritten), LOCAL_STATEMENT_PASSES, op)

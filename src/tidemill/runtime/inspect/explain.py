@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from tidemill.errors import NotFound
 from tidemill.model.change import Updates
 from tidemill.model.flow import BoundFlow
+from tidemill.model.run import RunState
+from tidemill.model.step_report import StepReport
 from tidemill.model.task import Refresh, Task
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.explanation import PlanExplanation, TableExplanation, explain_plan, explain_writer
@@ -28,13 +30,22 @@ def explain_table(
     context = PlanningContext(catalog, updates, workflow)
     applied = _find_applied_flows(catalog, workflow)
     choices = {b.name: context.choose_variants(b)[1] for b, _ in writer_tasks if b.name in applied}
-    writers = tuple(explain_writer(b.name, t, choices.get(b.name, {}).get(t.name)) for b, t in writer_tasks)
+    writers = tuple(
+        explain_writer(b.name, t, choices.get(b.name, {}).get(t.name), read_last_steps(catalog, b.name, t.name))
+        for b, t in writer_tasks
+    )
     plan = _build_plan(context, table) if applied == {b.name for b in workflow.bindings} else None
     registered = any(c.channel.name == table for c in catalog.list_channels())
     compaction = explain_compaction(catalog, updates, table) if registered else None
     return TableExplanation(
         table, writers, plan, compaction, advise_refresh_group(catalog, workflows, writer_tasks[0][0])
     )
+
+
+def read_last_steps(catalog: CatalogReader, flow: str, task: str) -> tuple[StepReport, ...]:
+    """The steps of a task in the last run of its flow that finished."""
+    runs = catalog.list_runs(state=RunState.FINISHED, subject=flow, limit=1)
+    return tuple(step for run in runs for step in run.list_steps().get(task, ()))
 
 
 def _build_plan(context: PlanningContext, table: str) -> PlanExplanation | None:

@@ -50,9 +50,16 @@ class Compactor:
     limits: CompactionLimits = LIMITS
 
     def compact_major(self, channel: str) -> Block | None:
-        """Write the newest content of a channel as a base; None if it is one already."""
+        """Write the newest content of a channel as a base; None if it is one, or another compaction makes it one."""
         content = _read_content(self.executor.catalog, self.updates, channel)
-        return self.run_compaction(MajorCompaction(content), "it was requested") if content.deltas else None
+        while content.deltas:
+            try:
+                return self.run_compaction(MajorCompaction(content), "it was requested")
+            except Conflict:  # automatic maintenance compacted the channel meanwhile
+                before, content = content, _read_content(self.executor.catalog, self.updates, channel)
+                if content == before:
+                    raise
+        return None
 
     def assess_compaction(self, channel: str) -> CompactionVerdict:
         return assess_compaction(self.executor.catalog, self.updates, channel, self.limits)

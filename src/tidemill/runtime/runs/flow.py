@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -34,7 +34,7 @@ from tidemill.model.stateful import Stateful
 from tidemill.model.task import ReadMode, Refresh, Task, TaskInput, TaskOutput
 from tidemill.model.time import Version
 from tidemill.model.view import ConvertedDelta, Snapshot, SnapshotDiff, View, list_blocks
-from tidemill.planner.cost import CostModel, ScanVolume, compute_spread_factor
+from tidemill.planner.cost import CostModel, ScanVolume
 from tidemill.planner.graph import DataSize
 from tidemill.planner.refresh_mode import build_prior
 from tidemill.ports.catalog import CatalogWriter
@@ -82,7 +82,7 @@ class FlowAttempt:
     pending: dict[str, list[Block]] = field(default_factory=dict)
     outputs: list[WrittenBlock] = field(default_factory=list)
     consumed: list[Consumption] = field(default_factory=list)
-    stats: dict[str, dict[str, float | str]] = field(default_factory=dict)
+    stats: dict[str, Json] = field(default_factory=dict)
     costs: dict[tuple[str, str], Json] = field(default_factory=dict)
     merged: dict[str, float] = field(default_factory=dict)  # seconds spent on merging, by channel
 
@@ -266,8 +266,9 @@ class FlowAttempt:
         volume = _measure_input(task, inputs)
         stats = {"seconds": round(seconds, 3), "rows_in": sum(read.values()), "rows_out": rows_out}
         rows = {"content": int(volume.content), "change": int(volume.change)}
-        details = {} if watermark is None else {"watermark": watermark / 1e6}
-        self.stats[task.name] = {**stats, "variant": task.variant.name, **rows, **details}
+        details: Json = {} if watermark is None else {"watermark": watermark / 1e6}
+        steps = [asdict(step) for step in self.log.take_steps()]
+        self.stats[task.name] = {**stats, "variant": task.variant.name, **rows, **details, "steps": steps}
         self._update_cost_model(task, volume, seconds, _estimate_merge_costs(task, inputs))
 
     def _update_cost_model(
@@ -318,7 +319,7 @@ def _measure_input(task: Task, inputs: Mapping[str, View]) -> ScanVolume:
         sizes[mode] += compute_size(list_blocks(view.chain if isinstance(view, ConvertedDelta) else view))
     read = sizes[ReadMode.NEW] if sizes[ReadMode.NEW].rows else sizes[ReadMode.ALL]
     change = sizes[ReadMode.NEW].rows
-    return ScanVolume(change, sizes[ReadMode.ALL].rows, read.bytes, compute_spread_factor(change))
+    return ScanVolume(change, sizes[ReadMode.ALL].rows, read.bytes)
 
 
 def _estimate_merge_costs(task: Task, inputs: Mapping[str, View]) -> dict[str, float]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
+from tidemill.model.step_report import StepReport
+
 MAX_LOG_CHARACTERS = 256 * 1024
 """Maximum characters of a run's log: its beginning and its end are kept, and the cut characters are counted."""
 
@@ -14,7 +16,19 @@ class RunLog:
 
     def __init__(self) -> None:
         self._parts: list[str] = []
+        self._steps: list[StepReport] = []
         self._lock = threading.Lock()
+
+    def record_step(self, step: StepReport) -> None:
+        """Record where a step of the current task ran."""
+        with self._lock:
+            self._steps.append(step)
+
+    def take_steps(self) -> list[StepReport]:
+        """The steps recorded since the last call."""
+        with self._lock:
+            taken, self._steps = self._steps, []
+        return taken
 
     def write_line(self, text: str) -> None:
         """Write a line of the runtime, with a timestamp."""

@@ -9,14 +9,17 @@ from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     DataType,
@@ -40,35 +43,58 @@ from tidemill.algebra.merge import pick_latest_rows
 from tidemill.algebra.operators import (
     AggregateCall,
     Aggregation,
+    Filter,
     Join,
     JoinKind,
+    NamedExpression,
     Operator,
+    Projection,
     Scan,
     ScanMode,
     SingleRow,
     StepReference,
     TopN,
     Union,
+    repeat_rows,
+    select_columns,
     walk_operators,
 )
 from tidemill.algebra.program import Program
+from tidemill.local.batch import Batch, StoredRows, build_arrow_schema
+from tidemill.local.engine import LocalDatabase, LocalEngine, ReadLeaf
+from tidemill.local.values import Unsupported
 from tidemill.model.change import Rows
-from tidemill.spark.local import operators as local_operators
-from tidemill.spark.local.batches import LocalBatch, build_arrow_schema
-from tidemill.spark.local.expressions import Unsupported, evaluate_expression
-from tidemill.spark.local.operators import LocalExecutor
+from tidemill.spark.batches import collect_batch, create_frame
 
 EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "40"))
 
+DATABASE = LocalDatabase(256 << 20, threads=1)
 
-def build_batch(rows: Rows, **types: DataType) -> LocalBatch:
+
+def execute(op: Operator, read_leaf: ReadLeaf) -> Batch | None:
+    rows = LocalEngine(DATABASE, read_leaf).try_execute(op)
+    return rows if isinstance(rows, Batch) else None
+
+
+def evaluate_expression(expression: Expression, rows: Batch) -> Batch:
+    """The values of an expression in the column `x`; raises `Unsupported`."""
+    op = Projection(read_step("t", *rows.struct.names), (NamedExpression("x", expression),))
+    result = LocalEngine(DATABASE, lambda o: rows if isinstance(o, StepReference) else None).try_execute(op)
+    if isinstance(result, Unsupported):
+        raise result
+    return result
+
+
+def build_batch(rows: Rows, **types: DataType) -> Batch:
     struct = StructType([StructField(name, kind) for name, kind in types.items()])
-    return LocalBatch(pa.Table.from_pylist(rows, build_arrow_schema(struct)), struct)
+    return Batch(pa.Table.from_pylist(rows, build_arrow_schema(struct)), struct)
 
 
-def infer_batch(rows: Rows, columns: tuple[str, ...]) -> LocalBatch | None:
-    """A batch of the rows, with the types of their values."""
+def infer_batch(rows: Rows, columns: tuple[str, ...]) -> Batch | None:
+    """A batch of the rows, with the types of their values; None if it is not one of columns with distinct names."""
     types: dict[str, DataType] = {}
+    if len({*columns}) < len(columns):
+        return None
     for name in columns:
         value_types = {type(r[name]) for r in rows} - {type(None)}
         if not value_types <= {int} and value_types != {bool}:
@@ -86,7 +112,7 @@ class CheckedWorld(World):
         sources = self.sources(old)
         steps: dict[str, Rows] = {}
 
-        def leaf(op: Operator) -> LocalBatch | None:
+        def leaf(op: Operator) -> Batch | None:
             match op:
                 case Scan():
                     return infer_batch(sources[op.channel, op.mode], op.columns)
@@ -95,9 +121,8 @@ class CheckedWorld(World):
             return None
 
         for name, op in [*program.steps.items(), *((o.channel, o.rows) for o in program.outputs if o.rows)]:
-            executor = LocalExecutor(leaf)
             for part in walk_operators(op):
-                batch_result = executor(part)
+                batch_result = execute(part, leaf)
                 if batch_result is not None:
                     self.local_results += 1
                     assert batch_result.struct.names == list(part.columns)
@@ -147,6 +172,8 @@ EXPRESSIONS = [
     "f - f", "CAST(a AS INT)", "CAST(a AS DOUBLE)", "COALESCE(f, a)", "a % 3", "b % 3L", "IF(p, f, 0)", "-a % 2",
     "d = DATE '1996-02-29'", "d < CAST('1996-01-01' AS DATE)", "d BETWEEN DATE '1995-01-01' AND DATE '1996-12-31'",
     "EXTRACT(YEAR FROM d)", "s LIKE '%z'", "s NOT LIKE 'x%'", "s LIKE '_'", "SUBSTRING(s, 2, 1)", "SUBSTRING(s, 1, 9)",
+    "SUBSTRING(s, 5, 2)", "CAST(9007199254740993 AS DOUBLE)", "CAST(-9223372036854775807 AS DOUBLE)",
+    "STRUCT(a, s).s", "(STRUCT(a, p)).a + 1", "IF(a > 9, CAST(RAISE_ERROR('no') AS BOOLEAN), TRUE)",
     "0.05", "00.50", "100.00", "m + 1", "1 - m", "m * (1 - m)", "m * -1", "m * a", "m * 100",
     "m + 007", "m - 0.005", "a + m", "m = 1.25",
     "m BETWEEN 0.05 AND 2", "a > 0.5", "m > a", "COALESCE(m, 0)", "COALESCE(m, a)", "IF(p, m, 0.5)", "m <=> 1.250",
@@ -165,9 +192,10 @@ def test_expressions_equal_sparks(spark: SparkSession) -> None:
     expected = frame.toArrow()
     for i, text in enumerate(EXPRESSIONS):
         result = evaluate_expression(to_expression(text), rows)
-        assert repr(result.data.to_pylist()) == repr(expected.column(f"c{i}").to_pylist()), text
-        assert result.type == frame.schema[f"c{i}"].dataType, text
-        assert result.data.type == expected.schema.field(f"c{i}").type, text
+        values = result.table.column("x")
+        assert repr(values.to_pylist()) == repr(expected.column(f"c{i}").to_pylist()), text
+        assert result.struct["x"].dataType == frame.schema[f"c{i}"].dataType, text
+        assert values.type == expected.schema.field(f"c{i}").type, text
 
 
 @pytest.mark.parametrize(
@@ -183,11 +211,13 @@ def test_expressions_equal_sparks(spark: SparkSession) -> None:
         "s LIKE s",
         "s LIKE 'a' ESCAPE '/'",
         "SUBSTRING(s, 0, 2)",
+        "SUBSTRING(s, -2, 2)",
         "d = '1996-02-29'",
         "CAST('1996-2-9' AS DATE)",
         "CAST('1995-02-29' AS DATE)",
         "EXTRACT(MONTH FROM d)",
         "m / 0",
+        "IF(a > 0, CAST(RAISE_ERROR('positive') AS BOOLEAN), TRUE)",
         "COALESCE(CAST(m AS DECIMAL(38, 2)), CAST(m AS DECIMAL(38, 9)))",
         "s / b",
         "a DIV b",
@@ -209,14 +239,13 @@ def test_types_do_not_depend_on_the_rows() -> None:
     some, none = build_batch(ROWS, **TYPES), build_batch([], **TYPES)
     for text in EXPRESSIONS:
         assert (
-            evaluate_expression(to_expression(text), some).type == evaluate_expression(to_expression(text), none).type
+            evaluate_expression(to_expression(text), some).struct
+            == evaluate_expression(to_expression(text), none).struct
         ), text
 
 
-def run_locally(op: Operator, **steps: LocalBatch) -> list[dict[str, Any]] | None:
-    result = LocalExecutor(lambda o: steps[o.step].select_columns(o.columns) if isinstance(o, StepReference) else None)(
-        op
-    )
+def run_locally(op: Operator, **steps: Batch) -> list[dict[str, Any]] | None:
+    result = execute(op, lambda o: steps[o.step].select_columns(o.columns) if isinstance(o, StepReference) else None)
     return None if result is None else result.table.to_pylist()
 
 
@@ -224,15 +253,16 @@ def read_step(step: str, *columns: str) -> StepReference:
     return StepReference(step, columns)
 
 
-def test_sums_that_may_overflow_are_passed_to_spark() -> None:
+def test_sums_that_overflow_are_passed_to_spark() -> None:
     total = Aggregation(read_step("t", "k", "n"), ("k",), (AggregateCall("total", "sum", (build_column("n"),)),))
-    types = {"k": LongType(), "n": LongType()}
-    assert run_locally(total, t=build_batch([{"k": 1, "n": 1 << 61}], **types)) == [{"k": 1, "total": 1 << 61}]
-    assert run_locally(total, t=build_batch([{"k": 1, "n": 1 << 61}, {"k": 1, "n": 1 << 61}], **types)) is None
+    types: dict[str, DataType] = {"k": LongType(), "n": LongType()}
+    fitting, wide = [{"k": 1, "n": 1 << 61}] * 3, [{"k": 1, "n": 1 << 62}] * 2
+    assert run_locally(total, t=build_batch(fitting, **types)) == [{"k": 1, "total": 3 << 61}]
+    assert run_locally(total, t=build_batch(wide, **types)) is None
 
 
 def test_numbers_that_overflow_are_passed_to_spark() -> None:
-    with pytest.raises(pa.ArrowInvalid):
+    with pytest.raises(Unsupported):
         evaluate_expression(to_expression("n + 1"), build_batch([{"n": (1 << 63) - 1}], n=LongType()))
     rows = build_batch([{"n": (1 << 63) - 1}], n=LongType())
     assert (
@@ -251,11 +281,10 @@ def test_numbers_that_overflow_are_passed_to_spark() -> None:
         "a % 0",
         "a / 0",
         "CAST(a * 4611686018427387904 AS INT)",
-        "CAST(9007199254740993 AS DOUBLE)",
     ],
 )
 def test_values_that_do_not_fit_their_type_are_passed_to_spark(text: str) -> None:
-    with pytest.raises(pa.ArrowInvalid):
+    with pytest.raises(Unsupported):
         evaluate_expression(to_expression(text), build_batch([{"a": 1}], a=LongType()))
 
 
@@ -267,10 +296,10 @@ def test_floats_as_keys_equal_sparks(spark: SparkSession, kind: DataType) -> Non
     rows = build_batch(FLOATS, f=kind)
     group = Aggregation(read_step("t", "f"), ("f",), (AggregateCall("n", "sum", (build_literal("1L"),)),))
     assert format_rows(run_locally(group, t=rows)) == ["0.0 2", "0.5 1", "None 1", "inf 1", "nan 2"]
-    rows.to_frame(spark).createOrReplaceTempView("floats")
+    create_frame(spark, rows.table, rows.struct).createOrReplaceTempView("floats")
     expected_groups = spark.sql("SELECT f, count(*) AS n FROM floats GROUP BY f").toArrow().to_pylist()
     assert format_rows(run_locally(group, t=rows)) == format_rows(expected_groups)
-    other = LocalBatch(rows.table.rename_columns(["g"]), StructType([StructField("g", kind)]))
+    other = Batch(rows.table.rename_columns(["g"]), StructType([StructField("g", kind)]))
     for null_safe, sign in ((True, "<=>"), (False, "=")):
         join = Join(read_step("t", "f"), read_step("u", "g"), JoinKind.INNER, (("f", "g"),), null_safe=null_safe)
         pairs = spark.sql(f"SELECT a.f, b.f AS g FROM floats a JOIN floats b ON a.f {sign} b.f").toArrow().to_pylist()
@@ -294,7 +323,7 @@ VALUES: dict[DataType, list[Any]] = {
 def test_values_are_ordered_as_in_spark(spark: SparkSession, kind: DataType) -> None:
     pairs = [{"k": i % 3, "a": a, "b": b} for i, (a, b) in enumerate(product(VALUES[kind], repeat=2))]
     rows = build_batch([*pairs, {"k": 9, "a": None, "b": None}], k=LongType(), a=kind, b=kind)
-    rows.to_frame(spark).createOrReplaceTempView("values")
+    create_frame(spark, rows.table, rows.struct).createOrReplaceTempView("values")
     aggregates = tuple(AggregateCall(f"{f}_{c}", f, (build_column(c),)) for f in ("min", "max") for c in "ab")
     group = Aggregation(read_step("t", "k", "a", "b"), ("k",), aggregates)
     texts = ", ".join(f"{f.function}({f.arguments[0].text}) AS {f.name}" for f in aggregates)
@@ -303,12 +332,17 @@ def test_values_are_ordered_as_in_spark(spark: SparkSession, kind: DataType) -> 
     )
     for sign in ("<", "<=", ">", ">="):
         expected = spark.sql(f"SELECT a {sign} b AS c FROM values").toArrow().column("c").to_pylist()
-        assert evaluate_expression(to_expression(f"a {sign} b"), rows).data.to_pylist() == expected
+        assert evaluate_expression(to_expression(f"a {sign} b"), rows).table.column("x").to_pylist() == expected
 
 
 def format_rows(rows: list[dict[str, Any]] | None) -> list[str]:
     assert rows is not None
     return sorted(" ".join(map(str, row.values())) for row in rows)
+
+
+def sort_rows(rows: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    assert rows is not None
+    return sorted(rows, key=lambda row: str([*row.values()]))
 
 
 SMALL = st.integers(-1, 1) | st.none()
@@ -336,23 +370,25 @@ def test_joins_equal_the_reference(
 
 
 def test_a_non_null_column_becomes_nullable_after_an_outer_join(spark: SparkSession) -> None:
-    counts = LocalBatch.from_frame(spark.sql("SELECT 1L AS b, count(*) AS n FROM range(3)"))
+    counts = collect_batch(spark.sql("SELECT 1L AS b, count(*) AS n FROM range(3)"))
     join = Join(read_step("t", "a"), read_step("u", "b", "n"), JoinKind.LEFT, (("a", "b"),))
     steps = {"t": build_batch([{"a": 1}, {"a": 2}], a=LongType()), "u": counts}
-    join_result = LocalExecutor(
-        lambda o: steps[o.step].select_columns(o.columns) if isinstance(o, StepReference) else None
-    )(join)
-    assert join_result is not None
-    rows = join_result.to_frame(spark).selectExpr("a", "coalesce(n, 0) AS n", "n IS NULL AS none").toArrow().to_pylist()
+    joined = execute(join, lambda o: steps[o.step].select_columns(o.columns) if isinstance(o, StepReference) else None)
+    assert joined is not None
+    frame = create_frame(spark, joined.table, joined.struct)
+    rows = frame.selectExpr("a", "coalesce(n, 0) AS n", "n IS NULL AS none").toArrow().to_pylist()
     assert rows == [{"a": 1, "n": 3, "none": False}, {"a": 2, "n": 0, "none": True}]
 
 
-def test_joins_with_many_pairs_are_passed_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_operators, "_MAX_TESTED_PAIRS", 3)
-    two, one = build_batch([{"a": 1}, {"a": 2}], a=LongType()), build_batch([{"b": 2}], b=LongType())
+def test_results_that_exceed_the_memory_are_passed_to_spark() -> None:
+    rows = build_batch([{"a": i} for i in range(3_000)], a=LongType())
+    others = Batch(rows.table.rename_columns(["b"]), StructType([StructField("b", LongType())]))
     cross = Join(read_step("t", "a"), read_step("u", "b"), JoinKind.INNER)
-    assert run_locally(cross, t=two, u=one) == [{"a": 1, "b": 2}, {"a": 2, "b": 2}]
-    assert run_locally(cross, t=two, u=build_batch([{"b": 2}, {"b": 3}], b=LongType())) is None
+    small = LocalDatabase(64 << 20)
+    steps = {"t": rows, "u": others}
+    problem = LocalEngine(small, lambda o: steps[o.step] if isinstance(o, StepReference) else None).try_execute(cross)
+    assert isinstance(problem, Unsupported)
+    small.close()
 
 
 @pytest.mark.parametrize("kind", [StringType(), DecimalType(9, 2), DateType(), BinaryType(), BooleanType()])
@@ -400,7 +436,7 @@ def test_count_counts_rows_and_non_null_values() -> None:
         AggregateCall("both", "count", (build_column("k"), build_column("v"))),
     )
     result = run_locally(Aggregation(read_step("t", "k", "v"), ("k",), counts), t=rows)
-    assert result == [{"k": 1, "n": 2, "vs": 1, "both": 1}, {"k": 2, "n": 1, "vs": 0, "both": 0}]
+    assert sort_rows(result) == [{"k": 1, "n": 2, "vs": 1, "both": 1}, {"k": 2, "n": 1, "vs": 0, "both": 0}]
 
 
 def test_any_value_ignores_nulls() -> None:
@@ -408,7 +444,7 @@ def test_any_value_ignores_nulls() -> None:
     any_of = Aggregation(
         read_step("t", "k", "v"), ("k",), (AggregateCall("v", "any_value", (build_column("v"), build_literal("TRUE"))),)
     )
-    assert run_locally(any_of, t=rows) == [{"k": 1, "v": "a"}, {"k": 2, "v": None}]
+    assert sort_rows(run_locally(any_of, t=rows)) == [{"k": 1, "v": "a"}, {"k": 2, "v": None}]
     first = Aggregation(read_step("t", "k", "v"), ("k",), (AggregateCall("v", "any_value", (build_column("v"),)),))
     assert run_locally(first, t=rows) is None
 
@@ -463,10 +499,10 @@ def test_decimals_equal_sparks_digit_for_digit(spark: SparkSession, left: tuple[
         frame = spark.createDataFrame(rows.table, rows.struct).selectExpr(*(f"{t} AS `{n}`" for n, t in texts.items()))
         expected = frame.toArrow()
         for text in texts:
-            with suppress(Unsupported, pa.ArrowInvalid):
+            with suppress(Unsupported):
                 result = evaluate_expression(to_expression(text), rows)
-                assert result.type == frame.schema[text].dataType, (text, types)
-                assert result.data.to_pylist() == expected.column(text).to_pylist(), (text, types)
+                assert result.struct["x"].dataType == frame.schema[text].dataType, (text, types)
+                assert result.table.column("x").to_pylist() == expected.column(text).to_pylist(), (text, types)
 
 
 def draw_decimal(chance: random.Random, kind: DecimalType) -> Decimal | None:
@@ -500,3 +536,159 @@ def test_top_n_equals_sparks(spark: SparkSession, kind: DataType) -> None:
             result = run_locally(TopN(read_step("t", "x", "n"), order, 3, skip), t=rows)
             assert result is not None
             assert repr([r["x"] for r in result]) == repr([r["x"] for r in expected]), (text, skip)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CAST(a * 100 AS DECIMAL(3, 1))",
+        "CAST(a AS DECIMAL(38, 0)) * 9999999999 * 9999999999 * 9999999999 * 9999999999",
+        "a % 0",
+        "a / 0",
+        "CAST(a * 4611686018427387904 AS INT)",
+    ],
+)
+def test_numbers_that_do_not_fit_their_type_are_passed_to_spark(text: str) -> None:
+    with pytest.raises(Unsupported):
+        evaluate_expression(to_expression(text), build_batch([{"a": 1}], a=LongType()))
+
+
+def test_rows_are_repeated() -> None:
+    rows = build_batch(
+        [{"a": 1, "n": 2}, {"a": 2, "n": 0}, {"a": 3, "n": None}, {"a": 4, "n": -1}], a=LongType(), n=LongType()
+    )
+    assert run_locally(repeat_rows(read_step("t", "a", "n"), "n", "_x"), t=rows) == [{"a": 1, "n": 2, "_x": 0}] * 2
+
+
+UNCHANGED: dict[str, tuple[DataType, list[Any]]] = {
+    "timestamps": (
+        TimestampType(),
+        [datetime(2024, 2, 29, 1, 2, 3, 456789, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC), None],
+    ),
+    "texts": (StringType(), ["a\0b", "\U0001f600", "", None]),
+    "bytes": (BinaryType(), [b"\x00\xff", b"", None]),
+    "arrays": (ArrayType(LongType()), [[1, None], [], None]),
+    "structs": (StructType([StructField("x y", LongType())]), [{"x y": 1}, {"x y": None}, None]),
+}
+
+
+@pytest.mark.parametrize("name", UNCHANGED)
+def test_values_pass_unchanged(spark: SparkSession, name: str) -> None:
+    kind, values = UNCHANGED[name]
+    rows = build_batch([{"k": i, "v": v} for i, v in enumerate(values)], k=LongType(), v=kind)
+    join = Join(read_step("t", "k", "v"), read_step("u", "j"), JoinKind.INNER, (("k", "j"),))
+    keys = build_batch([{"j": i} for i in range(len(values))], j=LongType())
+    result = run_locally(join, t=rows, u=keys)
+    assert result is not None
+    assert [r["v"] for r in sorted(result, key=lambda r: r["k"])] == rows.table.column("v").to_pylist()
+    assert (
+        create_frame(spark, rows.table, rows.struct).toArrow().column("v").to_pylist()
+        == rows.table.column("v").to_pylist()
+    )
+
+
+def test_names_that_differ_in_case_are_different_columns() -> None:
+    rows = build_batch([{"a": 1, "A": 2}], a=LongType(), A=LongType())
+    swapped = Projection(
+        read_step("t", "a", "A"), (NamedExpression("A", build_column("a")), NamedExpression("a", build_column("A")))
+    )
+    assert run_locally(swapped, t=rows) == [{"A": 1, "a": 2}]
+
+
+def test_files_are_read_by_the_engine(tmp_path: Path) -> None:
+    path = tmp_path / "part's.parquet"
+    pq.write_table(pa.table({"Key": [1, 2, None], "v.w": ["a", "b", "c"]}), path)
+    struct = StructType([StructField("Key", LongType()), StructField("v.w", StringType())])
+    keys = build_batch([{"k": 2}, {"k": None}], k=LongType())
+
+    def read_leaf(op: Operator) -> Batch | StoredRows | None:
+        match op:
+            case Scan():
+                return StoredRows(((1, str(path)),), struct, frozenset(struct.names))
+            case StepReference():
+                return keys
+        return None
+
+    found = Join(Scan("c", ("Key", "v.w")), read_step("t", "k"), JoinKind.SEMI, (("Key", "k"),), null_safe=True)
+    rows = LocalEngine(DATABASE, read_leaf).try_execute(found)
+    assert isinstance(rows, Batch)
+    assert rows.table.sort_by("v.w").to_pylist() == [{"Key": 2, "v.w": "b"}, {"Key": None, "v.w": "c"}]
+
+
+def test_operators_without_a_translation_are_passed_to_spark() -> None:
+    problem = LocalEngine(DATABASE, lambda op: None).try_execute(Scan("c", ("a",)))
+    assert isinstance(problem, Unsupported)
+    assert "Scan" in str(problem)
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_corrupt_files_are_passed_to_spark(tmp_path: Path, codec: str) -> None:
+    """Spark verifies checksums and reports the file; DuckDB would return wrong rows."""
+    path = tmp_path / "part.parquet"
+    table = pa.table({"k": list(range(100_000)), "s": [f"text {i % 100}" for i in range(100_000)]})
+    pq.write_table(table, path, compression=codec, write_page_checksum=True, row_group_size=30_000)
+    struct = StructType([StructField("k", LongType())])
+    total = Aggregation(Scan("c", ("k",)), ("k",))
+
+    def execute(path: Path) -> Batch | Unsupported:
+        return LocalEngine(
+            DATABASE,
+            lambda op: StoredRows(((1, str(path)),), struct, frozenset(struct.names)) if isinstance(op, Scan) else None,
+        ).try_execute(total)
+
+    assert isinstance(execute(path), Batch)
+    chunk = pq.read_metadata(path).row_group(1).column(0)
+    content = bytearray(path.read_bytes())
+    content[chunk.data_page_offset + chunk.total_compressed_size - 10] ^= 0x10
+    corrupt = path.with_name("corrupt.parquet")
+    corrupt.write_bytes(content)
+    problem = execute(corrupt)
+    assert isinstance(problem, Unsupported)
+    assert "checksum" in str(problem)
+
+
+FLOAT_VALUES = [
+    [-0.0, math.nan, 0.0],
+    [1.0, math.nan, 2.0],
+    [math.nan, -math.nan],
+    [math.inf, -math.inf, None],
+]
+FLOAT_CONDITIONS = [f"{f} {sign} {value}" for f in ("f", "(o).f") for sign in ("=", "<>", "<", "<=", ">", ">=", "<=>")
+                    for value in ("0", "1", "5", "f")]  # fmt: skip
+
+
+@pytest.mark.parametrize("values", FLOAT_VALUES, ids=str)
+@pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "in memory"])
+def test_filters_and_extremes_of_floats_do_not_trust_statistics(
+    spark: SparkSession, values: list[float | None], is_stored: bool, tmp_path: Path
+) -> None:
+    struct = StructType(
+        [StructField("f", DoubleType()), StructField("o", StructType([StructField("f", DoubleType())]))]
+    )
+    table = pa.Table.from_pylist([{"f": f, "o": {"f": f}} for f in values], build_arrow_schema(struct))
+    pq.write_table(table, tmp_path / "floats.parquet")
+    stored = StoredRows(((0, str(tmp_path / "floats.parquet")),), struct, frozenset(struct.names))
+    leaf = stored if is_stored else Batch(table, struct)
+    scan = read_step("t", "f", "o")
+    create_frame(spark, table, struct).createOrReplaceTempView("floats")
+    spark_rows = spark.sql(
+        f"SELECT {', '.join(f'collect_list(IF({c}, f, NULL)) AS c{i}' for i, c in enumerate(FLOAT_CONDITIONS))},"
+        " max(f) AS high, min(f) AS low FROM floats"
+    ).first()
+    assert spark_rows is not None
+
+    def read_leaf(op: Operator) -> Batch | StoredRows | None:
+        return leaf if isinstance(op, StepReference) else None
+
+    for i, condition in enumerate(FLOAT_CONDITIONS):
+        found = execute(select_columns(Filter(scan, to_expression(condition)), ("f",)), read_leaf)
+        assert found is not None, condition
+        kept = [f for f in found.table.column("f").to_pylist() if f is not None]
+        assert sorted(map(str, kept)) == sorted(map(str, spark_rows[f"c{i}"])), condition
+    calls = tuple(AggregateCall(name, name, (build_column("f"),)) for name in ("max", "min"))
+    keyed = Projection(scan, (NamedExpression("k", build_literal("1")), NamedExpression("f", build_column("f"))))
+    extremes = execute(Aggregation(keyed, ("k",), calls), read_leaf)
+    assert extremes is not None
+    assert [str(extremes.table.column(name)[0].as_py() or 0.0) for name in ("max", "min")] == [
+        str(spark_rows[name] or 0.0) for name in ("high", "low")
+    ]

@@ -1,0 +1,35 @@
+"""The limits of the engine, from the settings and the memory of the machine."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from tidemill.app.settings import EngineSettings
+from tidemill.model.units import parse_size
+from tidemill.ports.engine import EngineLimits
+
+_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_DRIVER_SHARE = 4
+"""The default share of the memory for rows on the driver is one in so many; Spark's driver is in the same machine."""
+
+
+def build_limits(settings: EngineSettings) -> EngineLimits:
+    memory = read_memory() // _DRIVER_SHARE if settings.driver_memory is None else parse_size(settings.driver_memory)
+    return EngineLimits(
+        is_local=settings.local == "auto",
+        driver_memory=memory,
+        relation_rows=settings.relation_rows,
+        single_task_rows=settings.single_task_rows,
+        content_rows=settings.content_rows,
+        broadcast_rows=settings.broadcast_rows,
+    )
+
+
+def read_memory() -> int:
+    """The bytes of memory that this process may use: those of the machine, or of its container if that has fewer."""
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):  # no container, or one without a limit ("max")
+        available = min(available, int(_CONTAINER_LIMIT.read_text()))
+    return available

@@ -1,0 +1,1 @@
+"""Execution of operators on the driver by an embedded engine."""

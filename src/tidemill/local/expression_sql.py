@@ -1,0 +1,286 @@
+"""Translation of expressions to an engine's SQL, with Spark's types.
+
+Each node is translated by its own rule, with the types of its operands known; a node without a rule is unsupported, and
+Spark computes it. Results are cast to the type that Spark gives them, so that a value that does not fit is an error of
+the engine: Spark then computes it too, so that errors have Spark's messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from functools import reduce
+
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+)
+from sqlglot import exp
+
+from tidemill.algebra.dialect import parse_expression
+from tidemill.algebra.expression import Expression
+from tidemill.algebra.typing import infer_type
+from tidemill.local import decimals, duckdb_sql
+from tidemill.local.values import (
+    INTEGERS,
+    NUMBERS,
+    SqlValue,
+    Unsupported,
+    find_common_type,
+    require_comparable,
+    require_type,
+)
+
+_CASTS = {
+    exp.DType.INT: IntegerType(),
+    exp.DType.BIGINT: LongType(),
+    exp.DType.BOOLEAN: BooleanType(),
+    exp.DType.DOUBLE: DoubleType(),
+    exp.DType.DATE: DateType(),
+    exp.DType.TEXT: StringType(),
+}
+_SIGNS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+}
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+_RESULT_TYPES: dict[type[exp.Expr], Callable[[DecimalType, DecimalType], DecimalType]] = {
+    exp.Add: decimals.infer_sum_type,
+    exp.Sub: decimals.infer_sum_type,
+    exp.Mul: decimals.infer_product_type,
+    exp.Div: decimals.infer_quotient_type,
+    exp.Mod: decimals.infer_remainder_type,
+}
+
+
+class ExpressionTranslator:
+    """Translates expressions over these columns."""
+
+    def __init__(self, columns: Mapping[str, SqlValue]) -> None:
+        self._columns = columns
+
+    def translate(self, expression: Expression) -> SqlValue:
+        if "\\" in expression.text:
+            raise Unsupported("a backslash, whose meaning depends on a setting")
+        return self.translate_tree(parse_expression(expression.text))
+
+    def translate_condition(self, expression: Expression) -> str:
+        return self._to_boolean(self.translate(expression))
+
+    def translate_tree(self, tree: exp.Expr) -> SqlValue:
+        match tree:
+            case exp.Paren():
+                return self.translate_tree(tree.this)
+            case exp.Column():
+                return self._translate_column(tree)
+            case exp.Dot(expression=exp.Identifier(name=field)):
+                return self._extract_field(self.translate_tree(tree.this), field)
+            case exp.Null():
+                return SqlValue("NULL", NullType())
+            case exp.Boolean():
+                return SqlValue("TRUE" if tree.this else "FALSE", BooleanType())
+            case exp.Literal() | exp.Neg(this=exp.Literal()):
+                return self._translate_literal(tree)
+            case exp.Cast(this=exp.Literal(is_string=True, name=day)) if tree.to.this is exp.DType.DATE:
+                return SqlValue(f"CAST('{_check_day(day)}' AS DATE)", DateType())
+            case exp.Cast(this=exp.Anonymous(name="RAISE_ERROR", expressions=[exp.Literal(is_string=True)] as texts)):
+                message = SqlValue(duckdb_sql.raise_error(texts[0].name), BooleanType())
+                return self.cast_value(message, tree.to)
+            case exp.Cast():  # TRY_CAST is a subclass
+                return self.cast_value(self.translate_tree(tree.this), tree.to)
+            case exp.Neg():
+                return self._negate(self.translate_tree(tree.this))
+            case exp.Is(expression=exp.Null()):
+                return SqlValue(f"({self.translate_tree(tree.this).text} IS NULL)", BooleanType())
+            case exp.Between(args={"low": low, "high": high}) if not tree.args.get("symmetric"):
+                value = self.translate_tree(tree.this)
+                bounds = ((">=", low), ("<=", high))
+                return self._join_logic(
+                    "AND", [self._compare(sign, value, self.translate_tree(b)) for sign, b in bounds]
+                )
+            case exp.In(expressions=[_, *_] as options):
+                value = self.translate_tree(tree.this)
+                return self._join_logic("OR", [self._compare("=", value, self.translate_tree(e)) for e in options])
+            case exp.Coalesce():
+                kind, values = self.widen([self.translate_tree(e) for e in (tree.this, *tree.expressions)])
+                return SqlValue(f"COALESCE({', '.join(values)})", kind)
+            case exp.If():
+                return self._translate_case([tree], tree.args.get("false"))
+            case exp.Case(this=None):
+                return self._translate_case(tree.args["ifs"], tree.args.get("default"))
+            case exp.Anonymous(name="STRUCT"):
+                return self._translate_struct(tree.expressions)
+            case exp.Like(expression=exp.Literal(is_string=True, name=pattern)):
+                word = "NOT LIKE" if tree.args.get("negate") else "LIKE"
+                text = require_type(self.translate_tree(tree.this), StringType()).text
+                return SqlValue(f"({text} {word} {duckdb_sql.quote_text(pattern)})", BooleanType())
+            case exp.Substring(args={"start": exp.Literal(is_int=True), "length": exp.Literal(is_int=True)}):
+                return self._translate_substring(tree)
+            case exp.Extract(this=exp.Var(name="YEAR")):
+                value = require_type(self.translate_tree(tree.expression), DateType())
+                return self._cast(duckdb_sql.extract_year(value.text), IntegerType())
+            case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod():
+                return self._translate_arithmetic(tree)
+            case exp.And() | exp.Or():
+                sides = [self.translate_tree(tree.this), self.translate_tree(tree.expression)]
+                return self._join_logic("AND" if isinstance(tree, exp.And) else "OR", sides)
+            case exp.Not():
+                return SqlValue(f"(NOT {self._to_boolean(self.translate_tree(tree.this))})", BooleanType())
+        if type(tree) not in _COMPARISONS:
+            raise Unsupported(type(tree).__name__)
+        return self._compare(
+            _COMPARISONS[type(tree)], self.translate_tree(tree.this), self.translate_tree(tree.expression)
+        )
+
+    def cast_value(self, value: SqlValue, target: exp.DataType) -> SqlValue:
+        """A cast by the user or by derivation; only those whose results are the same in both."""
+        if target.this is exp.DType.DECIMAL:
+            kind = DecimalType(*(int(p.name) for p in target.expressions))
+            if value.type != NullType():
+                decimals.to_decimal_type(value.type)
+            return self.cast_to(value, kind)
+        plain = _CASTS.get(target.this)
+        if plain is None or value.type not in (plain, NullType(), *(INTEGERS if plain in NUMBERS else ())):
+            raise Unsupported(f"a cast of {value.type.simpleString()}")
+        return self.cast_to(value, plain)
+
+    def cast_to(self, value: SqlValue, kind: DataType) -> SqlValue:
+        if value.type == kind:
+            return value
+        if value.type == NullType():
+            return self._cast("NULL", kind)
+        if isinstance(kind, DecimalType):
+            return SqlValue(duckdb_sql.cast_decimal(value, kind), kind)
+        return self._cast(value.text, kind)
+
+    def widen(self, values: Sequence[SqlValue]) -> tuple[DataType, list[str]]:
+        """The common type of the values, and the values in it."""
+        kind = find_common_type(v.type for v in values)
+        return kind, [self.cast_to(v, kind).text for v in values]
+
+    def normalize_key(self, value: SqlValue) -> str:
+        """The value such that values are equal in the engine exactly where Spark groups or joins them."""
+        require_comparable(value)
+        return duckdb_sql.normalize_float(value) if value.type.typeName() in ("float", "double") else value.text
+
+    def _cast(self, text: str, kind: DataType) -> SqlValue:
+        return SqlValue(f"CAST({text} AS {duckdb_sql.name_type(kind)})", kind)
+
+    def _translate_column(self, tree: exp.Column) -> SqlValue:
+        path = [part.name for part in tree.parts]
+        if path[0] not in self._columns:
+            raise Unsupported(f"no column {path[0]}")
+        return reduce(self._extract_field, path[1:], self._columns[path[0]])
+
+    def _extract_field(self, struct: SqlValue, name: str) -> SqlValue:
+        if not isinstance(struct.type, StructType) or name not in struct.type.names:
+            raise Unsupported(f"no field {name}")
+        return SqlValue(duckdb_sql.extract_field(struct.text, name), struct.type[name].dataType)
+
+    def _translate_literal(self, tree: exp.Expr) -> SqlValue:
+        """A literal, in the type that Spark gives it."""
+        match tree:
+            case exp.Literal(is_string=True):
+                return SqlValue(duckdb_sql.quote_text(tree.name), StringType())
+            case exp.Literal(is_int=True) | exp.Neg(this=exp.Literal(is_int=True)):
+                number = int(tree.name) if isinstance(tree, exp.Literal) else -int(tree.this.name)
+                if -(1 << 63) < number < 1 << 63:
+                    return self._cast(str(number), IntegerType() if -(1 << 31) < number < 1 << 31 else LongType())
+            case exp.Literal() if decimal := decimals.parse_literal_type(infer_type(tree, {})):
+                return self._cast(f"'{tree.name}'", decimal)
+        raise Unsupported(str(tree))
+
+    def _translate_case(self, ifs: Sequence[exp.Expr], default: exp.Expr | None) -> SqlValue:
+        branches = [self.translate_tree(e) for e in (*(i.args["true"] for i in ifs), default or exp.Null())]
+        kind, values = self.widen(branches)
+        conditions = (self._to_boolean(self.translate_tree(i.this)) for i in ifs)
+        whens = " ".join(f"WHEN {c} THEN {v}" for c, v in zip(conditions, values[:-1], strict=True))
+        return SqlValue(f"(CASE {whens} ELSE {values[-1]} END)", kind)
+
+    def _translate_struct(self, fields: Sequence[exp.Expr]) -> SqlValue:
+        if not all(isinstance(field, exp.Column) and len(field.parts) == 1 for field in fields):
+            raise Unsupported("a struct with unnamed fields")
+        names = [field.name for field in fields]
+        values = [self.translate_tree(field) for field in fields]
+        kind = StructType([StructField(n, v.type) for n, v in zip(names, values, strict=True)])
+        return SqlValue(duckdb_sql.build_struct(names, [v.text for v in values]), kind)
+
+    def _translate_substring(self, tree: exp.Substring) -> SqlValue:
+        text = require_type(self.translate_tree(tree.this), StringType()).text
+        start, length = int(tree.args["start"].name), int(tree.args["length"].name)
+        if not start:
+            raise Unsupported("a substring from position 0")
+        return SqlValue(f"SUBSTRING({text}, {start}, {length})", StringType())
+
+    def _translate_arithmetic(self, tree: exp.Binary) -> SqlValue:
+        trees = tree.this, tree.expression
+        a, b = (self.translate_tree(side) for side in trees)
+        if isinstance(a.type, DecimalType) or isinstance(b.type, DecimalType):
+            return self._compute_decimals(type(tree), self._to_decimal(trees[0], a), self._to_decimal(trees[1], b))
+        if isinstance(tree, exp.Div):
+            sides = (self.cast_to(require_type(v, DoubleType(), NullType(), *INTEGERS), DoubleType()) for v in (a, b))
+            return SqlValue(duckdb_sql.divide_doubles(*(v.text for v in sides)), DoubleType())
+        kind, (left, right) = self.widen([a, b])
+        if kind in INTEGERS:
+            return SqlValue(duckdb_sql.compute_integers(_SIGNS[type(tree)], left, right, kind), kind)
+        if kind != DoubleType() or isinstance(tree, exp.Mod):
+            raise Unsupported(f"arithmetic of {kind.simpleString()}")
+        return SqlValue(f"({left} {_SIGNS[type(tree)]} {right})", kind)
+
+    def _compute_decimals(self, node: type[exp.Expr], a: SqlValue, b: SqlValue) -> SqlValue:
+        kind = _RESULT_TYPES[node](decimals.to_decimal_type(a.type), decimals.to_decimal_type(b.type))
+        if node is exp.Div:
+            return SqlValue(duckdb_sql.divide_decimals(a, b, kind), kind)
+        if node is exp.Mod:
+            return SqlValue(duckdb_sql.compute_remainder(a, b, kind), kind)
+        return SqlValue(duckdb_sql.compute_decimals(_SIGNS[node], a, b, kind), kind)
+
+    def _to_decimal(self, tree: exp.Expr, value: SqlValue) -> SqlValue:
+        """An operand of decimal arithmetic. An integer literal counts by its digits only."""
+        match tree.unnest():
+            case exp.Literal(is_int=True, name=number) | exp.Neg(this=exp.Literal(is_int=True, name=number)):
+                return self.cast_to(value, DecimalType(len(str(int(number))), 0))
+            case exp.Cast(this=exp.Literal()):
+                raise Unsupported("a cast literal")
+        return self.cast_to(value, decimals.to_decimal_type(value.type))
+
+    def _negate(self, value: SqlValue) -> SqlValue:
+        return SqlValue(duckdb_sql.negate(require_type(value, *NUMBERS)), value.type)
+
+    def _compare(self, sign: str, a: SqlValue, b: SqlValue) -> SqlValue:
+        kind, texts = self.widen([a, b])
+        if kind != NullType():
+            require_comparable(SqlValue("", kind))
+        return SqlValue(f"({texts[0]} {sign} {texts[1]})", BooleanType())
+
+    def _join_logic(self, word: str, sides: Sequence[SqlValue]) -> SqlValue:
+        return SqlValue(f"({f' {word} '.join(map(self._to_boolean, sides))})", BooleanType())
+
+    def _to_boolean(self, value: SqlValue) -> str:
+        return self.cast_to(require_type(value, BooleanType(), NullType()), BooleanType()).text
+
+
+def _check_day(text: str) -> str:
+    try:
+        if _DAY.fullmatch(text):
+            return date.fromisoformat(text).isoformat()
+    except ValueError as error:
+        raise Unsupported(text) from error
+    raise Unsupported(text)

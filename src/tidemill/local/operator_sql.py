@@ -1,0 +1,250 @@
+"""Translation of a tree of operators to one SQL statement.
+
+Columns are named by their position: the engines ignore the case of names, Spark's columns may contain any character.
+An operator that is used several times is a named query, which the engine computes once; all others are nested, so that
+the engine's optimiser sees one query.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+
+from pyspark.sql.types import DecimalType, IntegerType, LongType, StructField, StructType
+from sqlglot import exp
+
+from tidemill.algebra.dialect import parse_expression, parse_query
+from tidemill.algebra.expression import Expression, build_literal, expression_from_tree
+from tidemill.algebra.operators import (
+    AggregateCall,
+    Aggregation,
+    Explode,
+    Filter,
+    Join,
+    JoinKind,
+    Operator,
+    Projection,
+    SingleRow,
+    TopN,
+    Union,
+    list_children,
+    map_children,
+)
+from tidemill.local import decimals, duckdb_sql
+from tidemill.local.expression_sql import ExpressionTranslator
+from tidemill.local.values import INTEGERS, SqlValue, Unsupported, require_comparable, require_type
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A query or a table name, and the types of its columns c0, c1 and so on."""
+
+    sql: str
+    struct: StructType
+
+    def bind_columns(self, alias: str) -> dict[str, SqlValue]:
+        return {f.name: SqlValue(f"{alias}.c{i}", f.dataType) for i, f in enumerate(self.struct)}
+
+
+Leaf = Callable[[Operator], Relation | None]
+"""The relation of an operator whose rows are available without computation."""
+
+
+class OperatorTranslator:
+    """Translates one tree of operators."""
+
+    def __init__(self, leaf: Leaf) -> None:
+        self._leaf = leaf
+        self._unique: dict[tuple[object, ...], Operator] = {}
+        self._relations: dict[int, Relation] = {}
+        self._uses: Counter[int] = Counter()
+        self._named: list[str] = []
+
+    def translate(self, op: Operator) -> Relation:
+        """The statement that computes the operator."""
+        root = self._unify(op)
+        self._count_uses(root)
+        relation = self._build_relation(root)
+        statement = relation.sql if relation.sql.startswith("SELECT") else f"SELECT * FROM {relation.sql}"
+        return Relation(f"WITH {', '.join(self._named)} {statement}" if self._named else statement, relation.struct)
+
+    def _unify(self, op: Operator) -> Operator:
+        """The operator with equal parts replaced by one object: identities are quicker than hashes of trees."""
+        unified = map_children(op, self._unify)
+        children = {id(child) for child in list_children(unified)}
+        own = tuple(id(v) if id(v) in children else v for v in _list_values(unified))
+        return self._unique.setdefault((type(unified), *own), unified)
+
+    def _count_uses(self, op: Operator) -> None:
+        self._uses[id(op)] += 1
+        if self._uses[id(op)] == 1:
+            for child in list_children(op):
+                self._count_uses(child)
+
+    def _read(self, op: Operator, alias: str = "t") -> tuple[str, Relation]:
+        """The FROM item of an operator, and its relation."""
+        relation = self._relations.get(id(op))
+        if relation is None:
+            relation = self._build_relation(op)
+            if self._uses[id(op)] > 1 and relation.sql.startswith("SELECT"):
+                name = f"q{len(self._named)}"
+                self._named.append(f"{name} AS ({relation.sql})")
+                relation = Relation(name, relation.struct)
+            self._relations[id(op)] = relation
+        item = f"({relation.sql})" if relation.sql.startswith("SELECT") else relation.sql
+        return f"{item} AS {alias}", relation
+
+    def _bind(self, relation: Relation, alias: str = "t") -> ExpressionTranslator:
+        return ExpressionTranslator(relation.bind_columns(alias))
+
+    def _build_relation(self, op: Operator) -> Relation:
+        if not op.columns or len({*op.columns}) < len(op.columns):
+            raise Unsupported("no columns, or two of one name")
+        leaf = self._leaf(op)
+        if leaf is not None:
+            return leaf
+        match op:
+            case Projection():
+                return self._translate_projection(op)
+            case Filter():
+                source, rows = self._read(op.child)
+                return Relation(
+                    f"SELECT * FROM {source} WHERE {self._bind(rows).translate_condition(op.condition)}", rows.struct
+                )
+            case Union():
+                return self._translate_union(op)
+            case Explode(outer=False):
+                return self._translate_repetition(op)
+            case Aggregation():
+                return self._translate_aggregation(op)
+            case Join():
+                return self._translate_join(op)
+            case TopN():
+                return self._translate_top(op)
+            case SingleRow():
+                return _select([("_one", SqlValue("CAST(0 AS INTEGER)", IntegerType()))], "")
+        raise Unsupported(type(op).__name__)
+
+    def _translate_projection(self, op: Projection) -> Relation:
+        source, rows = self._read(op.child)
+        bound = self._bind(rows)
+        return _select([(i.name, bound.translate(i.value)) for i in op.items], f" FROM {source}")
+
+    def _translate_union(self, op: Union) -> Relation:
+        parts = [self._read(child) for child in op.children]
+        bound = self._bind(parts[0][1])
+        widened = [
+            bound.widen(
+                [SqlValue(f"t.c{rows.struct.names.index(name)}", rows.struct[name].dataType) for _, rows in parts]
+            )
+            for name in op.columns
+        ]
+        struct = StructType([StructField(n, kind) for n, (kind, _) in zip(op.columns, widened, strict=True)])
+        selects = [
+            f"SELECT {', '.join(f'{texts[number]} AS c{i}' for i, (_, texts) in enumerate(widened))} FROM {source}"
+            for number, (source, _) in enumerate(parts)
+        ]
+        return Relation(f"SELECT * FROM ({' UNION ALL '.join(selects)}) AS u", struct)
+
+    def _translate_repetition(self, op: Explode) -> Relation:
+        """Each row repeated: the only use of explode in derived operators."""
+        source, rows = self._read(op.child)
+        match op.outputs, parse_expression(op.generator.text).this:
+            case [name], exp.Anonymous(name="ARRAY_REPEAT", expressions=[exp.Literal(name="0"), exp.Cast() as times]):
+                repeats = self._bind(rows).translate(expression_from_tree(times.this.copy()))
+            case _:
+                raise Unsupported(op.generator.text)
+        item = duckdb_sql.repeat_row(require_type(repeats, *INTEGERS).text)
+        columns = list(rows.bind_columns("t").items())
+        struct = StructType([*rows.struct.fields, StructField(name, IntegerType())])
+        names = [f"c{i}" for i in range(len(columns))]
+        inner = f"SELECT {', '.join(f't.{n}' for n in names)}, {item} AS r FROM {source}"
+        return Relation(
+            f"SELECT {', '.join(f's.{n}' for n in names)}, CAST(0 AS INTEGER) AS c{len(names)} FROM ({inner}) AS s",
+            struct,
+        )
+
+    def _translate_aggregation(self, op: Aggregation) -> Relation:
+        source, rows = self._read(op.child)
+        bound, columns = self._bind(rows), rows.bind_columns("t")
+        keys = [(k, SqlValue(bound.normalize_key(columns[k]), columns[k].type)) for k in op.keys]
+        calls = [(call.name, self._translate_call(call, bound)) for call in op.calls]
+        return _select([*keys, *calls], f" FROM {source} GROUP BY {', '.join(key.text for _, key in keys)}")
+
+    def _translate_call(self, call: AggregateCall, bound: ExpressionTranslator) -> SqlValue:
+        if call.text:
+            raise Unsupported(call.function)
+        value = self._translate_plain_call(call, bound)
+        return bound.cast_value(value, exp.DataType.build(call.cast, dialect="spark")) if call.cast else value
+
+    def _translate_plain_call(self, call: AggregateCall, bound: ExpressionTranslator) -> SqlValue:
+        arguments = [bound.translate(a) for a in call.arguments]
+        if call.function == "count":
+            condition = " AND ".join(f"{a.text} IS NOT NULL" for a in arguments)
+            return SqlValue(f"COUNT(*) FILTER (WHERE {condition})" if arguments else "COUNT(*)", LongType())
+        if not arguments:
+            raise Unsupported(call.function)
+        first, *others = arguments
+        match call.function, others:
+            case "sum", [] if first.type in INTEGERS:
+                return SqlValue(duckdb_sql.sum_integers(first.text), LongType())
+            case "sum", [] if isinstance(first.type, DecimalType):
+                kind = decimals.infer_total_type(first.type)
+                return SqlValue(duckdb_sql.sum_decimals(first, kind), kind)
+            case "min" | "max", []:
+                return SqlValue(f"{call.function}({require_comparable(first).text})", first.type)
+            case "any_value", [_] if call.arguments[1] == build_literal("TRUE"):  # of the values that are not NULL
+                return SqlValue(duckdb_sql.take_any(first.text), first.type)
+            case "max_by", [order] if order.type in INTEGERS:
+                return SqlValue(duckdb_sql.take_last(first.text, order.text), first.type)
+        raise Unsupported(call.function)
+
+    def _translate_join(self, op: Join) -> Relation:
+        left_source, left = self._read(op.left, "l")
+        right_source, right = self._read(op.right, "r")
+        sides = left.bind_columns("l"), right.bind_columns("r")
+        if len({*sides[0], *sides[1]}) < len(sides[0]) + len(sides[1]) and op.kind not in (
+            JoinKind.SEMI,
+            JoinKind.ANTI,
+        ):
+            raise Unsupported("two columns of one name")
+        conditions = [self._equate_keys(sides[0][a], sides[1][b], null_safe=op.null_safe) for a, b in op.keys]
+        if op.condition is not None:
+            bound = ExpressionTranslator({**sides[1], **sides[0]})
+            conditions.append(bound.translate_condition(op.condition))
+        columns = [*sides[0].items(), *(() if op.kind in (JoinKind.SEMI, JoinKind.ANTI) else sides[1].items())]
+        condition = " AND ".join(conditions) or "TRUE"
+        return _select(columns, f" FROM {left_source} {duckdb_sql.JOINS[op.kind]} {right_source} ON {condition}")
+
+    def _equate_keys(self, a: SqlValue, b: SqlValue, *, null_safe: bool) -> str:
+        if a.type != b.type:
+            raise Unsupported("keys of several types")
+        bound = ExpressionTranslator({})
+        sign = "IS NOT DISTINCT FROM" if null_safe else "="
+        return f"({bound.normalize_key(a)} {sign} {bound.normalize_key(b)})"
+
+    def _translate_top(self, op: TopN) -> Relation:
+        """The first rows in an order; ties are broken arbitrarily."""
+        source, rows = self._read(op.child)
+        order = ", ".join(self._translate_order(item, self._bind(rows)) for item in op.order)
+        return Relation(f"SELECT * FROM {source} ORDER BY {order} LIMIT {op.limit} OFFSET {op.skip}", rows.struct)
+
+    def _translate_order(self, order: Expression, bound: ExpressionTranslator) -> str:
+        item = parse_query(f"SELECT 1 ORDER BY {order}").args["order"].expressions[0]
+        value = require_comparable(bound.translate(expression_from_tree(item.this)))
+        direction = "DESC" if item.args["desc"] else "ASC"
+        return f"{value.text} {direction} NULLS {'FIRST' if item.args['nulls_first'] else 'LAST'}"
+
+
+def _list_values(op: Operator) -> Iterator[object]:
+    """The values of an operator's fields that are compared; a union's children one by one."""
+    for part in fields(op):
+        value = getattr(op, part.name)
+        if part.compare:
+            yield from value if isinstance(op, Union) else (value,)
+
+
+def _select(columns: Sequence[tuple[str, SqlValue]], source: str) -> Relation:
+    items = ", ".join(f"{value.text} AS c{i}" for i, (_, value) in enumerate(columns))
+    return Relation(f"SELECT {items}{source}", StructType([StructField(name, v.type) for name, v in columns]))

@@ -1,0 +1,93 @@
+"""Local batches: rows that the driver collects from Spark, passes to it and writes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import NullType, StructField, StructType
+
+from tidemill.local.batch import Batch, build_arrow_schema
+from tidemill.model.block import Block
+from tidemill.ports.engine import EngineLimits, WriteTarget
+from tidemill.spark.block_writer import build_data_path
+from tidemill.spark.parquet import read_parquet
+
+
+class ResultTooLarge(Exception):
+    """The result of Spark exceeds the limit of data sent to the driver."""
+
+
+def collect_batch(frame: DataFrame) -> Batch:
+    """The collected rows of a frame. Timestamps are in UTC, independently of the session's time zone.
+
+    All columns become nullable, because a join may introduce NULLs.
+    """
+    rows = _collect_frame(frame)
+    zoned = [(i, f) for i, f in enumerate(rows.schema) if pa.types.is_timestamp(f.type) and f.type.tz]
+    for i, field in zoned:
+        rows = rows.set_column(i, field.name, rows.column(i).cast(pa.timestamp("us", "UTC")))
+    return Batch(rows, StructType([StructField(f.name, f.dataType) for f in frame.schema]))
+
+
+def _collect_frame(frame: DataFrame) -> pa.Table:
+    try:
+        return frame.toArrow()
+    except Exception as error:
+        if "spark.driver.maxResultSize" in str(error):
+            raise ResultTooLarge(str(error)) from error
+        raise
+
+
+def create_frame(spark: SparkSession, rows: pa.Table, struct: StructType | None = None) -> DataFrame:
+    """A frame of local rows. Spark reads a table chunk by chunk, and stops at the first empty one, so chunks are
+    combined.
+    """
+    return spark.createDataFrame(rows.combine_chunks() if rows.num_rows or struct is None else [], struct)
+
+
+class LocalRelations:
+    """Passes local rows to Spark: as a local relation, or as a file if they are too many to be part of a plan."""
+
+    def __init__(self, spark: SparkSession, scratch: Path, limits: EngineLimits) -> None:
+        self._spark = spark
+        self._scratch = scratch
+        self._limits = limits
+        self._numbers = count()
+
+    def create_frame(self, rows: Batch) -> DataFrame:
+        untyped = any(isinstance(f.dataType, NullType) for f in rows.struct)  # a file cannot have such a column
+        if rows.table.num_rows <= self._limits.relation_rows or untyped:
+            return create_frame(self._spark, rows.table, rows.struct)
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        path = self._scratch / f"{next(self._numbers)}.parquet"
+        options = {"compression": "none", "row_group_size": self._limits.single_task_rows, "write_page_checksum": True}
+        pq.write_table(rows.table, path, **options)
+        return read_parquet(self._spark, rows.struct, [str(path)])
+
+    def close(self) -> None:
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def count_rows(blocks: Iterable[Block]) -> int:
+    return sum(b.rows for b in blocks)
+
+
+def write_batch(columns: Iterable[pa.ChunkedArray], struct: StructType, target: WriteTarget) -> None:
+    """Write rows as the file of a block; no file without rows."""
+    target.receipt.rows = write_file(columns, struct, Path(build_data_path(target.directory)))
+
+
+def write_file(columns: Iterable[pa.ChunkedArray], struct: StructType, directory: Path) -> int:
+    """Write rows as a file, if there are any; returns their number."""
+    arrow = build_arrow_schema(struct)
+    table = pa.table([c.cast(f.type) for c, f in zip(columns, arrow, strict=True)], schema=arrow)
+    if table.num_rows:
+        directory.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, directory / "part-0.parquet", compression="zstd", write_page_checksum=True)
+    return int(table.num_rows)

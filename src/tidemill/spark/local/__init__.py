@@ -1,1 +1,0 @@
-"""Local execution of small steps on the driver, with Arrow."""

@@ -1,0 +1,72 @@
+"""The means by which an engine computes on the driver, shared by all its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from tidemill.algebra.operators import ORDER, BlockScan
+from tidemill.algebra.views import ViewExpansion
+from tidemill.local.batch import Batch, StoredRows, read_stored_rows
+from tidemill.local.engine import LocalDatabase
+from tidemill.local.spark_types import is_plain_type, parse_ddl, to_nullable_ddl
+from tidemill.local.values import Unsupported
+from tidemill.ports.engine import EngineLimits
+from tidemill.spark.placement import StepCosts
+
+Locate = Callable[[str], str]
+
+
+@dataclass
+class LocalWork:
+    """The limits of an engine, its database on the driver, and the costs of its steps."""
+
+    locate: Locate
+    limits: EngineLimits
+    costs: StepCosts = field(default_factory=StepCosts)
+
+    @cached_property
+    def database(self) -> LocalDatabase:
+        """The database, opened on first use."""
+        return LocalDatabase(self.limits.driver_memory)
+
+    @property
+    def expansion(self) -> ViewExpansion:
+        return ViewExpansion(self.limits.is_small_change)
+
+    def close(self) -> None:
+        if "database" in self.__dict__:
+            self.database.close()
+            del self.database
+
+    def find_rows(self, scan: BlockScan) -> Batch | StoredRows:
+        """The rows of a scan, read if they are few; raises `Unsupported` if the driver cannot read them."""
+        stored = self._find_stored_rows(scan)
+        return read_stored_rows(stored) if scan.rows <= self.limits.relation_rows else stored
+
+    def _find_stored_rows(self, scan: BlockScan) -> StoredRows:
+        files = tuple(
+            (number, self.locate(file.path)) for number, b in enumerate(scan.blocks, scan.first) for file in b.files
+        )
+        if not all(path.startswith("/") for _, path in files):
+            raise Unsupported("the files are not on this machine")
+        struct = parse_ddl(to_nullable_ddl(scan.schema))
+        fields = {f.name: f for f in struct.fields} | {ORDER: StructField(ORDER, IntegerType())}
+        selected = StructType([fields[name] for name in scan.columns])
+        if not is_plain_type(selected):
+            raise Unsupported("a type that only Spark has")
+        stored = frozenset(n for n in scan.columns if n in scan.stored_schema)
+        return StoredRows(files, selected, stored, ORDER if ORDER in scan.columns else None)
+
+    def read_small_scan(self, scan: BlockScan) -> Batch | None:
+        """The rows of a scan that are few enough to be part of a plan of Spark; else None."""
+        if not self.limits.is_local or scan.rows > self.limits.relation_rows:
+            return None
+        try:
+            return read_stored_rows(self._find_stored_rows(scan))
+        except (Unsupported, pa.ArrowException, OSError):  # Spark reports a fault of the files, if there is one
+            return None
