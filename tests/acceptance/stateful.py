@@ -17,11 +17,13 @@ from tests.acceptance.test_crash import Tripwire
 from tidemill.catalog import open_catalog
 from tidemill.intake import load_file
 from tidemill.model.workflow import WorkflowSpec
+from tidemill.ports.engine import EngineLimits
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.insert import Inserter
 from tidemill.runtime.runs.views import ChannelViews
 from tidemill.spark.arrow import ArrowBlockIO
 from tidemill.spark.engine import SparkEngine
+from tidemill.spark.local_work import LocalWork
 from tidemill.storage import open_store
 
 LATER = 3600.0
@@ -52,7 +54,9 @@ class Mill:
     def rows(self, channel: str) -> list[dict[str, Any]]:
         catalog = self.executor.catalog
         view = ChannelViews(catalog, {}).build_snapshot(channel, catalog.read_channel(channel).head.seq)
-        table: pa.Table = ArrowBlockIO(no_session, self.executor.store.locate_file).read_table(view)
+        table: pa.Table = ArrowBlockIO(
+            no_session, LocalWork(self.executor.store.locate_file, EngineLimits())
+        ).read_table(view)
         return table.to_pylist()
 
 

@@ -13,6 +13,7 @@ import tidemill as tm
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import RowsMissing
 from tidemill.model.run import RunState
+from tidemill.ports.engine import EngineLimits
 from tidemill.storage import LocalBlockStore
 
 wf = tm.Workflow("shop")
@@ -51,7 +52,8 @@ def test_every_writer_checks_its_row_count(
     open_mill: Open, spark: SparkSession, missing_writes: MissingWrites, monkeypatch: pytest.MonkeyPatch, is_local: bool
 ) -> None:
     if not is_local:
-        monkeypatch.setattr("tidemill.spark.local.batches.has_few_rows", lambda _blocks, _run_and_count: False)
+        limits = EngineLimits(is_local=False, relation_rows=0, single_task_rows=0)
+        monkeypatch.setattr("tidemill.app.wiring.build_limits", lambda _settings: limits)
     monkeypatch.setattr(RowsMissing, "retry_in", 0.0)  # seconds between attempts
     mill = open_mill(wf)
     rows = spark.range(0, 100, 1, 3).selectExpr("id", "CAST(id % 7 AS STRING) AS word")

@@ -19,7 +19,7 @@ from tidemill.model.analysis import NoAnalyser
 from tidemill.model.schema import Schema
 from tidemill.model.task import Task
 from tidemill.model.view import View
-from tidemill.ports.engine import HEALTHY, EngineHealth, Log, WriteTarget
+from tidemill.ports.engine import HEALTHY, EngineHealth, EngineLimits, Log, WriteTarget
 
 OUTPUT_SCHEMA = Schema.from_ddl("x bigint")
 
@@ -91,6 +91,7 @@ class FakeEngine(NoAnalyser):
 
     session: Callable[[], Any] = field(repr=False)
     locate: Callable[[str], str] = field(repr=False)
+    limits: EngineLimits = field(repr=False)
     start_seconds: float = 0.0
 
     def run_task(

@@ -77,7 +77,8 @@ def test_every_view_computed_on_the_driver_equals_the_reference(
         lambda number, rows, schema: _write_file(spark, directory / f"{number}.parquet", rows, schema),
     )
     content_rows = data.draw(st.sampled_from([0, 1_000_000]), label="rows of a content that is not grouped")
-    work = LocalWork(str, EngineLimits(content_rows=content_rows, driver_memory=64 << 20))
+    read_rows = data.draw(st.sampled_from([0, 8_000]), label="rows that are read before the statement")
+    work = LocalWork(str, EngineLimits(content_rows=content_rows, relation_rows=read_rows, driver_memory=64 << 20))
     for label, view in _views(history):
         rows = _read_locally(work, view)
         if isinstance(rows, Batch):
@@ -88,7 +89,7 @@ def test_every_view_computed_on_the_driver_equals_the_reference(
 
 
 def _read_locally(work: LocalWork, view: View) -> Batch | Unsupported:
-    engine = LocalEngine(work.database, lambda op: work.find_stored_rows(op) if isinstance(op, BlockScan) else None)
+    engine = LocalEngine(work.database, lambda op: work.find_rows(op) if isinstance(op, BlockScan) else None)
     return engine.try_execute(work.expansion.expand_view(view))
 
 

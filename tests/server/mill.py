@@ -51,7 +51,7 @@ def words(orders: tm.New) -> dict[str, tm.Delta]:
 class Engine(PlainEngine):
     """Replaces the project's Spark engine."""
 
-    def __init__(self, _session: object, locate: Callable[[str], str]) -> None:
+    def __init__(self, _session: object, locate: Callable[[str], str], _limits: object) -> None:
         super().__init__(locate)
 
 

@@ -56,7 +56,7 @@ VIEWERS = {"guest": GUEST, "operator": Viewer("operator", check_permission=_refu
 class ReferenceEngine(PlainEngine):
     """The engine without Spark, which also computes declared tables: in batch, by the reference evaluator."""
 
-    def __init__(self, _session: Callable[[], Any], locate: Callable[[str], str]) -> None:
+    def __init__(self, _session: Callable[[], Any], locate: Callable[[str], str], _limits: object) -> None:
         super().__init__(locate)
 
     def run_task(
