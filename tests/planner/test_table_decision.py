@@ -8,7 +8,7 @@ import pytest
 
 import tidemill as tm
 from tidemill.model.task import Task
-from tidemill.planner.cost import CostModel, ScanVolume
+from tidemill.planner.cost import SPREAD_FACTOR, SPREAD_ROWS, CostModel, ScanVolume
 from tidemill.planner.graph import BlockShape, DataSize
 from tidemill.planner.refresh_mode import (
     COMPACTION_BYTE_SECONDS,
@@ -80,6 +80,14 @@ def test_a_small_change_is_incremental_and_a_large_one_a_batch(share: float, exp
     before = 20 * MILLION
     change = int(before * share)
     assert choose(before + change, change) == expected
+
+
+def test_a_change_that_is_spread_over_executors_costs_more() -> None:
+    seconds = [
+        estimate_incremental(ChannelReading("clicks", 9 * SPREAD_ROWS, n)) for n in (SPREAD_ROWS, SPREAD_ROWS + 1)
+    ]
+    terms = PRIORS["incremental"]
+    assert seconds[1] - seconds[0] == pytest.approx((SPREAD_FACTOR - 1) * terms.change * SPREAD_ROWS, rel=0.001)
 
 
 def test_the_compaction_after_a_large_change_is_part_of_the_cost() -> None:

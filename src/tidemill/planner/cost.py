@@ -40,6 +40,10 @@ MIN_RUNS = 3
 MERGE_VARIANCE = 1.0
 """Total variation of merge estimates, in seconds squared, at which runs count as much as the estimate."""
 
+SPREAD_ROWS = 6_000_000
+SPREAD_FACTOR = 6.0
+"""Rows of a change above which Spark's executors compute most steps, as a rule, and the cost factor of a row then."""
+
 Numbers = tuple[float, ...]
 
 
@@ -50,6 +54,11 @@ class ScanVolume:
     change: float = 0.0
     content: float = 0.0
     bytes: float = 0.0
+
+    @property
+    def effort(self) -> float:
+        """The changed rows, weighted by where they are likely to be computed."""
+        return self.change if self.change <= SPREAD_ROWS else SPREAD_FACTOR * self.change
 
     @property
     def size(self) -> DataSize:
@@ -74,10 +83,10 @@ class CostTerms:
     byte: float
 
     def compute_cost(self, volume: ScanVolume) -> float:
-        return self.start + self.change * volume.change + self.content * volume.content + self.byte * volume.bytes
+        return self.start + self.change * volume.effort + self.content * volume.content + self.byte * volume.bytes
 
     def split_cost(self, volume: ScanVolume) -> Numbers:
-        return self.start, self.change * volume.change, self.content * volume.content, self.byte * volume.bytes
+        return self.start, self.change * volume.effort, self.content * volume.content, self.byte * volume.bytes
 
 
 @dataclass(frozen=True, slots=True)
