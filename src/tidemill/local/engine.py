@@ -15,7 +15,7 @@ from tidemill.algebra.operators import Operator
 from tidemill.errors import BlockDamaged
 from tidemill.local.batch import Batch, StoredRows, to_batch
 from tidemill.local.duckdb_sql import MACROS, name_type, quote_name, read_files
-from tidemill.local.operator_sql import OperatorTranslator, Relation
+from tidemill.local.operator_sql import OperatorTranslator, SqlRelation
 from tidemill.local.page_checksums import verify_checksums
 from tidemill.local.values import Unsupported
 
@@ -130,15 +130,15 @@ class _Leaves:
     tables: dict[str, pa.Table] = field(default_factory=dict)
     files: list[StoredRows] = field(default_factory=list)
 
-    def find_relation(self, op: Operator) -> Relation | None:
+    def find_relation(self, op: Operator) -> SqlRelation | None:
         match self.read_leaf(op):
             case Batch(table=table, struct=struct):
                 name = f"leaf{len(self.tables)}"
                 self.tables[name] = table.rename_columns([f"c{i}" for i in range(len(struct))])
-                return Relation(name, struct)
+                return SqlRelation(name, struct)
             case StoredRows() as rows:
                 self.files.append(rows)
-                return Relation(f"({_read_files(rows)})", rows.struct)
+                return SqlRelation(f"({_read_files(rows)})", rows.struct)
         return None
 
 

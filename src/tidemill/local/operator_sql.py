@@ -37,7 +37,7 @@ from tidemill.local.values import INTEGERS, SqlValue, Unsupported, require_compa
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class SqlRelation:
     """A query or a table name, and the types of its columns c0, c1 and so on."""
 
     sql: str
@@ -47,7 +47,7 @@ class Relation:
         return {f.name: SqlValue(f"{alias}.c{i}", f.dataType) for i, f in enumerate(self.struct)}
 
 
-Leaf = Callable[[Operator], Relation | None]
+Leaf = Callable[[Operator], SqlRelation | None]
 """The relation of an operator whose rows are available without computation."""
 
 
@@ -57,17 +57,17 @@ class OperatorTranslator:
     def __init__(self, leaf: Leaf) -> None:
         self._leaf = leaf
         self._unique: dict[tuple[object, ...], Operator] = {}
-        self._relations: dict[int, Relation] = {}
+        self._relations: dict[int, SqlRelation] = {}
         self._uses: Counter[int] = Counter()
         self._named: list[str] = []
 
-    def translate(self, op: Operator) -> Relation:
+    def translate(self, op: Operator) -> SqlRelation:
         """The statement that computes the operator."""
         root = self._unify(op)
         self._count_uses(root)
         relation = self._build_relation(root)
         statement = relation.sql if relation.sql.startswith("SELECT") else f"SELECT * FROM {relation.sql}"
-        return Relation(f"WITH {', '.join(self._named)} {statement}" if self._named else statement, relation.struct)
+        return SqlRelation(f"WITH {', '.join(self._named)} {statement}" if self._named else statement, relation.struct)
 
     def _unify(self, op: Operator) -> Operator:
         """The operator with equal parts replaced by one object: identities are quicker than hashes of trees."""
@@ -82,7 +82,7 @@ class OperatorTranslator:
             for child in list_children(op):
                 self._count_uses(child)
 
-    def _read(self, op: Operator, alias: str = "t") -> tuple[str, Relation]:
+    def _read(self, op: Operator, alias: str = "t") -> tuple[str, SqlRelation]:
         """The FROM item of an operator, and its relation."""
         relation = self._relations.get(id(op))
         if relation is None:
@@ -90,15 +90,15 @@ class OperatorTranslator:
             if self._uses[id(op)] > 1 and relation.sql.startswith("SELECT"):
                 name = f"q{len(self._named)}"
                 self._named.append(f"{name} AS ({relation.sql})")
-                relation = Relation(name, relation.struct)
+                relation = SqlRelation(name, relation.struct)
             self._relations[id(op)] = relation
         item = f"({relation.sql})" if relation.sql.startswith("SELECT") else relation.sql
         return f"{item} AS {alias}", relation
 
-    def _bind(self, relation: Relation, alias: str = "t") -> ExpressionTranslator:
+    def _bind(self, relation: SqlRelation, alias: str = "t") -> ExpressionTranslator:
         return ExpressionTranslator(relation.bind_columns(alias))
 
-    def _build_relation(self, op: Operator) -> Relation:
+    def _build_relation(self, op: Operator) -> SqlRelation:
         if not op.columns or len({*op.columns}) < len(op.columns):
             raise Unsupported("no columns, or two of one name")
         leaf = self._leaf(op)
@@ -109,7 +109,7 @@ class OperatorTranslator:
                 return self._translate_projection(op)
             case Filter():
                 source, rows = self._read(op.child)
-                return Relation(
+                return SqlRelation(
                     f"SELECT * FROM {source} WHERE {self._bind(rows).translate_condition(op.condition)}", rows.struct
                 )
             case Union():
@@ -126,12 +126,12 @@ class OperatorTranslator:
                 return _select([("_one", SqlValue("CAST(0 AS INTEGER)", IntegerType()))], "")
         raise Unsupported(type(op).__name__)
 
-    def _translate_projection(self, op: Projection) -> Relation:
+    def _translate_projection(self, op: Projection) -> SqlRelation:
         source, rows = self._read(op.child)
         bound = self._bind(rows)
         return _select([(i.name, bound.translate(i.value)) for i in op.items], f" FROM {source}")
 
-    def _translate_union(self, op: Union) -> Relation:
+    def _translate_union(self, op: Union) -> SqlRelation:
         parts = [self._read(child) for child in op.children]
         bound = self._bind(parts[0][1])
         widened = [
@@ -145,9 +145,9 @@ class OperatorTranslator:
             f"SELECT {', '.join(f'{texts[number]} AS c{i}' for i, (_, texts) in enumerate(widened))} FROM {source}"
             for number, (source, _) in enumerate(parts)
         ]
-        return Relation(f"SELECT * FROM ({' UNION ALL '.join(selects)}) AS u", struct)
+        return SqlRelation(f"SELECT * FROM ({' UNION ALL '.join(selects)}) AS u", struct)
 
-    def _translate_repetition(self, op: Explode) -> Relation:
+    def _translate_repetition(self, op: Explode) -> SqlRelation:
         """Each row repeated: the only use of explode in derived operators."""
         source, rows = self._read(op.child)
         match op.outputs, parse_expression(op.generator.text).this:
@@ -160,12 +160,12 @@ class OperatorTranslator:
         struct = StructType([*rows.struct.fields, StructField(name, IntegerType())])
         names = [f"c{i}" for i in range(len(columns))]
         inner = f"SELECT {', '.join(f't.{n}' for n in names)}, {item} AS r FROM {source}"
-        return Relation(
+        return SqlRelation(
             f"SELECT {', '.join(f's.{n}' for n in names)}, CAST(0 AS INTEGER) AS c{len(names)} FROM ({inner}) AS s",
             struct,
         )
 
-    def _translate_aggregation(self, op: Aggregation) -> Relation:
+    def _translate_aggregation(self, op: Aggregation) -> SqlRelation:
         source, rows = self._read(op.child)
         bound, columns = self._bind(rows), rows.bind_columns("t")
         keys = [(k, SqlValue(bound.normalize_key(columns[k]), columns[k].type)) for k in op.keys]
@@ -200,7 +200,7 @@ class OperatorTranslator:
                 return SqlValue(duckdb_sql.take_last(first.text, order.text), first.type)
         raise Unsupported(call.function)
 
-    def _translate_join(self, op: Join) -> Relation:
+    def _translate_join(self, op: Join) -> SqlRelation:
         left_source, left = self._read(op.left, "l")
         right_source, right = self._read(op.right, "r")
         sides = left.bind_columns("l"), right.bind_columns("r")
@@ -224,11 +224,11 @@ class OperatorTranslator:
         sign = "IS NOT DISTINCT FROM" if null_safe else "="
         return f"({bound.normalize_key(a)} {sign} {bound.normalize_key(b)})"
 
-    def _translate_top(self, op: TopN) -> Relation:
+    def _translate_top(self, op: TopN) -> SqlRelation:
         """The first rows in an order; ties are broken arbitrarily."""
         source, rows = self._read(op.child)
         order = ", ".join(self._translate_order(item, self._bind(rows)) for item in op.order)
-        return Relation(f"SELECT * FROM {source} ORDER BY {order} LIMIT {op.limit} OFFSET {op.skip}", rows.struct)
+        return SqlRelation(f"SELECT * FROM {source} ORDER BY {order} LIMIT {op.limit} OFFSET {op.skip}", rows.struct)
 
     def _translate_order(self, order: Expression, bound: ExpressionTranslator) -> str:
         item = parse_query(f"SELECT 1 ORDER BY {order}").args["order"].expressions[0]
@@ -245,6 +245,6 @@ def _list_values(op: Operator) -> Iterator[object]:
             yield from value if isinstance(op, Union) else (value,)
 
 
-def _select(columns: Sequence[tuple[str, SqlValue]], source: str) -> Relation:
+def _select(columns: Sequence[tuple[str, SqlValue]], source: str) -> SqlRelation:
     items = ", ".join(f"{value.text} AS c{i}" for i, (_, value) in enumerate(columns))
-    return Relation(f"SELECT {items}{source}", StructType([StructField(name, v.type) for name, v in columns]))
+    return SqlRelation(f"SELECT {items}{source}", StructType([StructField(name, v.type) for name, v in columns]))

@@ -31,8 +31,6 @@ INTEGERS = (IntegerType(), LongType())
 NUMBERS = (*INTEGERS, DoubleType())
 """Numeric types, each of which widens to those after it."""
 
-FLOATS = (FloatType(), DoubleType())
-
 _COMPARABLE = (
     *(ByteType, ShortType, IntegerType, LongType, DecimalType, FloatType, DoubleType),
     *(BooleanType, BinaryType, DateType, TimestampType, TimestampNTZType),

@@ -22,7 +22,7 @@ PRIORS = {
     Place.DRIVER: CostTerms(start=0.004, change=3e-7, content=2e-8, byte=4e-9),
     Place.SPARK: CostTerms(start=0.15, change=1e-6, content=5e-8, byte=4e-9),
 }
-"""Seconds of a step before any was measured, on two cores (docs/benchmarks.md)."""
+"""Assumed seconds of a step until steps are measured; the driver's are of the order of those in decision 0035."""
 
 
 @dataclass(frozen=True, slots=True)

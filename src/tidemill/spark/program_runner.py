@@ -215,9 +215,7 @@ class ProgramRunner:
         return {name: rows.table.num_rows for name, rows in list(self._results.items()) if isinstance(rows, Batch)}
 
     def _execute_locally(self, op: Operator) -> Batch | Unsupported:
-        rewritten = rewrite_local_statement(op)
-        rows = self._local.try_execute(rewritten)
-        return rows if isinstance(rows, Batch) or rewritten == op else self._local.try_execute(op)
+        return self._local.try_execute(rewrite_local_statement(op))
 
     def _lower_operator(self, op: Operator) -> Operator:
         """The operator over locally computed rows, where those are few."""
