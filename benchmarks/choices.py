@@ -165,7 +165,7 @@ class _QuerySweep:
         self._rows += count
 
     def _compact_channels(self) -> None:
-        for state in self._mill.catalog.list_channels():
+        for state in self._mill.catalog.channels.list():
             self._mill.compact(state.channel.name)
 
 

@@ -111,7 +111,7 @@ def _run_refreshes(mill: Tidemill, directory: Path, refreshes: int) -> Iterator[
             mill.run(flow)
             mill.maintenance.finish()
         seconds = time.perf_counter() - began
-        newest = mill.catalog.list_runs(limit=HISTORY)
+        newest = mill.catalog.runs.list(limit=HISTORY)
         compactions = sum(r.id > last_run_id and r.kind is RunKind.COMPACTION for r in newest)
         last_run_id = newest[0].id
         yield Point(number, seconds, *_measure_disk_use(directory), _read_catalog_bytes(directory), compactions)

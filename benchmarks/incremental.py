@@ -272,7 +272,7 @@ class _Bench:
 
     def _compact(self) -> None:
         """Compact all channels, so that every round starts from bases."""
-        for state in self.mill.catalog.list_channels():
+        for state in self.mill.catalog.channels.list():
             self.mill.compact(state.channel.name)
 
     def clear_directory(self, name: str) -> Path:

@@ -66,7 +66,7 @@ class Load:
         for number in range(ROUNDS):
             for name in list_inputs():
                 self.insert(name, self.heavy if name.startswith("logs") and not number else FEW)
-            seconds_by_flow = {flow: self._time_run(flow) for flow in self.mill.catalog.read_flow_statistics()}
+            seconds_by_flow = {flow: self._time_run(flow) for flow in self.mill.catalog.flows.read_statistics()}
         heavy_seconds = sum(seconds for flow, seconds in seconds_by_flow.items() if flow.startswith("pairs"))
         small_seconds = sum(seconds_by_flow.values()) - heavy_seconds
         self.period = (small_seconds + heavy_seconds / SELDOM) / (CALM * self.tracks)
@@ -111,9 +111,9 @@ class Load:
         idle_polls = 0
         while idle_polls < 15:
             catalog = self.mill.catalog
-            is_running = any(not run.finished for run in catalog.list_runs(limit=20))
+            is_running = any(not run.finished for run in catalog.runs.list(limit=20))
             idle_polls = (
-                0 if is_running or catalog.list_due_triggers() or catalog.list_runnable_runs() else idle_polls + 1
+                0 if is_running or catalog.triggers.list_due() or catalog.runs.list_runnable() else idle_polls + 1
             )
             time.sleep(0.2)
 

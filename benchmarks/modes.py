@@ -73,7 +73,7 @@ def _run_live(directory: Path, mode: str, pages: int, share: float, arrivals: in
             _insert_batch(mill, web.create_batch(number))
             mill.run("ranked")
         batches = [_write_batch(mill.directory, web, _WARM_UP + number) for number in range(arrivals)]
-        first = mill.catalog.read_channel("ranked").head.seq
+        first = mill.catalog.channels.read("ranked").head.seq
 
         def run_days() -> None:
             with run_server(mill, 1):
@@ -103,8 +103,8 @@ def _insert_batch(mill: Tidemill, batch: Mapping[str, Any]) -> None:
 def _wait_until_ranked(mill: Tidemill) -> None:
     """Wait until all pages are ranked."""
     deadline = time.monotonic() + _PATIENCE
-    newest = mill.catalog.list_versions("pages", 0)[-1]
-    while newest not in mill.catalog.read_channel("ranked").head.provenance[_PATHWAY]:
+    newest = mill.catalog.channels.list_versions("pages", 0)[-1]
+    while newest not in mill.catalog.channels.read("ranked").head.provenance[_PATHWAY]:
         if time.monotonic() > deadline:
             return
         time.sleep(0.1)
@@ -112,16 +112,16 @@ def _wait_until_ranked(mill: Tidemill) -> None:
 
 def _measure_lag(mill: Tidemill, since: int) -> dict[str, Any]:
     """Read from the catalog how long each crawl waited, and how many blocks missed the consistency target."""
-    crawls = mill.catalog.list_versions("pages", 0)[_WARM_UP:]
-    blocks = mill.catalog.list_visible_blocks("ranked", since, mill.catalog.read_channel("ranked").head.seq)
-    finished = {b.seq: mill.catalog.read_run(b.run).finished for b in blocks if b.run is not None}
+    crawls = mill.catalog.channels.list_versions("pages", 0)[_WARM_UP:]
+    blocks = mill.catalog.blocks.list_visible("ranked", since, mill.catalog.channels.read("ranked").head.seq)
+    finished = {b.seq: mill.catalog.runs.read(b.run).finished for b in blocks if b.run is not None}
     waits = []
     for version in crawls:
         first = next((b for b in blocks if min(b.channel_provenance[_PATHWAY], default=0) >= version), None)
         ranked_at = None if first is None else finished.get(first.seq)
         if ranked_at is not None:
             waits.append(ranked_at - version / 1_000_000)
-    runs = [r for r in mill.catalog.list_runs(limit=10_000) if r.kind is RunKind.FLOW and r.state is RunState.FINISHED]
+    runs = [r for r in mill.catalog.runs.list(limit=10_000) if r.kind is RunKind.FLOW and r.state is RunState.FINISHED]
     return {
         "lag": round(median(waits), 2),
         "worst_lag": round(max(waits), 2),
@@ -134,9 +134,9 @@ def _measure_lag(mill: Tidemill, since: int) -> dict[str, Any]:
 
 def find_inconsistent_blocks(catalog: CatalogReader, channel: str, since: int = 0) -> list[Block]:
     """Read from the catalog the blocks of a channel that exceed its bound on inconsistency."""
-    state = catalog.read_channel(channel)
-    blocks = catalog.list_visible_blocks(channel, since, state.head.seq)
-    arrivals = {p[0]: catalog.list_versions(p[0], 0) for b in blocks for p in b.channel_provenance.pathways}
+    state = catalog.channels.read(channel)
+    blocks = catalog.blocks.list_visible(channel, since, state.head.seq)
+    arrivals = {p[0]: catalog.channels.list_versions(p[0], 0) for b in blocks for p in b.channel_provenance.pathways}
     newest = max((versions[-1] for versions in arrivals.values()), default=0)
     timeline = Timeline(arrivals, newest + 1)
     return [

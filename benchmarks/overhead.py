@@ -79,7 +79,7 @@ def _compare(
     mill: Tidemill, directory: Path, rows: int, blocks: int, rounds: int, on_progress: Callable[[str], None]
 ) -> dict[str, Any]:
     spark = mill.engine.spark
-    paths = [mill.store.locate_file(f.path) for b in mill.catalog.list_blocks("clicks") for f in b.files]
+    paths = [mill.store.locate_file(f.path) for b in mill.catalog.blocks.list("clicks") for f in b.files]
     output = directory / "pyspark"
     catalog = TimedProxy(mill.catalog)
     mill.executor = replace(mill.executor, catalog=catalog)  # type: ignore[arg-type]

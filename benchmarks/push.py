@@ -198,12 +198,12 @@ def _read_stored_events(directory: Path) -> tuple[pa.Table, int]:
     """All visible events at the end, and their number of blocks."""
     with Tidemill.open(directory) as mill:
         deadline = time.monotonic() + _PATIENCE
-        while mill.catalog.read_channel(CHANNEL).reserved and time.monotonic() < deadline:  # by killed servers
-            mill.catalog.reclaim_expired_runs()
+        while mill.catalog.channels.read(CHANNEL).reserved and time.monotonic() < deadline:  # by killed servers
+            mill.catalog.runs.reclaim_expired()
             time.sleep(_POLL_INTERVAL)
-        seq, head, tables, blocks = 0, mill.catalog.read_channel(CHANNEL).head.seq, list[pa.Table](), 0
+        seq, head, tables, blocks = 0, mill.catalog.channels.read(CHANNEL).head.seq, list[pa.Table](), 0
         while seq < head:
-            block = find_next_block(mill.catalog, CHANNEL, seq, head)
+            block = find_next_block(mill.catalog.blocks, CHANNEL, seq, head)
             for file in block.files:
                 with mill.store.open_file(file.path) as source:
                     tables.append(pq.read_table(source, columns=["producer", "n"]))

@@ -96,7 +96,7 @@ def _order_policies(turns: int) -> list[str]:
 
 
 def _run_phase(mill: Tidemill, load: Load, policy: str, seconds: float) -> Phase:
-    mill.catalog.override_settings({"policy": policy, "placement": PLACEMENT})
+    mill.catalog.servers.override_settings({"policy": policy, "placement": PLACEMENT})
     load.wait_until_idle()
     began, ended = load.insert_arrivals(seconds)
     staleness = _compute_weighted_staleness(mill, began, ended)
@@ -106,13 +106,13 @@ def _run_phase(mill: Tidemill, load: Load, policy: str, seconds: float) -> Phase
 
 def _list_busy_seconds(mill: Tidemill, began: float, ended: float) -> list[float]:
     """The seconds of each run within a phase."""
-    runs = (r for r in mill.catalog.list_runs(limit=1000) if r.kind is RunKind.FLOW and r.started is not None)
+    runs = (r for r in mill.catalog.runs.list(limit=1000) if r.kind is RunKind.FLOW and r.started is not None)
     times = ((max(began, r.started or began), min(ended, r.finished or ended)) for r in runs)
     return [end - start for start, end in times if end > start]
 
 
 def _compute_weighted_staleness(mill: Tidemill, since: float, until: float) -> float:
-    priorities = {name: f.priority for name, f in mill.catalog.read_flow_statistics().items()}
+    priorities = {name: f.priority for name, f in mill.catalog.flows.read_statistics().items()}
     curves = compute_curves(mill.history(), StalenessMeasure.AGE, since, until)
     return sum(priorities.get(c.table, 0.0) * c.integral for c in curves) / (until - since)
 

@@ -87,16 +87,16 @@ def _time_dispatcher(catalog: SqlCatalog, clock: _Clock, tables: int) -> dict[st
 
     In the first rounds it estimates duration and period of each flow, and has to place all flows again.
     """
-    dispatch = RunDispatcher(catalog, DispatchConfig(), interval=0.0)
+    dispatch = RunDispatcher(catalog.flows, DispatchConfig(), interval=0.0)
     milliseconds = []
     for number in range(2 * ROUNDS * RUNS_PER_ROUND):
-        run = catalog.request_run(RunKind.FLOW, f"t{number % min(RUNS_PER_ROUND, tables)}")
+        run = catalog.runs.request(RunKind.FLOW, f"t{number % min(RUNS_PER_ROUND, tables)}")
         began = time.perf_counter()
         (started,) = dispatch.start_runs([run], clock())
         milliseconds.append(1000 * (time.perf_counter() - began))
-        claim = catalog.claim_run(run.id, ClaimRequest(), owner="bench", lease=60.0)
+        claim = catalog.runs.claim(run.id, ClaimRequest(), owner="bench", lease=60.0)
         clock.now += RUN_SECONDS
-        catalog.commit_run(claim, RunOutcome((), stats={"tasks": {run.subject: {}}}))
+        catalog.runs.commit(claim, RunOutcome((), stats={"tasks": {run.subject: {}}}))
         dispatch.finish_run(started, clock())
     middle = ROUNDS * RUNS_PER_ROUND
     return {
@@ -113,7 +113,7 @@ def _register_tables(catalog: SqlCatalog, tables: int) -> None:
         inputs = Channel(source, ChannelRole.INPUT, _SCHEMA)
         outputs = tuple(Channel(f"t{n}", ChannelRole.DERIVED, _SCHEMA) for n in numbers)
         bindings = tuple(_create_binding(n, source) for n in numbers)
-        catalog.apply_workflow(WorkflowSpec(f"w{first}", (inputs, *outputs), bindings))
+        catalog.workflows.apply(WorkflowSpec(f"w{first}", (inputs, *outputs), bindings))
 
 
 def _create_binding(number: int, source: str) -> BoundFlow:

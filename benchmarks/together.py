@@ -34,7 +34,7 @@ def measure(
                 costs[variant].append(_measure_flows(mill, flows_by_variant[variant]))
         starts = [
             f.overhead_seconds or 0.0
-            for f in mill.catalog.read_flow_statistics().values()
+            for f in mill.catalog.flows.read_statistics().values()
             if f.flow in flows_by_variant["apart"]
         ]
     finally:

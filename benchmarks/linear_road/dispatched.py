@@ -39,7 +39,7 @@ def play(
         mill.insert("history", write_rows(directory, history, HISTORY))
         for flow in FLOWS:
             mill.run(flow)  # one-time initialisation before the clock starts
-        dispatch = RunDispatcher(mill.catalog, DispatchConfig(policy, "single", "none", tracks=1))
+        dispatch = RunDispatcher(mill.catalog.flows, DispatchConfig(policy, "single", "none", tracks=1))
         return collect_answers(
             mill,
             list(_DispatchedRun(mill, dispatch, directory, list(split_batches(rows, 1)), clock).run_laps(on_progress)),
@@ -90,7 +90,7 @@ class _DispatchedRun:
         self.mill.insert("reports", write_rows(self.directory, rows, INPUT))
         for flow in FLOWS:
             if flow not in self.pending:
-                self.mill.catalog.request_run(RunKind.FLOW, flow)
+                self.mill.catalog.runs.request(RunKind.FLOW, flow)
                 self.pending[flow] = self._get_second(self.inserted)
         self.inserted += len(batches)
         return len(rows["time"]), self.clock.now() - began
@@ -99,7 +99,7 @@ class _DispatchedRun:
         """Run one flow, if the dispatcher starts one."""
         if not self.pending:
             return None
-        started = self.dispatch.start_runs(self.mill.catalog.list_runnable_runs(), time.time())
+        started = self.dispatch.start_runs(self.mill.catalog.runs.list_runnable(), time.time())
         if not started:
             return None
         (started_run,) = started
@@ -110,10 +110,10 @@ class _DispatchedRun:
         return Lap(rows, second, insert, self.clock.now() - began, self._read_clock(), answers)
 
     def _list_written_blocks(self, run: Run) -> Sequence[Block]:
-        ended = self.mill.catalog.read_run(run.id)
+        ended = self.mill.catalog.runs.read(run.id)
         if ended.state is not RunState.FINISHED:
             raise RunFailed(f"run {run.id} of {run.subject} is {ended.state}: {ended.error}")
-        return self.mill.catalog.list_written_blocks(run.id)
+        return self.mill.catalog.blocks.list_written(run.id)
 
     def _wait_for_work(self) -> None:
         """Wait for the end of the next second; with pending flows, at most `PAUSE`."""

@@ -80,12 +80,12 @@ class Mill:
     def content(self, channel: str) -> Rows:
         views = ChannelViews(self.catalog, {})
         return self.executor.engine.read_rows(
-            views.build_snapshot(channel, self.catalog.read_channel(channel).head.seq)
+            views.build_snapshot(channel, self.catalog.channels.read(channel).head.seq)
         )
 
     def leftovers(self) -> set[str]:
         """The files that no block references and the references without a file."""
-        return set(self.store.list_all_files()) ^ self.catalog.list_referenced_files()
+        return set(self.store.list_all_files()) ^ self.catalog.files.list_referenced()
 
 
 @contextmanager

@@ -53,7 +53,7 @@ class Mill:
 
     def rows(self, channel: str) -> list[dict[str, Any]]:
         catalog = self.executor.catalog
-        view = ChannelViews(catalog, {}).build_snapshot(channel, catalog.read_channel(channel).head.seq)
+        view = ChannelViews(catalog, {}).build_snapshot(channel, catalog.channels.read(channel).head.seq)
         table: pa.Table = ArrowBlockIO(
             no_session, LocalWork(self.executor.store.locate_file, EngineLimits())
         ).read_table(view)
@@ -67,7 +67,7 @@ def open_stateful_mill(
     catalog = open_catalog(f"sqlite:///{root}/catalog.db", clock=clock)
     store = open_store(str(root / "store"))
     engine = SparkEngine(session, store.locate_file)
-    catalog.apply_workflow(wf)
+    catalog.workflows.apply(wf)
     try:
         yield Mill(Executor(catalog, store, engine, "test", sleep=lambda _: None), wf)
     finally:

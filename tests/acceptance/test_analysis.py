@@ -52,7 +52,7 @@ def test_a_query_that_spark_rejects_is_rejected_by_apply(
     with open_project(tmp_path, wf) as mill:
         with pytest.raises(WorkflowError, match=rf"(?s)test_analysis.py:\d+: query 'bad': .*{error}"):
             mill.apply()
-        assert mill.catalog.list_channels() == []
+        assert mill.catalog.channels.list() == []
 
 
 def test_all_rejected_queries_are_reported_together(spark: SparkSession, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_analysis_results_are_reused_without_spark(
     wf.sql("totals", "SELECT city, sum(id) AS ids FROM orders GROUP BY city")
     with open_project(tmp_path, wf) as mill:
         mill.apply()
-        identity = mill.catalog.list_bindings()[0].identity
+        identity = mill.catalog.flows.list()[0].identity
 
     def no_spark(*_: object) -> None:
         raise AssertionError("Spark was started")

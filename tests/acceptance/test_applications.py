@@ -51,7 +51,7 @@ class Application:
         feed = self.mill.change_feed(channel, from_start=True)
         feed.position, self._seen[channel] = (
             self._seen.get(channel, 0),
-            self.mill.catalog.read_channel(channel).head.seq,
+            self.mill.catalog.channels.read(channel).head.seq,
         )
         return [row.asDict() for row in feed.read_new().collect()]
 

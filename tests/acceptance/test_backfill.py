@@ -42,7 +42,7 @@ def insert_order(mill: Tidemill, item: str, price: int) -> None:
 
 def read_total(mill: Tidemill) -> int:
     """Zero before the first refresh."""
-    has_run = mill.catalog.read_channel("totals").channel.schema is not None
+    has_run = mill.catalog.channels.read("totals").channel.schema is not None
     return sum(row["price"] for row in mill.rows("totals")) if has_run else 0
 
 
@@ -54,7 +54,7 @@ def wait_until(is_true: Callable[[], bool]) -> None:
 
 
 def list_finished_runs(mill: Tidemill, flow: str) -> list[Run]:
-    return mill.catalog.list_runs(subject=flow, state=RunState.FINISHED)
+    return mill.catalog.runs.list(subject=flow, state=RunState.FINISHED)
 
 
 def read_times(run: Run) -> tuple[float, float]:
@@ -75,10 +75,10 @@ def test_live_tables_do_not_wait_for_a_backfill(open_mill: Open) -> None:
                 wait_until(lambda ordered=ordered: read_total(mill) == ordered)
         finally:
             LIVE_RUNS_DONE.set()
-        wait_until(lambda: mill.catalog.read_run(backfill_run.id).finished is not None)
+        wait_until(lambda: mill.catalog.runs.read(backfill_run.id).finished is not None)
         second_backfill = request_flow_run(mill.catalog, "totals", backfill=True)
-        wait_until(lambda: mill.catalog.read_run(second_backfill.id).finished is not None)
-    backfill = mill.catalog.read_run(backfill_run.id)
+        wait_until(lambda: mill.catalog.runs.read(second_backfill.id).finished is not None)
+    backfill = mill.catalog.runs.read(backfill_run.id)
     began, ended = read_times(backfill)
     assert backfill.state is RunState.FINISHED
     assert sum(began < start and end < ended for start, end in map(read_times, list_finished_runs(mill, "totals"))) >= 2

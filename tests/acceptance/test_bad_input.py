@@ -40,9 +40,9 @@ def mill(tmp_path: Path) -> Iterator[Tidemill]:
 def read_state(mill: Tidemill) -> object:
     """Everything that an error must not change; the failed attempt itself may be recorded."""
     return (
-        mill.catalog.list_channels(),
-        [b for b in mill.catalog.list_blocks() if b.state == "filled"],
-        mill.catalog.read_cursors(),
+        mill.catalog.channels.list(),
+        [b for b in mill.catalog.blocks.list() if b.state == "filled"],
+        mill.catalog.channels.read_cursors(),
         sorted(mill.store.list_all_files()),
     )
 

@@ -43,13 +43,13 @@ def test_a_query_that_changes_while_it_runs_is_recomputed(
     insert(mill, tmp_path, "x,5\n")
     for _ in range(runs_before):
         mill.run("totals")
-    commit, changed_mills = mill.catalog.commit_run, list[Tidemill]()
+    commit, changed_mills = mill.catalog.runs.commit, list[Tidemill]()
 
     def apply_then_commit(claim: RunClaim, outcome: RunOutcome) -> object:
         changed_mills.append(open_mill(totals("amount * 10")))
         return commit(claim, outcome)
 
-    monkeypatch.setattr(mill.catalog, "commit_run", apply_then_commit)
+    monkeypatch.setattr(mill.catalog.runs, "commit", apply_then_commit)
     mill.run("totals")
     assert content(mill) == {"x": 5}
     (changed,) = changed_mills
@@ -120,7 +120,7 @@ def test_a_column_that_no_query_reads_recomputes_nothing(open_mill: Open, tmp_pa
     for table in ("totals", "firsts"):
         old.run(table)
     new = open_mill(workflow("city string, amount int, note string"))
-    assert new.catalog.read_cursors() == old.catalog.read_cursors()
+    assert new.catalog.channels.read_cursors() == old.catalog.channels.read_cursors()
     (tmp_path / "more.jsonl").write_text('{"city": "x", "amount": 3, "note": "n"}')
     new.insert("sales", tmp_path / "more.jsonl")
     for table in ("totals", "firsts"):

@@ -44,7 +44,7 @@ FLOWS = {b.name: b for b in WORKFLOW.bindings}
 def mill(sqlite_template: Path, tmp_path: Path) -> Iterator[Mill]:
     (tmp_path / "catalog.db").write_bytes(sqlite_template.read_bytes())
     with open_plain_mill(f"sqlite:///{tmp_path / 'catalog.db'}", tmp_path / "blocks") as mill:
-        mill.catalog.apply_workflow(WORKFLOW)
+        mill.catalog.workflows.apply(WORKFLOW)
         yield mill
 
 
@@ -65,7 +65,9 @@ def run_maintenance(mill: Mill) -> int:
 
 
 def read_merge_cost(mill: Mill) -> tuple[int, float]:
-    return next(((m.reads, m.seconds) for m in mill.catalog.list_merge_costs() if m.channel == "users"), (0, 0.0))
+    return next(
+        ((m.reads, m.seconds) for m in mill.catalog.channels.list_merge_costs() if m.channel == "users"), (0, 0.0)
+    )
 
 
 def test_reading_only_a_base_or_only_new_rows_has_no_merge_cost(mill: Mill, tmp_path: Path) -> None:
@@ -92,8 +94,8 @@ def test_a_channel_is_rewritten_once_reads_have_paid_for_it(mill: Mill, tmp_path
         read_count += 1
         assert read_count < 100
     assert read_count > 1, "one read of few rows costs less than a new base"
-    run = next(r for r in mill.catalog.list_runs(subject="users") if r.kind is RunKind.COMPACTION)
-    assert f"compacted because {read_count} reads have paid" in mill.catalog.read_log(run.id)
+    run = next(r for r in mill.catalog.runs.list(subject="users") if r.kind is RunKind.COMPACTION)
+    assert f"compacted because {read_count} reads have paid" in mill.catalog.runs.read_log(run.id)
     assert read_merge_cost(mill) == (0, 0.0)
     assert sorted(r["city"] for r in mill.content("users")) == ["here"] * 15 + ["there"] * 5
     assert explain_compaction(mill.catalog, {}, "users") == "not due: nothing to merge"
@@ -113,7 +115,9 @@ def test_the_cost_of_a_rewrite_is_fitted_from_past_runs(mill: Mill, tmp_path: Pa
         insert(mill, tmp_path, people(5, city))
         assert Compactor(mill.executor, {}).compact_major("users") is not None
     (model,) = [
-        CostModel.from_json(m.rewrite_cost) for m in mill.catalog.list_merge_costs() if m.rewrite_cost is not None
+        CostModel.from_json(m.rewrite_cost)
+        for m in mill.catalog.channels.list_merge_costs()
+        if m.rewrite_cost is not None
     ]
     assert model.runs == 3
     assert model.terms.start < model.prior.start, "writing a few rows without Spark takes less than a third of a second"

@@ -77,12 +77,12 @@ def is_killed_at(step: int, url: str, root: Path, work: Work) -> bool:
 def recover_and_check(url: str, root: Path, work: Work, batches: int) -> None:
     """Do what a restarted process does: reclaim expired runs and repeat the work. Then check the result."""
     with open_plain_mill(url, root, later=LATER) as mill:
-        mill.catalog.reclaim_expired_runs()
-        for run in (r for state in PENDING_STATES for r in mill.catalog.list_runs(state=state)):
-            mill.catalog.kill_run(run.id)
+        mill.catalog.runs.reclaim_expired()
+        for run in (r for state in PENDING_STATES for r in mill.catalog.runs.list(state=state)):
+            mill.catalog.runs.kill(run.id)
         work(mill)
         check_content(mill, batches)
-        assert not [b for b in mill.catalog.list_blocks(limit=100) if b.state is BlockState.RESERVED]
+        assert not [b for b in mill.catalog.blocks.list(limit=100) if b.state is BlockState.RESERVED]
         if batches % 20 == 0:
             mill.compact("events", "firsts", "words")
         mill.collect()
@@ -100,7 +100,7 @@ def check_content(mill: Mill, batches: int) -> None:
 def test_a_process_killed_at_any_step_loses_and_duplicates_nothing(url: str, tmp_path: Path, round_: int) -> None:
     root = tmp_path / "blocks"
     with open_plain_mill(url, root) as mill:
-        mill.catalog.apply_workflow(WORKFLOW)
+        mill.catalog.workflows.apply(WORKFLOW)
     for batches in count(1):
         file = batch(tmp_path, batches - 1)
 
@@ -119,7 +119,7 @@ def test_a_process_killed_at_any_step_loses_and_duplicates_nothing(url: str, tmp
 def test_a_process_killed_during_maintenance_loses_nothing(url: str, tmp_path: Path, round_: int) -> None:
     root = tmp_path / "blocks"
     with open_plain_mill(url, root) as mill:
-        mill.catalog.apply_workflow(WORKFLOW)
+        mill.catalog.workflows.apply(WORKFLOW)
 
     def work(mill: Mill) -> None:
         mill.run_maintenance("events")
@@ -146,21 +146,21 @@ def test_a_process_killed_during_maintenance_loses_nothing(url: str, tmp_path: P
 def find_maintenance_effects(mill: Mill, channel: str) -> set[str]:
     """The effects of maintenance that are visible on a channel."""
     compacted = [
-        b for b in mill.catalog.list_blocks(channel) if b.origin is BlockOrigin.COMPACTION and b.kind is BlockKind.DELTA
+        b for b in mill.catalog.blocks.list(channel) if b.origin is BlockOrigin.COMPACTION and b.kind is BlockKind.DELTA
     ]
     foreign = [f for b in compacted for f in b.files if not f.path.startswith(f"runs/{b.run}/")]
-    oldest = min(r.id for r in mill.catalog.list_runs(limit=10_000))
+    oldest = min(r.id for r in mill.catalog.runs.list(limit=10_000))
     effects = {"compacted": bool(compacted), "shared": bool(foreign), "expired": oldest > 1}
     return {name for name, is_found in effects.items() if is_found}
 
 
 def test_one_of_two_processes_that_race_for_a_run_commits(url: str, tmp_path: Path) -> None:
     with open_plain_mill(url, tmp_path / "blocks") as mill:
-        mill.catalog.apply_workflow(WORKFLOW)
+        mill.catalog.workflows.apply(WORKFLOW)
     for number in range(10):
         with open_plain_mill(url, tmp_path / "blocks") as mill:
             mill.insert(batch(tmp_path, number))
-            run = mill.catalog.request_run(RunKind.FLOW, DEDUPE.name)
+            run = mill.catalog.runs.request(RunKind.FLOW, DEDUPE.name)
         racers = [_start_racer(url, tmp_path / "blocks", run.id) for _ in range(2)]
         committed = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in racers]
         assert sorted(committed) == [0, 3], "exactly one of the two must commit"
@@ -175,9 +175,9 @@ def _start_racer(url: str, root: Path, run: int) -> int:
         return child
     try:
         with open_plain_mill(url, root, owner=f"racer-{os.getpid()}") as mill:
-            claim = mill.catalog.claim_run(run, build_claim_request(DEDUPE), owner=f"racer-{os.getpid()}", lease=30)
+            claim = mill.catalog.runs.claim(run, build_claim_request(DEDUPE), owner=f"racer-{os.getpid()}", lease=30)
             mill.executor.run_once(
-                claim, lambda c, log, lease: mill.catalog.commit_run(c, _compute_outcome(mill, c, log, lease))
+                claim, lambda c, log, lease: mill.catalog.runs.commit(c, _compute_outcome(mill, c, log, lease))
             )
         os._exit(0)
     except Conflict:
@@ -196,19 +196,19 @@ def test_a_process_that_resumes_after_its_lease_expired_cannot_commit(url: str, 
     """Stop a process between its writes and its commit, let another take the run over, and resume it."""
     root = tmp_path / "blocks"
     with open_plain_mill(url, root) as mill:
-        mill.catalog.apply_workflow(WORKFLOW)
+        mill.catalog.workflows.apply(WORKFLOW)
         mill.insert(batch(tmp_path, 0))
-        run = mill.catalog.request_run(RunKind.FLOW, DEDUPE.name, attempts=2)
+        run = mill.catalog.runs.request(RunKind.FLOW, DEDUPE.name, attempts=2)
     stopped = os.fork()
     if stopped == 0:
         try:
             with open_plain_mill(url, root, owner="stopped") as mill:
-                claim = mill.catalog.claim_run(run.id, build_claim_request(DEDUPE), owner="stopped", lease=30)
+                claim = mill.catalog.runs.claim(run.id, build_claim_request(DEDUPE), owner="stopped", lease=30)
 
                 def commit(c: RunClaim, log: RunLog, lease: Lease) -> object:
                     outcome = _compute_outcome(mill, c, log, lease)
                     os.kill(os.getpid(), signal.SIGSTOP)
-                    return mill.catalog.commit_run(claim, outcome)
+                    return mill.catalog.runs.commit(claim, outcome)
 
                 mill.executor.run_once(claim, commit)
             os._exit(0)
@@ -218,10 +218,10 @@ def test_a_process_that_resumes_after_its_lease_expired_cannot_commit(url: str, 
             os._exit(1)
     os.waitpid(stopped, os.WUNTRACED)
     with open_plain_mill(url, root, later=LATER, owner="successor") as mill:
-        assert [r.id for r in mill.catalog.reclaim_expired_runs()] == [run.id]
-        claim = mill.catalog.claim_run(run.id, build_claim_request(DEDUPE), owner="successor", lease=30)
+        assert [r.id for r in mill.catalog.runs.reclaim_expired()] == [run.id]
+        claim = mill.catalog.runs.claim(run.id, build_claim_request(DEDUPE), owner="successor", lease=30)
         mill.executor.run_once(
-            claim, lambda c, log, lease: mill.catalog.commit_run(c, _compute_outcome(mill, c, log, lease))
+            claim, lambda c, log, lease: mill.catalog.runs.commit(c, _compute_outcome(mill, c, log, lease))
         )
     os.kill(stopped, signal.SIGCONT)
     assert os.waitstatus_to_exitcode(os.waitpid(stopped, 0)[1]) == 4

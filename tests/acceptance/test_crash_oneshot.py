@@ -53,9 +53,7 @@ def run_and_evict(mill: Bench, number: int) -> None:
     """Run a workflow; evict all datasets that may be, then the unpinned one by a budget; then drop the last one."""
     submission = mill.run(document(number))
     mill.shop.build_evictor().delete_evicted()  # finish the evictions of a killed process
-    movable = [
-        d for d in mill.shop.dataset_catalog.list_datasets() if d.state is D.STORED and not d.claims and not d.pinned
-    ]
+    movable = [d for d in mill.catalog.datasets.list() if d.state is D.STORED and not d.claims and not d.pinned]
     if movable:
         mill.shop.build_evictor().free_bytes(sum(d.bytes for d in movable))
     assert mill.state(submission, 2) is D.STORED
@@ -66,7 +64,7 @@ def run_and_evict(mill: Bench, number: int) -> None:
 
 def enforce_budget(mill: Bench) -> None:
     """Enforce a budget that only the leaves fit in."""
-    leaves = sum(d.bytes for d in mill.shop.dataset_catalog.list_datasets() if d.state is D.LEAF)
+    leaves = sum(d.bytes for d in mill.catalog.datasets.list() if d.state is D.LEAF)
     result = (
         replace(mill.shop, budgets=StorageBudgets(None, {"words": StorageBudget(leaves, 1.0)}))
         .build_evictor()
@@ -98,7 +96,7 @@ def is_killed_at(step: int, url: str, root: Path, number: int) -> bool:
 
 def check_readable(mill: Bench, contents: dict[str, str]) -> None:
     """Check that every readable dataset is complete and right, and that no pinned dataset is being deleted."""
-    for dataset in mill.shop.dataset_catalog.list_datasets():
+    for dataset in mill.catalog.datasets.list():
         if dataset.is_readable:
             read = mill.engine.read(dataset.to_snapshot("x"))
             assert contents.setdefault(dataset.identity, read) == read
@@ -106,7 +104,7 @@ def check_readable(mill: Bench, contents: dict[str, str]) -> None:
 
 
 def find_leaves(mill: Bench) -> set[str]:
-    return {d.identity for d in mill.shop.dataset_catalog.list_datasets() if d.state is D.LEAF}
+    return {d.identity for d in mill.catalog.datasets.list() if d.state is D.LEAF}
 
 
 @pytest.mark.parametrize("round_", range(max(ROUNDS, 1)))
@@ -120,7 +118,7 @@ def test_a_process_killed_at_any_step_leaves_no_partly_deleted_dataset_and_loses
         with bench(url, tmp_path, later=LATER) as mill:
             assert known_leaves <= find_leaves(mill)
             check_readable(mill, contents)
-            mill.catalog.reclaim_expired_runs()
+            mill.catalog.runs.reclaim_expired()
             mill.check(document(number), mill.run(document(number)))
             run_and_evict(mill, number)
             check_at_rest(mill, number, tmp_path)
@@ -134,16 +132,16 @@ def test_a_process_killed_at_any_step_leaves_no_partly_deleted_dataset_and_loses
 
 def list_moves(mill: Bench) -> set[tuple[str, str]]:
     """Every state change of a dataset so far."""
-    events = mill.catalog.list_events(limit=1_000_000)
+    events = mill.catalog.events.list(limit=1_000_000)
     return {(e.detail["before"], e.detail["after"]) for e in events if e.kind == "dataset.moved"}
 
 
 def check_at_rest(mill: Bench, number: int, root: Path) -> None:
     """Check that nothing is claimed, being deleted or left over, and that the export is at its path."""
-    datasets = mill.shop.dataset_catalog.list_datasets()
+    datasets = mill.catalog.datasets.list()
     assert {d.state for d in datasets} <= {D.LEAF, D.DELETED}
     assert all(d.claims == 0 for d in datasets)
-    assert not [r for s in (*PENDING_STATES, *ACTIVE_STATES) for r in mill.catalog.list_runs(state=s)]
+    assert not [r for s in (*PENDING_STATES, *ACTIVE_STATES) for r in mill.catalog.runs.list(state=s)]
     VacuumService(mill.shop.executor, grace=AT_ONCE).remove_due_files()
     assert mill.find_inconsistencies() == set()
     exported = sorted((root / "out" / str(number)).iterdir())

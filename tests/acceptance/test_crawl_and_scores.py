@@ -85,7 +85,7 @@ class Scenario:
         for when, channel, rows in ARRIVALS:
             frame = self.mill.engine.spark.createDataFrame(rows, SCHEMAS[channel])
             self.mill.insert(channel, frame)
-            self.names[self.mill.catalog.list_versions(channel, 0)[-1]] = when
+            self.names[self.mill.catalog.channels.list_versions(channel, 0)[-1]] = when
             if channel == "crawl" and "scores" in self._list_arrived():
                 for table in ("page_scores", "ranked"):
                     self.mill.run(table)
@@ -98,19 +98,19 @@ class Scenario:
         return {tuple(row.values()) for row in self.mill.rows(table)}
 
     def change(self, table: str) -> Rows:
-        head = self.mill.catalog.read_channel(table).head.seq
+        head = self.mill.catalog.channels.read(table).head.seq
         rows = self.mill.engine.read_rows(ChannelViews(self.mill.catalog, {}).build_change(table, head - 1, head))
         return {(row["url"], row["digest"], row["score"]) for row in rows}
 
     def read_reflected(self, table: str) -> tuple[set[str], set[str]]:
-        reached = self.mill.catalog.read_channel(table).head.provenance
+        reached = self.mill.catalog.channels.read(table).head.provenance
         crawl, scores = ({self.names[v] for v in reached[(c,)]} for c in ("crawl", "scores"))
         return crawl, scores
 
     def is_consistent(self, table: str) -> bool:
-        versions = {c: self.mill.catalog.list_versions(c, 0) for c in SCHEMAS}
+        versions = {c: self.mill.catalog.channels.list_versions(c, 0) for c in SCHEMAS}
         now = max(v for channel_versions in versions.values() for v in channel_versions) + 1
-        return self.mill.catalog.read_channel(table).head.provenance.is_consistent(Timeline(versions, now))
+        return self.mill.catalog.channels.read(table).head.provenance.is_consistent(Timeline(versions, now))
 
     def _list_arrived(self) -> set[str]:
         return {channel for when, channel, _ in ARRIVALS if when in self.names.values()}

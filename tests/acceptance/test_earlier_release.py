@@ -64,14 +64,14 @@ def test_each_renamed_name_fails_with_the_new_one(project: Path) -> None:
 
 def test_content_and_history_survive_the_migration(mill: Tidemill) -> None:
     assert sorted(row["id"] for row in mill.rows("orders")) == [1, 2, 3, 4, 5]
-    assert [run.state for run in mill.catalog.list_runs(subject="report")] == [RunState.FINISHED] * 2
-    assert mill.catalog.read_block(31).pinned
-    assert {trigger.flow for trigger in mill.catalog.list_triggers("report")} == {"report"}
+    assert [run.state for run in mill.catalog.runs.list(subject="report")] == [RunState.FINISHED] * 2
+    assert mill.catalog.blocks.read(31).pinned
+    assert {trigger.flow for trigger in mill.catalog.triggers.list("report")} == {"report"}
     assert sorted(row["user"] for row in mill.rows("ordered.pending") if row["user"] is not None) == [1]
-    assert is_paused(mill.catalog)
-    overrides = mill.dispatch_config.select_overrides(mill.catalog.read_setting_overrides())
+    assert is_paused(mill.catalog.servers)
+    overrides = mill.dispatch_config.select_overrides(mill.catalog.servers.read_setting_overrides())
     assert overrides == {"policy": "edf", "catch_up_limit": 3.0}
-    (submission,) = mill.oneshot_service.dataset_catalog.list_submissions()
+    (submission,) = mill.catalog.datasets.list_submissions()
     assert [(action.name, action.verdict) for action in submission.actions] == [("numbers", "new"), ("evens", "new")]
 
 
@@ -102,7 +102,7 @@ def test_a_task_with_the_name_of_a_renamed_key_keeps_its_name(renamed_project: P
         catalog.execute("UPDATE runs SET stats = ? WHERE id = ?", (json.dumps(stats), run))
         catalog.commit()
     with Tidemill.open(renamed_project) as opened:
-        assert opened.catalog.read_run(run).stats == {
+        assert opened.catalog.runs.read(run).stats == {
             "tasks": {"left": {"rows_in": 1, "watermark": 7.0}, "edge": {"rows_in": 2}},
             "pending_blocks": 3,
             "plan": {"reason": "due"},

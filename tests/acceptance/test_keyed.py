@@ -107,7 +107,7 @@ def test_the_state_of_an_uncommitted_attempt_is_ignored(tmp_path: Path, monkeypa
         for number in range(4):
             mill.insert("payments", write_rows(tmp_path, batch(number)))
             with monkeypatch.context() as patched:
-                patched.setattr(type(mill.executor.catalog), "commit_run", _fail_commit)
+                patched.setattr(type(mill.executor.catalog.runs), "commit", _fail_commit)
                 with pytest.raises(RunFailed):
                     mill.run()
             mill.run()
@@ -127,7 +127,7 @@ def test_a_process_killed_at_any_step_repeats_and_skips_nothing(tmp_path: Path) 
         was_killed = _is_killed_at(step, tmp_path, wf, number)
         kills += was_killed
         with open_stateful_mill(tmp_path, wf, clock=advance_clock(number + 1)) as mill:
-            mill.executor.catalog.reclaim_expired_runs()
+            mill.executor.catalog.runs.reclaim_expired()
             mill.insert("payments", write_rows(tmp_path, batch(number)), key=str(number))
             mill.run()
             assert read_balances(mill) == compute_expected_balances(number + 1), f"killed at step {step}"

@@ -55,11 +55,11 @@ def test_a_killed_run_is_reclaimed_and_repeated(spark: SparkSession, tmp_path: P
     (tmp_path / "gate").unlink()
     (tmp_path / "tidemill.toml").write_text(SETTINGS.format(lease=60))
     with Tidemill.open(tmp_path) as mill:
-        (dead,) = mill.catalog.list_runs(subject="copies")
+        (dead,) = mill.catalog.runs.list(subject="copies")
         assert dead.state is RunState.RUNNING
-        assert mill.catalog.read_channel("copies").reserved == 1
+        assert mill.catalog.channels.read("copies").reserved == 1
         mill.run("copies")
-        assert mill.catalog.read_run(dead.id).state is RunState.KILLED
-        assert [b.rows for b in mill.catalog.list_blocks("copies") if b.state is BlockState.FILLED and b.seq] == [2]
+        assert mill.catalog.runs.read(dead.id).state is RunState.KILLED
+        assert [b.rows for b in mill.catalog.blocks.list("copies") if b.state is BlockState.FILLED and b.seq] == [2]
         mill.collect(grace="0s")
-        assert set(mill.store.list_all_files()) == mill.catalog.list_referenced_files()
+        assert set(mill.store.list_all_files()) == mill.catalog.files.list_referenced()

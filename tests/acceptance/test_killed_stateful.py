@@ -57,7 +57,7 @@ class Scenario:
             for number in range(_read_batch_in_progress(root), len(self.batches)):
                 (root / "batch in progress").write_text(str(number))
                 clock.batch = number
-                mill.executor.catalog.reclaim_expired_runs()
+                mill.executor.catalog.runs.reclaim_expired()
                 self._run_batch(mill, root, number)
 
     def _run_batch(self, mill: Mill, root: Path, number: int) -> None:

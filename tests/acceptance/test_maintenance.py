@@ -33,7 +33,7 @@ BATCHES = 4
 def mill(url: str, tmp_path: Path) -> Iterator[Mill]:
     """A mill with due maintenance on every channel."""
     with open_plain_mill(url, tmp_path / "blocks") as mill:
-        mill.catalog.apply_workflow(WORKFLOW)
+        mill.catalog.workflows.apply(WORKFLOW)
         for number in range(BATCHES):
             insert_and_run(mill, tmp_path, number)
         yield mill
@@ -55,7 +55,7 @@ def check_content(mill: Mill, batches: int = BATCHES) -> None:
 
 
 def count_compactions(mill: Mill, state: RunState = RunState.FINISHED) -> int:
-    return sum(r.kind is RunKind.COMPACTION for r in mill.catalog.list_runs(state=state, limit=10_000))
+    return sum(r.kind is RunKind.COMPACTION for r in mill.catalog.runs.list(state=state, limit=10_000))
 
 
 def list_due(mill: Mill) -> list[str]:
@@ -67,7 +67,7 @@ def check_completed_by_next_maintenance(mill: Mill, batches: int = BATCHES) -> N
     build_service(mill).run_maintenance()
     assert list_due(mill) == []
     assert mill.leftovers() == set()
-    assert not [b for b in mill.catalog.list_blocks(limit=1000) if b.state is BlockState.RESERVED]
+    assert not [b for b in mill.catalog.blocks.list(limit=1000) if b.state is BlockState.RESERVED]
     check_content(mill, batches)
 
 
@@ -84,7 +84,7 @@ def call_before(monkeypatch: pytest.MonkeyPatch, target: object, name: str, befo
 
 def test_maintenance_after_a_run_covers_the_written_and_the_read_channels(mill: Mill) -> None:
     assert set(list_due(mill)) == {"events", "firsts", "words"}
-    newest = mill.catalog.list_blocks("firsts", limit=1)
+    newest = mill.catalog.blocks.list("firsts", limit=1)
     assert [b.seq % LIMITS.fan for b in newest] == [0]
     build_service(mill).maintain_after(newest)
     assert list_due(mill) == []
@@ -94,7 +94,7 @@ def test_maintenance_after_a_run_covers_the_written_and_the_read_channels(mill: 
 def test_few_small_blocks_cause_no_maintenance(mill: Mill, tmp_path: Path) -> None:
     insert_and_run(mill, tmp_path, BATCHES)
     build_service(mill, replace(RULES, limits=replace(LIMITS, floor=1000))).maintain_after(
-        mill.catalog.list_blocks("firsts", limit=1)
+        mill.catalog.blocks.list("firsts", limit=1)
     )
     assert count_compactions(mill) == 0
 
@@ -107,7 +107,7 @@ def test_maintenance_stopped_before_any_step_is_completed_later(
 ) -> None:
     monkeypatch.setattr(vacuum, "REMOVAL_BATCH", 1)
     with open_plain_mill(url, tmp_path / "blocks") as mill:
-        mill.catalog.apply_workflow(WORKFLOW)
+        mill.catalog.workflows.apply(WORKFLOW)
         for steps in count():
             insert_and_run(mill, tmp_path, 2 * steps)
             insert_and_run(mill, tmp_path, 2 * steps + 1)
@@ -138,7 +138,7 @@ def test_files_that_an_interrupted_removal_left_are_removed_later(mill: Mill, mo
 def test_maintenance_that_is_not_automatic_runs_on_request(mill: Mill) -> None:
     service = build_service(mill, replace(RULES, automatic=False))
     service.run_maintenance()
-    service.maintain_after(mill.catalog.list_blocks())
+    service.maintain_after(mill.catalog.blocks.list())
     assert count_compactions(mill) == 0
     assert len(service.maintain_channels().minor_compactions) > 0
     check_content(mill)
@@ -146,23 +146,23 @@ def test_maintenance_that_is_not_automatic_runs_on_request(mill: Mill) -> None:
 
 def test_a_pause_stops_maintenance_after_the_current_step(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = mill.executor.engine
-    call_before(monkeypatch, engine, "write_view", lambda: mill.catalog.override_settings({OVERRIDE: PAUSED}))
+    call_before(monkeypatch, engine, "write_view", lambda: mill.catalog.servers.override_settings({OVERRIDE: PAUSED}))
     service = build_service(mill)
     service.run_maintenance()
     service.run_maintenance()
-    service.maintain_after(mill.catalog.list_blocks())
+    service.maintain_after(mill.catalog.blocks.list())
     assert count_compactions(mill) == 1
-    assert all(b.state is not BlockState.COLLECTED for b in mill.catalog.list_blocks(limit=1000))
+    assert all(b.state is not BlockState.COLLECTED for b in mill.catalog.blocks.list(limit=1000))
     check_content(mill)
     monkeypatch.undo()
-    mill.catalog.override_settings({OVERRIDE: None})
+    mill.catalog.servers.override_settings({OVERRIDE: None})
     check_completed_by_next_maintenance(mill)
 
 
 def test_a_compaction_can_be_killed_while_it_writes(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
     def kill() -> None:
-        (run,) = (r for state in ACTIVE_STATES for r in mill.catalog.list_runs(state=state))
-        mill.catalog.kill_run(run.id)
+        (run,) = (r for state in ACTIVE_STATES for r in mill.catalog.runs.list(state=state))
+        mill.catalog.runs.kill(run.id)
 
     call_before(monkeypatch, mill.executor.engine, "write_view", kill)
     result = build_service(mill).maintain_channels(["events"])
@@ -252,7 +252,7 @@ def test_maintenance_logs_its_work_and_its_problems(
     (message,) = caplog.messages
     assert message.startswith("maintenance: ")
     assert " minor and " in message
-    kinds = {e.kind for e in mill.catalog.list_events(limit=10_000)}
+    kinds = {e.kind for e in mill.catalog.events.list(limit=10_000)}
     assert {"run.finished", "block.collected", "block.purged"} <= kinds
     caplog.clear()
     build_service(mill).run_maintenance()

@@ -69,8 +69,8 @@ def test_every_writer_checks_its_row_count(
     for message, write in writers.items():
         with pytest.raises(RowsMissing, match=rf"{message}.*but 0 rows in 0 files are found there: Spark's executors"):
             write()
-    assert {r.state for r in mill.catalog.list_runs(limit=4)} == {RunState.FAILED}
-    assert [mill.catalog.read_channel(name).head.seq for name in ("orders", "copies", "totals")] == [2, 0, 0]
+    assert {r.state for r in mill.catalog.runs.list(limit=4)} == {RunState.FAILED}
+    assert [mill.catalog.channels.read(name).head.seq for name in ("orders", "copies", "totals")] == [2, 0, 0]
     missing_writes.hidden = False
     assert _run_and_count(mill, spark) == {"copies": 105, "totals": 7}
 

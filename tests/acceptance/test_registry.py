@@ -45,9 +45,9 @@ def test_a_registered_table_is_refreshed_until_it_is_removed(open_mill: Open, tm
     mill.insert("orders", tmp_path / "p.jsonl")
     mill.run("totals")
     assert mill.rows("totals") == [{"item": "tea", "price": 8}]
-    assert [w.name for w in mill.catalog.list_workflows()] == ["shop"]
+    assert [w.name for w in mill.catalog.workflows.list()] == ["shop"]
     mill.workflows.remove("shop")
-    assert mill.catalog.list_workflows() == []
+    assert mill.catalog.workflows.list() == []
     with pytest.raises(NotFound):
         mill.run("totals")
     with pytest.raises(NotFound):

@@ -70,7 +70,7 @@ def check(mill: Tidemill, kind: BlockKind) -> None:
     for table, expected in recompute(mill.rows("clicks"), mill.rows("pages")).items():
         assert expected, table
         assert is_same_bag(mill.rows(table), expected), (table, mill.rows(table), expected)
-        newest = max(mill.catalog.list_blocks(table), key=lambda b: b.seq)
+        newest = max(mill.catalog.blocks.list(table), key=lambda b: b.seq)
         assert newest.kind is (BlockKind.BASE if table == "stamped" else kind), table
 
 

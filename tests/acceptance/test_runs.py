@@ -75,8 +75,8 @@ def test_the_four_task_patterns(open_mill: Open) -> None:
     mill.run("longest")
     mill.run("flow")  # an empty delta is passed
     assert read_column(mill, "longest", "n") == [4]
-    assert mill.catalog.list_blocks("upper")[0].rows == 0
-    reached = mill.catalog.read_channel("pad").head.provenance
+    assert mill.catalog.blocks.list("upper")[0].rows == 0
+    reached = mill.catalog.channels.read("pad").head.provenance
     assert len(reached[("words", "longest")]) == 2
     assert len(reached[("words", "upper")]) == 1
 
@@ -115,7 +115,7 @@ def test_a_delta_across_a_replaced_base_is_a_difference(open_mill: Open, spark: 
     mill.run("changes")
     mill.insert("prices", spark.createDataFrame([("a", 1), ("b", 20)], schema), kind=BlockKind.BASE)
     mill.insert("prices", spark.createDataFrame([("d", 4)], schema))
-    before = mill.catalog.read_channel("changes").head.seq
+    before = mill.catalog.channels.read("changes").head.seq
     mill.run("changes")
     new = [r for r in mill.rows("changes") if r not in mill.rows("changes", as_of=str(before))]
     assert is_same_bag(
@@ -177,26 +177,26 @@ def test_a_command_reads_and_writes_files(open_mill: Open, monkeypatch: pytest.M
     insert_words(mill, "a", "b")
     run, _ = mill.run("shout")
     assert read_column(mill, "loud") == ["a!", "b!"]
-    assert "rows 2 False" in mill.catalog.read_log(run.id)
+    assert "rows 2 False" in mill.catalog.runs.read_log(run.id)
     with pytest.raises(RunFailed, match="ended with 3: sorry"):
         mill.run("fail")
     with pytest.raises(TimeLimitExceeded, match="time limit of 0.5 s"):
         mill.run("hang")
-    assert "begun" in mill.catalog.read_log(mill.catalog.list_runs(subject="hang")[0].id)
+    assert "begun" in mill.catalog.runs.read_log(mill.catalog.runs.list(subject="hang")[0].id)
     with pytest.raises(RunFailed, match="cannot be started"):
         mill.run("absent")
 
 
 def check_failure(mill: Tidemill, flow: str, match: str, kind: type[Exception] = RunFailed) -> str:
     """Run a flow that fails and check that nothing of it is visible. Returns the recorded error."""
-    before = {c.channel.name: c.head for c in mill.catalog.list_channels()}
+    before = {c.channel.name: c.head for c in mill.catalog.channels.list()}
     with pytest.raises(kind, match=match):
         mill.run(flow)
-    assert {c.channel.name: c.head for c in mill.catalog.list_channels()} == before
-    assert not [b for b in mill.catalog.list_blocks() if b.state is BlockState.RESERVED]
+    assert {c.channel.name: c.head for c in mill.catalog.channels.list()} == before
+    assert not [b for b in mill.catalog.blocks.list() if b.state is BlockState.RESERVED]
     mill.collect(grace="0s")
-    assert set(mill.store.list_all_files()) == mill.catalog.list_referenced_files()
-    run = mill.catalog.list_runs(subject=flow)[0]
+    assert set(mill.store.list_all_files()) == mill.catalog.files.list_referenced()
+    run = mill.catalog.runs.list(subject=flow)[0]
     assert run.state in (RunState.FAILED, RunState.KILLED)
     return run.error or ""
 
@@ -239,7 +239,7 @@ def test_every_mistake_of_a_task_is_reported(open_mill: Open) -> None:
     check_failure(mill, "null", "is NOT NULL")
     check_failure(mill, "twice", "2 rows that agree on it", BadInput)
     check_failure(mill, "half", "expected the outputs .'one', 'two'., the task returned .'one'.")
-    assert "about to return half" in mill.catalog.read_log(mill.catalog.list_runs(subject="half")[0].id)
+    assert "about to return half" in mill.catalog.runs.read_log(mill.catalog.runs.list(subject="half")[0].id)
 
 
 def test_a_failed_run_is_retried(open_mill: Open) -> None:
@@ -270,7 +270,7 @@ def test_a_run_fails_after_its_last_attempt(open_mill: Open) -> None:
     mill = open_mill(wf)
     with pytest.raises(RunFailed, match="never"):
         mill.run("always_fail")
-    assert mill.catalog.list_runs(subject="always_fail")[0].attempt == 2
+    assert mill.catalog.runs.list(subject="always_fail")[0].attempt == 2
 
 
 def test_time_limits_and_kill_stop_spark(open_mill: Open) -> None:
@@ -293,14 +293,14 @@ def test_time_limits_and_kill_stop_spark(open_mill: Open) -> None:
 
     def kill() -> None:
         started.wait(60)
-        mill.catalog.kill_run(mill.catalog.list_runs(subject="killed_query")[0].id)
+        mill.catalog.runs.kill(mill.catalog.runs.list(subject="killed_query")[0].id)
 
     killer = threading.Thread(target=kill)
     killer.start()
     with pytest.raises(RunKilled):
         mill.run("killed_query")
     killer.join()
-    assert mill.catalog.list_runs(subject="killed_query")[0].state is RunState.KILLED
+    assert mill.catalog.runs.list(subject="killed_query")[0].state is RunState.KILLED
     assert mill.engine.spark.range(3).count() == 3, "the session must survive"
 
 
@@ -313,17 +313,17 @@ def test_a_damaged_block_is_reported(open_mill: Open) -> None:
 
     mill = open_mill(wf)
     insert_words(mill, *(f"word{i}" for i in range(500)))
-    (file,) = mill.catalog.list_blocks("words")[0].files[:1]
+    (file,) = mill.catalog.blocks.list("words")[0].files[:1]
     path = Path(mill.store.locate_file(file.path).removeprefix("file://"))
     data = bytearray(path.read_bytes())
     data[len(data) // 3] ^= 0xFF
     path.write_bytes(bytes(data))
-    with pytest.raises(BlockDamaged, match=f"block {mill.catalog.list_blocks('words')[0].id} of channel words"):
+    with pytest.raises(BlockDamaged, match=f"block {mill.catalog.blocks.list('words')[0].id} of channel words"):
         mill.run("copies")
     path.unlink()
     with pytest.raises(BlockDamaged, match="missing|not there"):
         mill.run("copies")
-    assert mill.catalog.read_channel("copies").head.seq == 0
+    assert mill.catalog.channels.read("copies").head.seq == 0
 
 
 def test_changed_code_must_be_applied_first(open_mill: Open, tmp_path: Path) -> None:
@@ -386,7 +386,7 @@ def test_compaction_garbage_collection_and_time_travel(open_mill: Open) -> None:
     mill.run("copies")
     assert read_column(mill, "copies") == ["w0", "w1", "w2", "w3"]
     mill.collect()
-    assert [b.seq for b in mill.catalog.list_filled_blocks("words")] == [0, 4]  # the empty initial block and the base
+    assert [b.seq for b in mill.catalog.blocks.list_filled("words")] == [0, 4]  # the empty initial block and the base
     assert read_column(mill, "words") == ["w0", "w1", "w2", "w3"]
 
 
@@ -399,7 +399,7 @@ def test_trace_lists_the_sources_and_derived_blocks_of_a_block(open_mill: Open) 
     insert_words(mill, "b")
     mill.run("upper")
     mill.run("counts")
-    (upper,) = [b for b in mill.catalog.list_blocks("upper") if b.seq]
+    (upper,) = [b for b in mill.catalog.blocks.list("upper") if b.seq]
     trace = trace_block(mill.catalog, upper.id)
     assert [(s.channel, len(s.blocks)) for s in trace.sources] == [("words", 2)]
     assert [b.channel for b in trace.derived] == ["counts.state1", "counts"]

@@ -176,7 +176,7 @@ class Engine:
         self._rounds += 1
         for channel in self._inputs:
             self.mill.insert_rows(channel, batches[channel])
-            version = self.mill.catalog.list_versions(channel, 0)[-1]
+            version = self.mill.catalog.channels.list_versions(channel, 0)[-1]
             self._arrived[channel].append((version, [tuple(row.values()) for row in batches[channel]]))
 
     def run_due(self) -> list[str]:
@@ -192,7 +192,7 @@ class Engine:
         for table in (c.name for c in self.mill.workflow.channels if c.name in TABLES):
             assert not self.mill.read_target_status(table).is_late, table
             assert find_inconsistent_blocks(self.mill.catalog, table) == []
-            head = self.mill.catalog.read_channel(table).head
+            head = self.mill.catalog.channels.read(table).head
             if head.provenance and self._checked.get(table) != head.seq:
                 self._checked[table] = head.seq
                 actual = Counter(map(_plain, self.mill.content(table)))

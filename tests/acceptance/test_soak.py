@@ -55,7 +55,7 @@ def test_servers_under_fault_injection_lose_and_repeat_nothing(
     store = open_store(str(tmp_path / "blocks"))
     engine = PlainEngine(store.locate_file)
     with closing(chaos.connect(url, clock)) as catalog:
-        catalog.apply_workflow(chaos.WORKFLOW)
+        catalog.workflows.apply(chaos.WORKFLOW)
         inserter = Inserter(Executor(catalog, store, engine, "driver"), load_file)
         with chaos.fleet(proxied_url, tmp_path / "blocks", clock, servers=SERVERS, seed=SEED) as fleet:
             batches = _insert_with_faults(inserter, fleet, proxy, clock, tmp_path)
@@ -111,9 +111,9 @@ def _wait_until_idle(catalog: SqlCatalog) -> None:
     """Wait until nothing but the next beat is due."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        pending = [t for t in catalog.list_triggers() if t.due is not None and not isinstance(t.leaf, IntervalTrigger)]
+        pending = [t for t in catalog.triggers.list() if t.due is not None and not isinstance(t.leaf, IntervalTrigger)]
         active = [
-            r for s in (*PENDING_STATES, *ACTIVE_STATES) for r in catalog.list_runs(state=s) if r.subject != "beats"
+            r for s in (*PENDING_STATES, *ACTIVE_STATES) for r in catalog.runs.list(state=s) if r.subject != "beats"
         ]
         if not pending and not active:
             return
@@ -124,7 +124,7 @@ def _wait_until_idle(catalog: SqlCatalog) -> None:
 def _check(catalog: SqlCatalog, engine: PlainEngine, batches: int) -> None:
     def content(channel: str) -> list[dict[str, object]]:
         return engine.read_rows(
-            ChannelViews(catalog, {}).build_snapshot(channel, catalog.read_channel(channel).head.seq)
+            ChannelViews(catalog, {}).build_snapshot(channel, catalog.channels.read(channel).head.seq)
         )
 
     words = len(compute_expected_firsts(batches))
@@ -143,27 +143,27 @@ def _check(catalog: SqlCatalog, engine: PlainEngine, batches: int) -> None:
 def _check_read_once(catalog: SqlCatalog) -> None:
     """Check that each run continued where the previous one ended, and that the last left nothing."""
     finished_runs = sorted(
-        catalog.list_runs(subject="dedupe", state=RunState.FINISHED, limit=100_000), key=lambda r: r.fencing_token
+        catalog.runs.list(subject="dedupe", state=RunState.FINISHED, limit=100_000), key=lambda r: r.fencing_token
     )
     assert any(r.stats.get("pending_blocks") for r in finished_runs)
-    reads = [reading for r in finished_runs for reading in catalog.list_run_reads(r.id) if reading.channel == "events"]
+    reads = [reading for r in finished_runs for reading in catalog.runs.list_reads(r.id) if reading.channel == "events"]
     assert [(earlier.upto, later.since) for earlier, later in pairwise(reads) if earlier.upto != later.since] == []
-    assert (reads[0].since, reads[-1].upto) == (0, catalog.read_channel("events").head.seq)
+    assert (reads[0].since, reads[-1].upto) == (0, catalog.channels.read("events").head.seq)
 
 
 def _check_firings(catalog: SqlCatalog, beats: int) -> None:
     """Check that every due time is in exactly one firing, as fired or missed, and every firing in one run."""
-    firings = catalog.list_firings(limit=100_000)
-    runs = {r.id: r for r in catalog.list_runs(limit=100_000)}
+    firings = catalog.triggers.list_firings(limit=100_000)
+    runs = {r.id: r for r in catalog.runs.list(limit=100_000)}
     assert all(f.run in runs and runs[f.run].subject == f.flow for f in firings)
     failed = {r.id for r in runs.values() if r.state is RunState.FAILED and r.kind is RunKind.FLOW}
     assert [runs[r] for r in failed if runs[r].attempt != 1 + MAX_LOST_ATTEMPTS] == []
     assert len(failed) <= len(runs) / 100
     assert not any(r.state is RunState.KILLED for r in runs.values())
     beat_firings = [f for f in firings if f.flow == "beats"]
-    (leaf,) = catalog.list_triggers("beats")
+    (leaf,) = catalog.triggers.list("beats")
     registered = min(
-        e.at for e in catalog.list_events(limit=100_000) if e.kind == "binding.applied" and e.subject == "beats"
+        e.at for e in catalog.events.list(limit=100_000) if e.kind == "binding.applied" and e.subject == "beats"
     )
     assert leaf.due is not None
     due_times = round((leaf.due - registered) / chaos.INTERVAL) - 1

@@ -30,4 +30,4 @@ def test_a_workflow_runs_on_another_store(spark: SparkSession, tmp_path: Path, u
         mill.collect(grace="0s")
         assert sorted(r["word"] for r in mill.rows("words")) == ["a", "b", "c"]
         assert sorted(r["word"] for r in mill.rows("loud")) == ["A", "B", "C"]
-        assert set(mill.store.list_all_files()) == mill.catalog.list_referenced_files()
+        assert set(mill.store.list_all_files()) == mill.catalog.files.list_referenced()

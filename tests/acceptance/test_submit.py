@@ -65,7 +65,7 @@ def test_an_action_of_each_kind_is_computed_once(
         )
         assert [a.verdict for a in submission.actions] == ["new", "new", "new"]
         assert pq.read_table(tmp_path / "out" / "often").to_pylist() == [{"word": "tide", "n": 2}]
-        assert "rows" in mill.catalog.read_log(1)
+        assert "rows" in mill.catalog.runs.read_log(1)
 
         def fail(*_: Any, **__: Any) -> None:
             raise AssertionError("the engine was called")

@@ -80,14 +80,14 @@ def test_servers_refresh_tables_after_one_is_killed(tmp_path: Path) -> None:
         with server(tmp_path, "up") as first:
             wait_until(lambda: first.poll() is not None)
         assert first.returncode == -signal.SIGKILL
-        (lost_run,) = mill.catalog.list_runs(subject="copies")
+        (lost_run,) = mill.catalog.runs.list(subject="copies")
         assert lost_run.state is RunState.RUNNING
         with server(tmp_path, "work") as second:
-            wait_until(lambda: mill.catalog.read_run(lost_run.id).state is RunState.FINISHED)
+            wait_until(lambda: mill.catalog.runs.read(lost_run.id).state is RunState.FINISHED)
             second.send_signal(signal.SIGTERM)
             assert second.wait(PATIENCE) == 0
-        assert [f.flow for f in mill.catalog.list_firings()] == ["copies", "totals"]
-        assert mill.catalog.read_run(lost_run.id).attempt == 2
+        assert [f.flow for f in mill.catalog.triggers.list_firings()] == ["copies", "totals"]
+        assert mill.catalog.runs.read(lost_run.id).attempt == 2
         assert sorted((r["item"], r["price"]) for r in mill.rows("copies")) == [("rice", 5), ("tea", 7)]
 
 
@@ -113,19 +113,19 @@ def test_a_server_restarts_a_killed_java_process_and_catches_up(tmp_path: Path) 
     (tmp_path / "monday.csv").write_text("item,price\ntea,3\n")
     (tmp_path / "tuesday.csv").write_text("item,price\nrice,5\n")
     with Tidemill.open(tmp_path) as mill, server(tmp_path, "up") as up:
-        wait_until(lambda: any(s.state == "serving" for s in mill.catalog.list_servers()))
+        wait_until(lambda: any(s.state == "serving" for s in mill.catalog.servers.list()))
         wait_until(lambda: "serves" in (tmp_path / "up.log").read_text())
         mill.insert("orders", tmp_path / "monday.csv")
-        wait_until(lambda: mill.catalog.read_channel("copies").head.seq == 1)
+        wait_until(lambda: mill.catalog.channels.read("copies").head.seq == 1)
         assert read_health(tmp_path) == 200
         java = find_java_process(up)
         assert java is not None
         os.kill(java, signal.SIGKILL)
         wait_until(lambda: read_health(tmp_path) == 503)
         mill.insert("orders", tmp_path / "tuesday.csv")
-        wait_until(lambda: mill.catalog.read_channel("copies").head.seq == 2)
+        wait_until(lambda: mill.catalog.channels.read("copies").head.seq == 2)
         assert read_health(tmp_path) == 200
-        assert {r.state for r in mill.catalog.list_runs()} == {RunState.FINISHED}
-        assert all(r.attempt == 1 + r.lost_attempts for r in mill.catalog.list_runs())
+        assert {r.state for r in mill.catalog.runs.list()} == {RunState.FINISHED}
+        assert all(r.attempt == 1 + r.lost_attempts for r in mill.catalog.runs.list())
         up.send_signal(signal.SIGTERM)
         assert up.wait(PATIENCE) == 0

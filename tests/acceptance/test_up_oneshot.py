@@ -81,13 +81,13 @@ def test_actions_that_finished_before_a_server_died_are_not_repeated(
         with server(tmp_path, "up") as first:
             wait_until(lambda: first.poll() is not None)
         assert first.returncode == -signal.SIGKILL
-        before = mill.oneshot_service.dataset_catalog.read_submission(number)
+        before = mill.catalog.datasets.read_submission(number)
         assert list_states(before) == [RunState.FINISHED] * 3 + [RunState.RUNNING, RunState.WAITING]
         with server(tmp_path, "up") as second:
-            wait_until(lambda: mill.oneshot_service.dataset_catalog.read_submission(number).has_ended)
+            wait_until(lambda: mill.catalog.datasets.read_submission(number).has_ended)
             second.send_signal(signal.SIGTERM)
             assert second.wait(PATIENCE) == 0
-        after = mill.oneshot_service.dataset_catalog.read_submission(number)
+        after = mill.catalog.datasets.read_submission(number)
         assert list_states(after) == [RunState.FINISHED] * 5
         assert after.actions[:3] == before.actions[:3]  # the same runs, at the same times
         assert [a.run.attempt for a in after.actions if a.run] == [1, 1, 1, 2, 1]

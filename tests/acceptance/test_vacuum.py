@@ -29,7 +29,7 @@ def mill(sqlite_template: Path, tmp_path: Path) -> Iterator[Mill]:
     url = f"sqlite:///{tmp_path / 'catalog.db'}"
     (tmp_path / "catalog.db").write_bytes(sqlite_template.read_bytes())
     with open_plain_mill(url, tmp_path / "blocks") as mill:
-        mill.catalog.apply_workflow(WORKFLOW)
+        mill.catalog.workflows.apply(WORKFLOW)
         yield mill
 
 
@@ -41,10 +41,10 @@ def insert_and_run(mill: Mill, directory: Path, batches: range) -> None:
 
 def test_nothing_is_done_if_nothing_is_due(mill: Mill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     insert_and_run(mill, tmp_path, range(1))
-    before = mill.catalog.list_events(limit=10_000)
+    before = mill.catalog.events.list(limit=10_000)
     monkeypatch.setattr(type(mill.store), "list_all_files", lambda _: pytest.fail("the store was listed"))
     assert mill.run_maintenance(*CHANNELS) == MaintenanceResult()
-    assert mill.catalog.list_events(limit=10_000) == before
+    assert mill.catalog.events.list(limit=10_000) == before
 
 
 def test_a_maintained_catalog_stays_small_and_right(mill: Mill, tmp_path: Path) -> None:
@@ -54,9 +54,9 @@ def test_a_maintained_catalog_stays_small_and_right(mill: Mill, tmp_path: Path) 
         result = mill.run_maintenance(*CHANNELS)
         assert result.problems == ()
         assert mill.leftovers() == set()
-        blocks = sum(len(mill.catalog.list_filled_blocks(c)) for c in CHANNELS)
-        runs = len(mill.catalog.list_runs(limit=10_000))
-        sizes.append((blocks, runs, len(mill.catalog.list_events(limit=10_000))))
+        blocks = sum(len(mill.catalog.blocks.list_filled(c)) for c in CHANNELS)
+        runs = len(mill.catalog.runs.list(limit=10_000))
+        sizes.append((blocks, runs, len(mill.catalog.events.list(limit=10_000))))
     assert is_same_bag(mill.content("firsts"), compute_expected_firsts(24))
     assert len(mill.content("events")) == 24 * 4
     firsts, lasts = zip(*sizes[:12], strict=True), zip(*sizes[12:], strict=True)
@@ -71,23 +71,23 @@ def test_a_lagging_reader_reads_the_same_rows_after_compaction(mill: Mill, tmp_p
     mill.run_maintenance(*CHANNELS)
     compacted = [
         b
-        for b in mill.catalog.list_filled_blocks("events")
+        for b in mill.catalog.blocks.list_filled("events")
         if b.origin is BlockOrigin.COMPACTION and b.kind is BlockKind.DELTA
     ]
     assert compacted, "the pending events were compacted"
     mill.run()
     assert is_same_bag(mill.content("firsts"), compute_expected_firsts(9))
     mill.run_maintenance(*CHANNELS)
-    assert len(mill.catalog.list_filled_blocks("events")) < 5
+    assert len(mill.catalog.blocks.list_filled("events")) < 5
 
 
 def test_a_channel_that_another_process_compacts_is_skipped(mill: Mill, tmp_path: Path) -> None:
     insert_and_run(mill, tmp_path, range(2))
-    run = mill.catalog.request_run(RunKind.COMPACTION, "events")
-    mill.catalog.claim_run(run.id, ClaimRequest(), owner="another", lease=30)
+    run = mill.catalog.runs.request(RunKind.COMPACTION, "events")
+    mill.catalog.runs.claim(run.id, ClaimRequest(), owner="another", lease=30)
     result = mill.run_maintenance("events")
     assert (result.minor_compactions, result.major_compactions, result.problems) == ((), (), ())
-    mill.catalog.kill_run(run.id)
+    mill.catalog.runs.kill(run.id)
     assert mill.run_maintenance("events").minor_compactions
 
 
@@ -102,7 +102,7 @@ def test_a_failed_compaction_is_reported_as_a_problem(
     monkeypatch.setattr(type(mill.executor.engine), "write_view", fail)
     result = mill.run_maintenance("events", "firsts")
     assert result.problems == ("events was not compacted: no space left", "firsts was not compacted: no space left")
-    assert len(mill.catalog.list_runs(subject="events", state=RunState.FAILED)) == 1
+    assert len(mill.catalog.runs.list(subject="events", state=RunState.FAILED)) == 1
     assert len(mill.content("events")) == 8
 
 
@@ -112,7 +112,7 @@ def test_empty_channels_need_no_maintenance(mill: Mill) -> None:
 
 def test_trace_reports_expired_blocks(mill: Mill, tmp_path: Path) -> None:
     insert_and_run(mill, tmp_path, range(1))
-    first = mill.catalog.list_blocks("events")[0]
+    first = mill.catalog.blocks.list("events")[0]
     assert list_consumed_blocks(mill, "events") == ([1], False)
     for number in range(1, 8):
         insert_and_run(mill, tmp_path, range(number, number + 1))
@@ -124,7 +124,7 @@ def test_trace_reports_expired_blocks(mill: Mill, tmp_path: Path) -> None:
 
 def list_consumed_blocks(mill: Mill, channel: str) -> tuple[list[int], bool]:
     """The known blocks that the newest block of `firsts` was computed from, and whether others have expired."""
-    newest = next(b for b in mill.catalog.list_blocks("firsts") if b.origin is BlockOrigin.RUN)
+    newest = next(b for b in mill.catalog.blocks.list("firsts") if b.origin is BlockOrigin.RUN)
     source = next(s for s in trace_block(mill.catalog, newest.id).sources if s.channel == channel)
     return [b.seq for b in source.blocks], source.expired
 
@@ -137,7 +137,7 @@ def test_retained_history_stays_readable(mill: Mill, tmp_path: Path) -> None:
     )
     assert result.minor_compactions
     assert result.collected.blocks == 0
-    assert mill.catalog.read_position("events", seq=3).seq == 3
+    assert mill.catalog.channels.read_position("events", seq=3).seq == 3
 
 
 def test_garbage_collection_retains_the_remaining_history(mill: Mill, tmp_path: Path) -> None:
@@ -145,15 +145,15 @@ def test_garbage_collection_retains_the_remaining_history(mill: Mill, tmp_path: 
     for number in range(6):
         insert_and_run(mill, tmp_path, range(number, number + 1))
         mill.run_maintenance(*CHANNELS)
-    before = len(mill.catalog.list_filled_blocks("events"))
+    before = len(mill.catalog.blocks.list_filled("events"))
     VacuumService(mill.executor, grace=AT_ONCE).collect_garbage(keep_since=1)
-    assert len(mill.catalog.list_filled_blocks("events")) == before
+    assert len(mill.catalog.blocks.list_filled("events")) == before
 
 
 def test_files_of_a_dead_process_are_removed_later(mill: Mill, tmp_path: Path) -> None:
     insert_and_run(mill, tmp_path, range(2))
-    run = mill.catalog.request_run(RunKind.COMPACTION, "events")
-    claim = mill.catalog.claim_run(run.id, ClaimRequest(), owner="dead", lease=30)
+    run = mill.catalog.runs.request(RunKind.COMPACTION, "events")
+    claim = mill.catalog.runs.claim(run.id, ClaimRequest(), owner="dead", lease=30)
     (Path(mill.store.stage_directory(f"{claim.directory}/0")) / "left.parquet").write_bytes(b"half")
     mill.run_maintenance(*CHANNELS)
     assert mill.leftovers() == {f"{claim.directory}/0/left.parquet"}
@@ -167,15 +167,15 @@ def test_files_of_a_dead_process_are_removed_later(mill: Mill, tmp_path: Path) -
 
 def test_a_scan_ignores_attempts_in_progress(mill: Mill, tmp_path: Path) -> None:
     insert_and_run(mill, tmp_path, range(1))
-    run = mill.catalog.request_run(RunKind.COMPACTION, "events")
-    claim = mill.catalog.claim_run(run.id, ClaimRequest(), owner="busy", lease=30)
+    run = mill.catalog.runs.request(RunKind.COMPACTION, "events")
+    claim = mill.catalog.runs.claim(run.id, ClaimRequest(), owner="busy", lease=30)
     half = Path(mill.store.stage_directory(f"{claim.directory}/0")) / "half.parquet"
     half.write_bytes(b"half")
     vacuum = VacuumService(mill.executor, grace=AT_ONCE)
     assert vacuum.scan_store() == ScanResult(attempts=3, marked=0, unknown=0)
     assert vacuum.collect_garbage().files == 0
     assert half.exists()
-    mill.catalog.kill_run(run.id)
+    mill.catalog.runs.kill(run.id)
     assert vacuum.scan_store().marked == 0, "its directory is marked already"
     assert vacuum.collect_garbage().files == 1
     assert not half.exists()

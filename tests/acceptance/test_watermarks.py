@@ -116,7 +116,7 @@ def test_without_punctuation_the_staleness_is_unknown(open_mill: Open) -> None:
     mill.run("counts")
     arrive(mill, (4, 20, False))
     assert read_watermarks(mill, "in_time", "counts") == [7, 7]
-    last = mill.catalog.list_runs(subject="in_time", limit=1)[0]
+    last = mill.catalog.runs.list(subject="in_time", limit=1)[0]
     assert last.stats["tasks"]["in_time"]["watermark"] == EPOCH.timestamp() + 7
 
 

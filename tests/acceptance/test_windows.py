@@ -150,7 +150,7 @@ def test_a_window_can_be_declared_on_a_parameter(open_mill: Open, tmp_path: Path
     assert sorted((r["who"], r["n"], r["amount"]) for r in mill.rows("biggest")) == [
         ("('a',)", 0, 1), ("('b',)", 0, 4), ("('b',)", 0, 9),
     ]  # fmt: skip
-    assert {b.channel for b in mill.catalog.list_written_blocks(run.id)} >= {
+    assert {b.channel for b in mill.catalog.blocks.list_written(run.id)} >= {
         "biggest",
         "biggest_orders",
         "biggest_orders.queue",
@@ -166,7 +166,7 @@ def test_a_timeout_forms_windows_without_new_events(open_mill: Open, tmp_path: P
     mill.insert("beats", write_events(tmp_path, [{"n": 1}, {"n": 2}]))
     times = iter([mill.catalog.read_time(), mill.catalog.read_time() + 60])
     for now in times:
-        mill.catalog._clock = lambda now=now: now
+        mill.catalog.database.clock = lambda now=now: now
         mill.run("lost")
     assert [(r["_events"], r["n"]) for r in mill.rows("lost")] == [(2, 3)]
 

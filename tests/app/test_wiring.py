@@ -59,7 +59,7 @@ class SlowStart:
 
 
 def count_compactions(mill: Tidemill) -> int:
-    return sum(r.kind is RunKind.COMPACTION for r in mill.catalog.list_runs(state=RunState.FINISHED))
+    return sum(r.kind is RunKind.COMPACTION for r in mill.catalog.runs.list(state=RunState.FINISHED))
 
 
 @pytest.mark.parametrize("by_server", [False, True])

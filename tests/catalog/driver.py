@@ -70,10 +70,10 @@ class Driver:
     clock: FakeClock
 
     def request(self, kind: RunKind = RunKind.INSERT, subject: str = "a", attempts: int = 1) -> int:
-        return self.catalog.request_run(kind, subject, attempts=attempts).id
+        return self.catalog.runs.request(kind, subject, attempts=attempts).id
 
     def claim(self, run: int, request: ClaimRequest, owner: str = "me", lease: float = LEASE) -> RunClaim:
-        return self.catalog.claim_run(run, request, owner=owner, lease=lease)
+        return self.catalog.runs.claim(run, request, owner=owner, lease=lease)
 
     def open_insert(
         self, channel: str = "a", key: str | None = None, kind: BlockKind = BlockKind.DELTA, attempts: int = 1
@@ -95,10 +95,10 @@ class Driver:
         claim = self.open_flow()
         (reservation,) = claim.reservations.values()
         blocks = (build_written_block(claim, reservation, Schema.from_ddl(ddl)),)
-        return self.catalog.commit_run(claim, RunOutcome(blocks, tuple(moves_of(claim))))[0]
+        return self.catalog.runs.commit(claim, RunOutcome(blocks, tuple(moves_of(claim))))[0]
 
     def commit(self, claim: RunClaim, moves: Iterable[Consumption] = (), log: str = "") -> list[Block]:
-        return self.catalog.commit_run(claim, build_outcome(claim, moves, log))
+        return self.catalog.runs.commit(claim, build_outcome(claim, moves, log))
 
     def run_flow(self, binding: BoundFlow = COPY) -> list[Block]:
         claim = self.open_flow(binding)
@@ -106,27 +106,27 @@ class Driver:
 
     def compact(self, channel: str, seq: int, files: Sequence[DataFile] | None = None) -> Block:
         claim = self.open_compaction(channel)
-        return self.catalog.commit_compaction(claim, build_base(claim, channel, seq, files))
+        return self.catalog.runs.commit_compaction(claim, build_base(claim, channel, seq, files))
 
     def compact_minor(self, channel: str, since: int, seq: int) -> Block:
         claim = self.open_compaction(channel)
-        return self.catalog.commit_compaction(claim, build_minor_block(claim, channel, since, seq))
+        return self.catalog.runs.commit_compaction(claim, build_minor_block(claim, channel, since, seq))
 
     def purge(self) -> list[str]:
         """Purge blocks and finish the removal of their files, which do not exist; returns the purged paths."""
-        purged = self.catalog.purge_blocks()
-        self.catalog.finish_removals([r.path for r in self.catalog.list_due_removals(AT_ONCE, 10_000)])
+        purged = self.catalog.blocks.purge()
+        self.catalog.files.finish_removals([r.path for r in self.catalog.files.list_due_removals(AT_ONCE, 10_000)])
         return purged
 
     def head(self, channel: str = "a") -> int:
-        return self.catalog.read_channel(channel).head.seq
+        return self.catalog.channels.read(channel).head.seq
 
     def seqs(self, channel: str = "a") -> list[int]:
         """The blocks that a reader of the newest content sees."""
-        return [block.seq for block in self.catalog.read_base_and_deltas(channel, at=10**9)]
+        return [block.seq for block in self.catalog.blocks.read_base_and_deltas(channel, at=10**9)]
 
     def kinds_of_events(self, run: int | None = None) -> list[str]:
-        return [event.kind for event in self.catalog.list_events(run=run, limit=10_000)]
+        return [event.kind for event in self.catalog.events.list(run=run, limit=10_000)]
 
 
 def build_insert_request(channel: str = "a", key: str | None = None, kind: BlockKind = BlockKind.DELTA) -> ClaimRequest:

@@ -15,6 +15,6 @@ from tidemill.catalog import open_catalog
 def driver(tmp_path: Path) -> Iterator[Driver]:
     clock = FakeClock()
     catalog = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}", clock)
-    catalog.apply_workflow(WORKFLOW)
+    catalog.workflows.apply(WORKFLOW)
     yield Driver(catalog, clock)
     catalog.close()

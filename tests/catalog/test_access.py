@@ -11,10 +11,10 @@ from tests.catalog.driver import FakeClock
 from tests.databases import backend, postgresql_url, server, sqlite_template, url
 
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.catalog.access import AccountCatalog, AuditOutcome, AuditStart
 from tidemill.catalog.tables import tokens
 from tidemill.errors import NotFound
-from tidemill.model.access import UserRole
+from tidemill.model.access import AuditOutcome, AuditStart, UserRole
+from tidemill.ports.accounts import AccountCatalog
 
 __all__ = ["backend", "postgresql_url", "server", "sqlite_template", "url"]
 
@@ -33,7 +33,7 @@ def catalog(url: str, clock: FakeClock) -> Iterator[SqlCatalog]:
 
 @pytest.fixture
 def accounts(catalog: SqlCatalog) -> AccountCatalog:
-    accounts = AccountCatalog(catalog)
+    accounts = catalog.accounts
     accounts.save_user("ann", UserRole.OPERATOR)
     return accounts
 
@@ -54,7 +54,7 @@ def test_a_token_identifies_its_user(accounts: AccountCatalog) -> None:
 def test_a_secret_is_not_stored(accounts: AccountCatalog, catalog: SqlCatalog) -> None:
     issued = accounts.issue_token("ann")
     secret = issued.text.rsplit("_", 1)[1]
-    row = catalog.run_transaction(lambda tx: tx.connection.execute(select(tokens)).one())
+    row = catalog.database.run_transaction(lambda tx: tx.connection.execute(select(tokens)).one())
     assert secret not in str(tuple(row))
     assert secret not in repr(issued)
 
@@ -139,7 +139,7 @@ def test_concurrent_additions_of_the_same_user_all_succeed(accounts: AccountCata
 
 
 def test_old_audit_entries_expire(accounts: AccountCatalog, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.catalog.access._BATCH_SIZE", 2)
+    monkeypatch.setattr("tidemill.catalog.accounts._BATCH_SIZE", 2)
     accounts.record_audit([AuditStart("ann", None, "127.0.0.1", f"POST /{n}") for n in range(5)])
     clock.now += 100
     accounts.record_audit([AuditStart("ann", None, "127.0.0.1", "POST /new")])

@@ -45,9 +45,9 @@ def test_runs_newer_than_the_catalog_are_reported(starter: Program) -> None:
 
 def test_servers_that_lost_spark_are_reported(starter: Program) -> None:
     with Tidemill.open(starter.project) as mill:
-        mill.catalog.record_heartbeat(Server("well", "work", 1), lease=5.0)
+        mill.catalog.servers.record_heartbeat(Server("well", "work", 1), lease=5.0)
         assert "ok   servers     1 server serving" in starter.run_ok("doctor", "--no-spark").out
-        mill.catalog.record_heartbeat(Server("ill", "work", 1, state=RECOVERING), lease=5.0)
+        mill.catalog.servers.record_heartbeat(Server("ill", "work", 1, state=RECOVERING), lease=5.0)
         problems = find_problems(starter("doctor", "--no-spark", "--json").document)
     assert problems == {"servers": "ill lost Spark's session and is restarting it; see the server's log"}
 

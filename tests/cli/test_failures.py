@@ -50,7 +50,7 @@ def test_an_unexpected_exception_is_reported_as_a_bug(starter: Program, monkeypa
     def fail(*_: object) -> None:
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr("tidemill.catalog.SqlCatalog.kill_run", fail)
+    monkeypatch.setattr("tidemill.catalog.runs.SqlRunCatalog.kill", fail)
     result = starter("kill", 1)
     assert result.code == 1
     assert result.err == "error: ZeroDivisionError: by zero; this is a bug in Tidemill; --debug shows the traceback\n"

@@ -51,7 +51,7 @@ def test_the_error_for_an_unknown_flow_lists_the_flows(starter: Program) -> None
 
 def test_a_run_is_killed(starter: Program) -> None:
     with Tidemill.open(starter.project) as mill:
-        run = mill.catalog.request_run(RunKind.FLOW, "report")
+        run = mill.catalog.runs.request(RunKind.FLOW, "report")
     assert starter.run_ok("kill", run.id).out == "run 1 of report killed\n"
     assert starter.json("runs", run.id)["run"]["state"] == "killed"
     assert starter("kill", run.id, "--json").error["kind"] == "Conflict"

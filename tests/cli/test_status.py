@@ -18,7 +18,7 @@ from tidemill.runtime.inspect.status import ChannelConsumer, FlowStatus, read_st
 def driver(tmp_path: Path) -> Iterator[Driver]:
     clock = FakeClock()
     catalog = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}", clock)
-    catalog.apply_workflow(WORKFLOW)
+    catalog.workflows.apply(WORKFLOW)
     yield Driver(catalog, clock)
     catalog.close()
 
@@ -53,7 +53,7 @@ def test_a_run_consumes_all_pending_blocks(driver: Driver) -> None:
 def test_a_failed_run_consumes_nothing(driver: Driver) -> None:
     driver.insert("a")
     claim = driver.open_flow()
-    driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="no")
+    driver.catalog.runs.fail(claim.run.id, claim.run.fencing_token, error="no")
     assert count_blocks_behind(driver) == {"a": 1, "b": 0}
     last = read_flow(driver).last
     assert last is not None

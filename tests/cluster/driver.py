@@ -44,7 +44,7 @@ def main(directory: str, spark: dict[str, Any], *, is_probed: bool) -> None:
 
 
 def _insert(mill: Tidemill) -> int:
-    if not mill.catalog.list_channels():
+    if not mill.catalog.channels.list():
         mill.apply()
     rows = mill.engine.spark.range(ROWS).selectExpr("id", "CAST(id % 7 AS STRING) AS word")
     return mill.insert("orders", rows).block.rows

@@ -39,5 +39,5 @@ def catalog(open_another: Callable[[], SqlCatalog]) -> SqlCatalog:
 
 @pytest.fixture
 def driver(catalog: SqlCatalog, clock: FakeClock) -> Driver:
-    catalog.apply_workflow(WORKFLOW)
+    catalog.workflows.apply(WORKFLOW)
     return Driver(catalog, clock)

@@ -29,31 +29,31 @@ def replace_content(driver: Driver) -> None:
     """Replace the content, so that the previous blocks can be collected."""
     driver.insert(kind=BlockKind.BASE)
     head = driver.head()
-    driver.catalog.collect_blocks(b.id for b in driver.catalog.list_filled_blocks("a") if 0 < b.seq < head)
+    driver.catalog.blocks.collect(b.id for b in driver.catalog.blocks.list_filled("a") if 0 < b.seq < head)
     driver.purge()
     record_other_event(driver)
 
 
 def record_other_event(driver: Driver) -> None:
     """Record an event of another subject: the run of the newest event never expires."""
-    driver.catalog.kill_run(driver.request(RunKind.INSERT, "b"))
+    driver.catalog.runs.kill(driver.request(RunKind.INSERT, "b"))
 
 
 def test_only_the_newest_runs_are_retained(driver: Driver) -> None:
     for _ in range(5):
         replace_content(driver)
-    old = driver.catalog.list_runs(subject="a")
-    assert driver.catalog.list_overfull_subjects(["copy", "b", "a"], keep=4) == ["a", "b"]
+    old = driver.catalog.runs.list(subject="a")
+    assert driver.catalog.runs.list_overfull_subjects(["copy", "b", "a"], keep=4) == ["a", "b"]
     assert (
-        driver.catalog.list_overfull_subjects(["a", "b"], keep=5)
-        == driver.catalog.list_overfull_subjects([], keep=1)
+        driver.catalog.runs.list_overfull_subjects(["a", "b"], keep=5)
+        == driver.catalog.runs.list_overfull_subjects([], keep=1)
         == []
     )
-    assert driver.catalog.expire_runs("a", keep=2) == RunExpiryCounts(3, 3)
-    assert [r.id for r in driver.catalog.list_runs(subject="a")] == [r.id for r in old[:2]]
-    assert [b.seq for b in driver.catalog.list_blocks("a")] == [5, 4, 0]
-    assert driver.catalog.expire_runs("a", keep=2) == RunExpiryCounts()
-    assert driver.catalog.read_channel("a").head.seq == 5
+    assert driver.catalog.runs.expire("a", keep=2) == RunExpiryCounts(3, 3)
+    assert [r.id for r in driver.catalog.runs.list(subject="a")] == [r.id for r in old[:2]]
+    assert [b.seq for b in driver.catalog.blocks.list("a")] == [5, 4, 0]
+    assert driver.catalog.runs.expire("a", keep=2) == RunExpiryCounts()
+    assert driver.catalog.channels.read("a").head.seq == 5
 
 
 def test_the_size_of_the_catalog_is_bounded_by_the_history(driver: Driver, url: str) -> None:
@@ -61,13 +61,13 @@ def test_the_size_of_the_catalog_is_bounded_by_the_history(driver: Driver, url: 
     for _ in range(12):
         replace_content(driver)
         driver.run_flow()
-        driver.catalog.collect_blocks(
-            b.id for b in driver.catalog.list_filled_blocks("d") if 0 < b.seq < driver.head("d")
+        driver.catalog.blocks.collect(
+            b.id for b in driver.catalog.blocks.list_filled("d") if 0 < b.seq < driver.head("d")
         )
         driver.purge()
         record_other_event(driver)
         for subject in ("a", "b", "copy"):
-            driver.catalog.expire_runs(subject, keep=3)
+            driver.catalog.runs.expire(subject, keep=3)
         sizes.append(count_rows(url))
     assert sizes[-1] == sizes[-2] == sizes[5]
 
@@ -75,29 +75,29 @@ def test_the_size_of_the_catalog_is_bounded_by_the_history(driver: Driver, url: 
 def test_runs_with_readable_blocks_do_not_expire(driver: Driver) -> None:
     for _ in range(3):
         driver.insert()
-    assert driver.catalog.expire_runs("a", keep=1) == RunExpiryCounts()
+    assert driver.catalog.runs.expire("a", keep=1) == RunExpiryCounts()
     driver.compact("a", 3)
-    driver.catalog.collect_blocks(b.id for b in driver.catalog.list_filled_blocks("a") if 0 < b.seq < 3)
-    assert driver.catalog.expire_runs("a", keep=1) == RunExpiryCounts(), "their files are not purged yet"
-    driver.catalog.purge_blocks()
+    driver.catalog.blocks.collect(b.id for b in driver.catalog.blocks.list_filled("a") if 0 < b.seq < 3)
+    assert driver.catalog.runs.expire("a", keep=1) == RunExpiryCounts(), "their files are not purged yet"
+    driver.catalog.blocks.purge()
     record_other_event(driver)
-    assert driver.catalog.expire_runs("a", keep=1) == RunExpiryCounts(), "their files are not removed yet"
+    assert driver.catalog.runs.expire("a", keep=1) == RunExpiryCounts(), "their files are not removed yet"
     driver.purge()
     record_other_event(driver)
-    assert driver.catalog.expire_runs("a", keep=1) == RunExpiryCounts(2, 2)
+    assert driver.catalog.runs.expire("a", keep=1) == RunExpiryCounts(2, 2)
 
 
 def test_unfinished_runs_do_not_expire(driver: Driver) -> None:
     ready, running = driver.request(), driver.open_insert("a")
     for _ in range(2):
-        driver.catalog.kill_run(driver.request())
+        driver.catalog.runs.kill(driver.request())
     record_other_event(driver)
-    assert driver.catalog.expire_runs("a", keep=1) == RunExpiryCounts(1, 0)
-    driver.catalog.kill_run(ready)
-    driver.catalog.kill_run(running.run.id)
+    assert driver.catalog.runs.expire("a", keep=1) == RunExpiryCounts(1, 0)
+    driver.catalog.runs.kill(ready)
+    driver.catalog.runs.kill(running.run.id)
     driver.purge()
     driver.insert("b")
-    assert driver.catalog.expire_runs("a", keep=1) == RunExpiryCounts(2, 1)
+    assert driver.catalog.runs.expire("a", keep=1) == RunExpiryCounts(2, 1)
 
 
 def test_the_last_finished_run_of_a_flow_does_not_expire(driver: Driver) -> None:
@@ -106,34 +106,34 @@ def test_the_last_finished_run_of_a_flow_does_not_expire(driver: Driver) -> None
     driver.commit(claim)
     driver.insert("b")
     for _ in range(3):
-        driver.catalog.kill_run(driver.request(RunKind.FLOW, "copy"))
+        driver.catalog.runs.kill(driver.request(RunKind.FLOW, "copy"))
     driver.insert("b")
-    driver.catalog.expire_runs("copy", keep=1)
-    assert claim.run.id in [r.id for r in driver.catalog.list_runs(subject="copy")]
+    driver.catalog.runs.expire("copy", keep=1)
+    assert claim.run.id in [r.id for r in driver.catalog.runs.list(subject="copy")]
 
 
 def test_expired_blocks_and_runs_are_reported_as_expired(driver: Driver) -> None:
     first = driver.insert(kind=BlockKind.BASE)
     for _ in range(3):
         replace_content(driver)
-    driver.catalog.expire_runs("a", keep=1)
+    driver.catalog.runs.expire("a", keep=1)
     with pytest.raises(NotFound, match=f"block {first.id} has expired.*history"):
-        driver.catalog.read_block(first.id)
+        driver.catalog.blocks.read(first.id)
     with pytest.raises(NotFound, match=f"run {first.run} has expired.*history"):
-        driver.catalog.read_run(first.run or 0)
+        driver.catalog.runs.read(first.run or 0)
 
 
 def test_an_expired_position_is_not_replaced_by_an_older_one(driver: Driver) -> None:
     first = driver.insert(kind=BlockKind.BASE)
     for _ in range(3):
         replace_content(driver)
-    driver.catalog.expire_runs("a", keep=1)
+    driver.catalog.runs.expire("a", keep=1)
     with pytest.raises(GarbageCollected, match="history up to 3 has expired"):
-        driver.catalog.read_position("a", seq=2)
+        driver.catalog.channels.read_position("a", seq=2)
     with pytest.raises(GarbageCollected, match="history up to 3 has expired"):
-        driver.catalog.read_position("a", version=first.version)
-    assert driver.catalog.read_position("a", seq=0).seq == 0
-    assert driver.catalog.read_position("a", seq=4).seq == 4
+        driver.catalog.channels.read_position("a", version=first.version)
+    assert driver.catalog.channels.read_position("a", seq=0).seq == 0
+    assert driver.catalog.channels.read_position("a", seq=4).seq == 4
 
 
 def test_event_ids_are_never_reused(driver: Driver) -> None:
@@ -141,16 +141,16 @@ def test_event_ids_are_never_reused(driver: Driver) -> None:
     old = driver.insert()
     for _ in range(3):
         driver.insert(kind=BlockKind.BASE)
-    driver.catalog.collect_blocks([old.id])
+    driver.catalog.blocks.collect([old.id])
     driver.purge()
-    last = driver.catalog.list_events(limit=10_000)[-1].id
-    driver.catalog.expire_runs("a", keep=1)
+    last = driver.catalog.events.list(limit=10_000)[-1].id
+    driver.catalog.runs.expire("a", keep=1)
     driver.insert()
-    assert next(e.kind for e in driver.catalog.list_events(after=last)) == "run.requested"
+    assert next(e.kind for e in driver.catalog.events.list(after=last)) == "run.requested"
 
 
 def test_many_runs_expire_in_batches(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_expiry, "BATCH_SIZE", 2)
     for _ in range(8):
         replace_content(driver)
-    assert driver.catalog.expire_runs("a", keep=1) == RunExpiryCounts(7, 7)
+    assert driver.catalog.runs.expire("a", keep=1) == RunExpiryCounts(7, 7)

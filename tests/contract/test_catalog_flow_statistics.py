@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from tests.catalog.driver import CHANNELS, COPY, WORKFLOW, Driver, task
 
-from tidemill.catalog.reader import SqlCatalogReader
+from tidemill.catalog.flows import SqlFlowCatalog
 from tidemill.catalog.statement_count import count_statements
 from tidemill.model.block import BlockKind
 from tidemill.model.flow import BoundFlow
@@ -22,17 +22,17 @@ NEXT = BoundFlow("next", (task("nexts", {"d": ReadMode.NEW}, {"e": BlockKind.DEL
 
 def declare(driver: Driver, priority: float) -> None:
     flows = (replace(COPY, triggers=(DataTrigger("a"),), priority=priority), NEXT)
-    driver.catalog.apply_workflow(WorkflowSpec("w", (*CHANNELS, replace(CHANNELS[2], name="e")), flows))
+    driver.catalog.workflows.apply(WorkflowSpec("w", (*CHANNELS, replace(CHANNELS[2], name="e")), flows))
 
 
 def end_run(driver: Driver, run: Run, random: Random) -> None:
     """End a run: some have nothing to do, some are killed, and durations differ."""
     if random.random() < 0.2:
-        driver.catalog.kill_run(run.id)
+        driver.catalog.runs.kill(run.id)
         return
     claim = driver.claim(run.id, ClaimRequest())
     driver.clock.now += random.choice((0.5, 2.0, 30.0))
-    driver.catalog.commit_run(
+    driver.catalog.runs.commit(
         claim, RunOutcome((), stats=random.choice(({"tasks": {"t": {}}}, _build_watermark_stats(driver, random), {})))
     )
 
@@ -48,18 +48,18 @@ def step(driver: Driver, random: Random) -> None:
         case "insert":
             driver.insert("a")
         case "fire":
-            for leaf in catalog.list_due_triggers():
-                catalog.fire_trigger(leaf)
+            for leaf in catalog.triggers.list_due():
+                catalog.triggers.fire(leaf)
         case "ask":
             flow = random.choice(("copy", "next"))
-            catalog.request_run(RunKind.FLOW, flow, attempts=1, backfill=random.random() < 0.3)
+            catalog.runs.request(RunKind.FLOW, flow, attempts=1, backfill=random.random() < 0.3)
         case "end":
-            for run in catalog.list_runnable_runs()[:1]:
+            for run in catalog.runs.list_runnable()[:1]:
                 end_run(driver, run, random)
         case "declare":
             declare(driver, random.choice((1.0, 5.0)))
         case "prioritise":
-            catalog.set_workflow_priority("w", random.choice((0, 3)))
+            catalog.workflows.set_priority("w", random.choice((0, 3)))
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -69,19 +69,19 @@ def test_cached_statistics_equal_those_of_a_first_read(driver: Driver, seed: int
     distinct_statistics = set()
     for _ in range(40):
         step(driver, random)
-        cached = driver.catalog.read_flow_statistics()
-        assert cached == SqlCatalogReader(driver.catalog._engine).read_flow_statistics()
+        cached = driver.catalog.flows.read_statistics()
+        assert cached == SqlFlowCatalog(driver.catalog.database).read_statistics()
         distinct_statistics |= {(f.seconds, f.last_start, f.period) for f in cached.values()}
     assert len(distinct_statistics) > 3
 
 
 def test_a_later_read_processes_only_new_events(driver: Driver) -> None:
     declare(driver, 1.0)
-    first = driver.catalog.read_flow_statistics()
+    first = driver.catalog.flows.read_statistics()
     claim = driver.claim(driver.request(RunKind.FLOW, "next"), ClaimRequest())
-    driver.catalog.commit_run(claim, RunOutcome((), stats={"tasks": {"t": {}}}))
+    driver.catalog.runs.commit(claim, RunOutcome((), stats={"tasks": {"t": {}}}))
     with count_statements(driver.catalog) as statements:
-        later = driver.catalog.read_flow_statistics()
+        later = driver.catalog.flows.read_statistics()
     assert later["copy"] is first["copy"]
     assert later["next"] != first["next"]
     assert statements.count <= 5  # BEGIN, the newest event, the declared flows, the firings and the runs
@@ -89,6 +89,6 @@ def test_a_later_read_processes_only_new_events(driver: Driver) -> None:
 
 def test_a_flow_that_is_no_longer_declared_has_no_statistics(driver: Driver) -> None:
     declare(driver, 1.0)
-    assert len(driver.catalog.read_flow_statistics()) == 2
-    driver.catalog.apply_workflow(WORKFLOW)
-    assert list(driver.catalog.read_flow_statistics()) == ["copy"]
+    assert len(driver.catalog.flows.read_statistics()) == 2
+    driver.catalog.workflows.apply(WORKFLOW)
+    assert list(driver.catalog.flows.read_statistics()) == ["copy"]

@@ -10,14 +10,13 @@ import pytest
 from tests.catalog.driver import WORKFLOW, Driver
 from tests.runtime.oneshots import Bench, action, bench, chain, verdicts, workflow
 
-from tidemill.catalog.dataset_catalog import SqlDatasetCatalog
 from tidemill.errors import NotFound
 from tidemill.model.block import BlockKind
 from tidemill.model.run import RunKind
 from tidemill.model.states import DatasetState as D
 from tidemill.model.submission import ExpiredHistory, Submission
-from tidemill.model.usage import UsagePeriod
-from tidemill.retention.usage_history import TimeResolution, UsageFigures, compute_figures
+from tidemill.model.usage import UsageFigures, UsagePeriod
+from tidemill.retention.usage_history import TimeResolution, compute_figures
 
 DAY = 86_400.0
 YEAR = 365 * DAY
@@ -30,13 +29,13 @@ def mill(url: str, tmp_path: Path) -> Iterator[Bench]:
 
 
 def list_submission_ids(mill: Bench) -> list[int]:
-    return [s.id for s in mill.shop.dataset_catalog.list_submissions(limit=1000)]
+    return [s.id for s in mill.catalog.datasets.list_submissions(limit=1000)]
 
 
 def expire_after_a_year(mill: Bench, url: str, root: Path) -> ExpiredHistory:
     """Expire submissions older than 90 days, a year later."""
     with bench(url, root, later=YEAR) as later:
-        return later.shop.dataset_catalog.expire_submissions(90 * DAY)
+        return later.catalog.datasets.expire_submissions(90 * DAY)
 
 
 def evict_all(mill: Bench, submission: Submission) -> None:
@@ -44,21 +43,21 @@ def evict_all(mill: Bench, submission: Submission) -> None:
     for name in {a.identity for a in submission.actions}:
         if mill.shop.find_dataset(name).state is D.LEAF:
             mill.shop.drop_dataset(name)
-    stored = [d for d in mill.shop.dataset_catalog.list_datasets() if d.state is D.STORED]
+    stored = [d for d in mill.catalog.datasets.list() if d.state is D.STORED]
     mill.shop.build_evictor().free_bytes(sum(d.bytes for d in stored))
 
 
 def test_unneeded_submissions_expire_with_their_datasets_and_runs(mill: Bench, url: str, tmp_path: Path) -> None:
     evict_all(mill, mill.run(chain("a", "b")))
     retained = mill.run(chain("c"))
-    assert mill.shop.dataset_catalog.expire_submissions(90 * DAY) == ExpiredHistory()  # it is too recent
+    assert mill.catalog.datasets.expire_submissions(90 * DAY) == ExpiredHistory()  # it is too recent
     expired = expire_after_a_year(mill, url, tmp_path)
     assert (expired.submissions, expired.datasets, expired.runs) == (1, 2, 2)
     assert list_submission_ids(mill) == [retained.id]
-    assert [d.name for d in mill.shop.dataset_catalog.list_datasets()] == ["a1"]
-    assert [r.subject for r in mill.catalog.list_runs()] == ["words/a1"]
+    assert [d.name for d in mill.catalog.datasets.list()] == ["a1"]
+    assert [r.subject for r in mill.catalog.runs.list()] == ["words/a1"]
     with pytest.raises(NotFound):
-        mill.catalog.read_run(1)
+        mill.catalog.runs.read(1)
     (month,) = mill.shop.compute_usage(UsagePeriod(0.0, time.time() + 1), TimeResolution.MONTH)
     assert (month.submissions, month.actions, month.computed) == (2, 3, 3)  # usage figures are kept
     assert verdicts(mill.run(chain("a", "b"))) == {"1": "changed", "2": "new"}  # compared with the retained submissions
@@ -88,7 +87,7 @@ def test_the_newest_the_waiting_and_the_pinned_submissions_do_not_expire(mill: B
     waiting = mill.submit(chain("a", "b"))
     pinned = mill.run(workflow(action(1, "p", pinned=True), action(2, "q", 1)))
     mill.shop.drop_dataset(pinned.actions[1].identity)
-    mill.shop.dataset_catalog.mark_lost(pinned.actions[0].identity)
+    mill.catalog.datasets.mark_lost(pinned.actions[0].identity)
     mill.run(chain("last"))
     assert expire_after_a_year(mill, url, tmp_path).submissions == 0
     assert waiting.id in list_submission_ids(mill)
@@ -107,35 +106,33 @@ def test_a_forced_dataset_is_not_mistaken_for_the_previous_one(mill: Bench, url:
 def test_events_without_a_run_expire_by_age_and_their_ids_are_not_reused(mill: Bench, url: str, tmp_path: Path) -> None:
     mill.run(chain("a"))
     mill.run(chain("b"))
-    newest = mill.catalog.list_events(limit=1000)[-1].id
+    newest = mill.catalog.events.list(limit=1000)[-1].id
     expired = expire_after_a_year(mill, url, tmp_path)
     assert expired.events == 2  # the submissions; all other events belong to runs
-    assert {e.run for e in mill.catalog.list_events(limit=1000)} == {1, 2}
+    assert {e.run for e in mill.catalog.events.list(limit=1000)} == {1, 2}
     mill.run(chain("c"))
-    assert mill.catalog.list_events(after=newest, limit=1000)[0].id == newest + 1
+    assert mill.catalog.events.list(after=newest, limit=1000)[0].id == newest + 1
 
 
 def test_expired_refreshes_still_count_in_usage(driver: Driver) -> None:
-    dataset_catalog = SqlDatasetCatalog(driver.catalog)
+    datasets = driver.catalog.datasets
     for _ in range(6):
         driver.insert(kind=BlockKind.BASE)
         driver.run_flow()
         for channel in ("a", "d"):
-            blocks = driver.catalog.list_filled_blocks(channel)
-            driver.catalog.collect_blocks(b.id for b in blocks if 0 < b.seq < driver.head(channel))
+            blocks = driver.catalog.blocks.list_filled(channel)
+            driver.catalog.blocks.collect(b.id for b in blocks if 0 < b.seq < driver.head(channel))
         driver.purge()
 
     def compute_usage(**only: str) -> UsageFigures:
         period = UsagePeriod(0.0, driver.catalog.read_time() + 1, **only)
-        (figures,) = compute_figures(
-            dataset_catalog.read_usage(period), dataset_catalog.read_tallies(period), TimeResolution.MONTH
-        )
+        (figures,) = compute_figures(datasets.read_usage(period), datasets.read_tallies(period), TimeResolution.MONTH)
         return figures
 
     before = compute_usage()
     assert before.refreshes == 6
-    assert driver.catalog.expire_runs("copy", keep=2).runs == 4
-    assert len([r for r in driver.catalog.list_runs(limit=100) if r.kind is RunKind.FLOW]) == 2
+    assert driver.catalog.runs.expire("copy", keep=2).runs == 4
+    assert len([r for r in driver.catalog.runs.list(limit=100) if r.kind is RunKind.FLOW]) == 2
     assert compute_usage() == before
     assert compute_usage(workflow=WORKFLOW.name) == before
-    assert dataset_catalog.read_tallies(UsagePeriod(0.0, driver.catalog.read_time() + 1, user="ada")) == []
+    assert datasets.read_tallies(UsagePeriod(0.0, driver.catalog.read_time() + 1, user="ada")) == []

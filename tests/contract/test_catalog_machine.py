@@ -30,7 +30,7 @@ class Histories(RuleBasedStateMachine):
         self.directory = tempfile.TemporaryDirectory()
         clock = FakeClock()
         catalog = open_catalog(f"sqlite:///{Path(self.directory.name) / 'catalog.db'}", clock)
-        catalog.apply_workflow(WORKFLOW)
+        catalog.workflows.apply(WORKFLOW)
         self.driver = Driver(catalog, clock)
         self.blocks_by_channel: dict[str, list[BlockState]] = {"a": [BlockState.FILLED], "d": [BlockState.FILLED]}
         self.cursor = 0
@@ -79,7 +79,7 @@ class Histories(RuleBasedStateMachine):
         if any(claim.run.kind is RunKind.FLOW for claim in self.alive.values()):
             with pytest.raises(Conflict, match="already running"):
                 self.driver.claim(run, build_claim_request(COPY))
-            self.driver.catalog.kill_run(run)
+            self.driver.catalog.runs.kill(run)
             self.ready.pop(run, None)
             return None
         claim = self._record_claim(self.driver.claim(run, build_claim_request(COPY)))
@@ -92,7 +92,7 @@ class Histories(RuleBasedStateMachine):
         if not self.ready:
             return None
         run, attempts = data.draw(st.sampled_from(sorted(self.ready.items())))
-        pending = self.driver.catalog.read_run(run)
+        pending = self.driver.catalog.runs.read(run)
         if pending.not_before is not None and pending.not_before > self.driver.clock.now:  # the clock was set back
             with pytest.raises(Conflict, match="can be retried in"):
                 self.driver.claim(
@@ -125,9 +125,9 @@ class Histories(RuleBasedStateMachine):
         run, fence = claim.run.id, claim.run.fencing_token
         if fence not in self.alive:
             with pytest.raises(LeaseLost):
-                self.driver.catalog.fail_run(run, fence, error="x")
+                self.driver.catalog.runs.fail(run, fence, error="x")
             return
-        self.driver.catalog.fail_run(run, fence, error="x", retry_in=0 if again else None, is_lost=lost)
+        self.driver.catalog.runs.fail(run, fence, error="x", retry_in=0 if again else None, is_lost=lost)
         self._record_failure(claim, again, lost)
 
     @rule(claim=claims)
@@ -138,9 +138,9 @@ class Histories(RuleBasedStateMachine):
         holder = next((c for c in self.alive.values() if c.run.id == run), None)
         if holder is None and run not in self.ready:
             with pytest.raises(Conflict):
-                self.driver.catalog.kill_run(run)
+                self.driver.catalog.runs.kill(run)
             return
-        self.driver.catalog.kill_run(run)
+        self.driver.catalog.runs.kill(run)
         self.ready.pop(run, None)
         if holder is not None:
             self._record_failure(holder, again=False)
@@ -148,7 +148,7 @@ class Histories(RuleBasedStateMachine):
     @rule(claim=claims)
     def renew(self, claim: RunClaim | None) -> None:
         if claim is not None and claim.run.fencing_token in self.alive:
-            self.driver.catalog.renew_lease(claim.run.id, claim.run.fencing_token, lease=LEASE)
+            self.driver.catalog.runs.renew_lease(claim.run.id, claim.run.fencing_token, lease=LEASE)
             self.leases[claim.run.fencing_token] = self.driver.clock.now + LEASE
 
     @rule(seconds=st.sampled_from([-1.0, 0.000_000_5, LEASE / 2]))
@@ -158,7 +158,7 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def reclaim(self) -> None:
         late = {f: c for f, c in self.alive.items() if self.leases[f] <= self.driver.clock.now}
-        reclaimed = self.driver.catalog.reclaim_expired_runs()
+        reclaimed = self.driver.catalog.runs.reclaim_expired()
         assert {run.id for run in reclaimed} == {claim.run.id for claim in late.values()}
         for claim in late.values():
             self._record_failure(claim, again=True, lost=True)
@@ -172,7 +172,7 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def blocks_are_as_expected(self) -> None:
         for channel, states in self.blocks_by_channel.items():
-            blocks = self.driver.catalog.list_blocks(channel, limit=1000)[::-1]
+            blocks = self.driver.catalog.blocks.list(channel, limit=1000)[::-1]
             assert [b.state for b in blocks] == states
             visible = [blocks[seq] for seq in self._visible(channel)]
             self._check_prefix(channel, visible)
@@ -183,8 +183,8 @@ class Histories(RuleBasedStateMachine):
 
     def _check_prefix(self, channel: str, visible: list[Block]) -> None:
         newest_base = max(n for n, block in enumerate(visible) if block.kind is BlockKind.BASE)
-        assert self.driver.catalog.read_base_and_deltas(channel, 1000) == visible[newest_base:]
-        registered = self.driver.catalog.read_channel(channel)
+        assert self.driver.catalog.blocks.read_base_and_deltas(channel, 1000) == visible[newest_base:]
+        registered = self.driver.catalog.channels.read(channel)
         assert registered.head == ChannelPosition(
             visible[-1].seq, visible[-1].channel_provenance, visible[-1].content_identity
         )
@@ -197,13 +197,13 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def the_cursor_is_where_the_last_commit_left_it(self) -> None:
-        positions = [c.position.seq for c in self.driver.catalog.read_cursors("a")]
+        positions = [c.position.seq for c in self.driver.catalog.channels.read_cursors("a")]
         assert positions in ([self.cursor], [])
         assert positions or self.cursor == 0
 
     @invariant()
     def only_claims_that_count_are_running(self) -> None:
-        running = {run.id for run in self.driver.catalog.list_runs(state=RunState.SUBMITTED, limit=1000)}
+        running = {run.id for run in self.driver.catalog.runs.list(state=RunState.SUBMITTED, limit=1000)}
         assert running == {claim.run.id for claim in self.alive.values()}
 
 

@@ -14,7 +14,7 @@ from tidemill.model.view import DeltaChain, build_snapshot
 def test_a_minor_compaction_has_the_position_of_its_last_delta(driver: Driver) -> None:
     first, _, third = (driver.insert() for _ in range(3))
     claim = driver.open_compaction()
-    compacted = driver.catalog.commit_compaction(
+    compacted = driver.catalog.runs.commit_compaction(
         claim, build_minor_block(claim, "a", 1, 3, first.channel_provenance), log="done"
     )
     assert (compacted.seq, compacted.since, compacted.kind, compacted.origin) == (
@@ -30,14 +30,14 @@ def test_a_minor_compaction_has_the_position_of_its_last_delta(driver: Driver) -
     )
     assert apply_delta(first.channel_provenance, compacted.source, compacted.target) == third.channel_provenance
     assert driver.head() == 3
-    assert driver.catalog.read_position("a", seq=3).content_identity == third.content_identity
+    assert driver.catalog.channels.read_position("a", seq=3).content_identity == third.content_identity
 
 
 def test_readers_use_the_compacted_delta_or_the_original_deltas(driver: Driver) -> None:
     for _ in range(4):
         driver.insert()
     driver.compact_minor("a", 0, 3)
-    blocks = driver.catalog.read_base_and_deltas("a", 4)
+    blocks = driver.catalog.blocks.read_base_and_deltas("a", 4)
     assert [(b.since, b.seq) for b in build_snapshot("a", SCHEMA, blocks, 4).deltas] == [(0, 3), (3, 4)]
     assert [(b.since, b.seq) for b in build_snapshot("a", SCHEMA, blocks, 2).deltas] == [(0, 1), (1, 2)]
 
@@ -59,8 +59,8 @@ def test_a_position_has_one_delta_per_start_and_one_base(driver: Driver) -> None
 def test_a_base_can_be_built_from_a_compacted_delta(driver: Driver) -> None:
     first, second = driver.insert(), driver.insert()
     driver.compact_minor("a", 0, 2)
-    driver.catalog.collect_blocks([first.id, second.id])
-    assert driver.catalog.purge_blocks() == sorted(f.path for b in (first, second) for f in b.files)
+    driver.catalog.blocks.collect([first.id, second.id])
+    assert driver.catalog.blocks.purge() == sorted(f.path for b in (first, second) for f in b.files)
     compacted = driver.compact("a", 2)
     assert (compacted.content_identity, compacted.channel_provenance) == (
         second.content_identity,
@@ -72,10 +72,10 @@ def test_a_compacted_delta_can_share_files(driver: Driver) -> None:
     first, second = driver.insert(), driver.insert()
     claim = driver.open_compaction()
     own_file = DataFile(f"{claim.directory}/rest.parquet", 2, 10)
-    driver.catalog.commit_compaction(claim, build_minor_block(claim, "a", 0, 2, files=[*first.files, own_file]))
-    driver.catalog.collect_blocks([first.id, second.id])
-    assert driver.catalog.purge_blocks() == [second.files[0].path]
-    assert driver.catalog.list_referenced_files() == {first.files[0].path, own_file.path}
+    driver.catalog.runs.commit_compaction(claim, build_minor_block(claim, "a", 0, 2, files=[*first.files, own_file]))
+    driver.catalog.blocks.collect([first.id, second.id])
+    assert driver.catalog.blocks.purge() == [second.files[0].path]
+    assert driver.catalog.files.list_referenced() == {first.files[0].path, own_file.path}
 
 
 def test_a_compacted_delta_is_not_new_to_later_readers(driver: Driver) -> None:
@@ -89,25 +89,25 @@ def test_a_compacted_delta_is_not_new_to_later_readers(driver: Driver) -> None:
 
 
 def test_positions_of_active_runs_are_listed(driver: Driver) -> None:
-    assert driver.catalog.list_active_positions("a") == set()
+    assert driver.catalog.channels.list_active_positions("a") == set()
     driver.insert()
     early = driver.open_flow()
     driver.insert()
     late = driver.open_compaction()
-    assert driver.catalog.list_active_positions("a") == {1, 2}
+    assert driver.catalog.channels.list_active_positions("a") == {1, 2}
     driver.commit(early)
-    driver.catalog.commit_compaction(late, build_base(late, "a", 2))
-    assert driver.catalog.list_active_positions("a") == set()
+    driver.catalog.runs.commit_compaction(late, build_base(late, "a", 2))
+    assert driver.catalog.channels.list_active_positions("a") == set()
 
 
 def test_visible_blocks_do_not_include_compacted_ones(driver: Driver) -> None:
     first = driver.insert()
-    driver.catalog.kill_run(driver.open_insert().run.id)
+    driver.catalog.runs.kill(driver.open_insert().run.id)
     driver.insert()
     driver.compact_minor("a", 0, 3)
     driver.compact("a", 3)
-    driver.catalog.collect_blocks([first.id])
-    assert [(b.seq, b.state) for b in driver.catalog.list_visible_blocks("a", 0, 3)] == [
+    driver.catalog.blocks.collect([first.id])
+    assert [(b.seq, b.state) for b in driver.catalog.blocks.list_visible("a", 0, 3)] == [
         (1, BlockState.COLLECTED),
         (3, BlockState.FILLED),
     ]
@@ -117,7 +117,7 @@ def test_filled_blocks_are_listed_with_their_positions(driver: Driver) -> None:
     driver.insert()
     driver.insert()
     compacted = driver.compact_minor("a", 0, 2)
-    blocks = driver.catalog.list_filled_blocks("a")
+    blocks = driver.catalog.blocks.list_filled("a")
     assert [(b.seq, b.since, b.origin) for b in blocks] == [
         (0, None, BlockOrigin.FIRST),
         (1, 0, BlockOrigin.INSERT),
@@ -133,9 +133,9 @@ def test_overlapping_compacted_deltas_do_not_hide_a_chain(driver: Driver) -> Non
         driver.insert()
     driver.compact_minor("a", 0, 2)
     driver.compact_minor("a", 1, 4)
-    collected = [b.id for b in driver.catalog.list_filled_blocks("a") if (b.since, b.seq) == (0, 1)]
-    driver.catalog.collect_blocks(collected)
-    blocks = driver.catalog.read_base_and_deltas("a", 4)
+    collected = [b.id for b in driver.catalog.blocks.list_filled("a") if (b.since, b.seq) == (0, 1)]
+    driver.catalog.blocks.collect(collected)
+    blocks = driver.catalog.blocks.read_base_and_deltas("a", 4)
     view = build_snapshot("a", SCHEMA, blocks, 4)
     assert [(b.since, b.seq) for b in view.deltas] == [(0, 2), (2, 3), (3, 4)]
     assert not isinstance(view, DeltaChain)

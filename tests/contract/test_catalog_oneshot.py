@@ -25,7 +25,7 @@ def mill(url: str, tmp_path: Path) -> Iterator[Bench]:
 
 
 def read_states(mill: Bench, submission: Submission) -> dict[str, RunState]:
-    return {a.key: a.state for a in mill.shop.dataset_catalog.read_submission(submission.id).actions}
+    return {a.key: a.state for a in mill.catalog.datasets.read_submission(submission.id).actions}
 
 
 def test_a_finished_action_makes_its_successors_ready(mill: Bench) -> None:
@@ -41,17 +41,17 @@ def test_a_finished_action_makes_its_successors_ready(mill: Bench) -> None:
     mill.work(1)
     assert read_states(mill, submission)["4"] is RunState.WAITING
     mill.work()
-    assert mill.shop.dataset_catalog.read_submission(submission.id).state is RunState.FINISHED
+    assert mill.catalog.datasets.read_submission(submission.id).state is RunState.FINISHED
     assert [mill.state(submission, key) for key in (1, 2, 3, 4)] == [D.STORED, D.STORED, D.STORED, D.LEAF]
     mill.check(DIAMOND, submission)
-    assert all(d.claims == 0 for d in mill.shop.dataset_catalog.list_datasets())
+    assert all(d.claims == 0 for d in mill.catalog.datasets.list())
 
 
 def test_a_run_that_waits_for_others_cannot_be_claimed(mill: Bench) -> None:
     waiting = mill.submit(chain("a", "b")).actions[1].run
     assert waiting is not None
     with pytest.raises(Conflict, match="waits for the outputs of other runs"):
-        mill.catalog.claim_run(waiting.id, ClaimRequest(), owner="me", lease=60.0)
+        mill.catalog.runs.claim(waiting.id, ClaimRequest(), owner="me", lease=60.0)
 
 
 def test_resubmitting_the_same_workflow_runs_nothing(mill: Bench) -> None:
@@ -86,7 +86,7 @@ def test_a_dataset_that_two_submissions_need_is_computed_once(mill: Bench) -> No
     mill.work()
     assert mill.engine.calls == ["a", "b", "c"]
     for submission in (first, second):
-        assert mill.shop.dataset_catalog.read_submission(submission.id).state is RunState.FINISHED
+        assert mill.catalog.datasets.read_submission(submission.id).state is RunState.FINISHED
 
 
 def test_a_forced_computation_makes_a_new_generation_that_is_reused(mill: Bench) -> None:
@@ -111,7 +111,7 @@ def test_a_nondeterministic_query_is_never_reused(mill: Bench) -> None:
 def test_equal_identities_with_different_descriptions_are_distinguished(mill: Bench) -> None:
     """Simulates a hash collision: the catalog has another description for the identity."""
     submission = mill.run(chain("a"))
-    with mill.catalog._engine.begin() as connection:
+    with mill.catalog.database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE datasets SET description = '{\"other\": 1}'")
     again = mill.run(chain("a"))
     assert verdicts(again) != {"1": "reused"}
@@ -131,7 +131,7 @@ def test_successors_of_a_failed_action_fail_and_others_continue(mill: Bench) -> 
         "4": RunState.FAILED,
     }
     assert [mill.state(submission, key) for key in (2, 4)] == [D.DELETED, D.DELETED]
-    assert all(d.claims == 0 for d in mill.shop.dataset_catalog.list_datasets())
+    assert all(d.claims == 0 for d in mill.catalog.datasets.list())
     again = mill.run(DIAMOND)
     assert verdicts(again) == {"1": "reused", "2": "new", "3": "reused", "4": "new"}
     assert mill.engine.calls.count("a") == 1
@@ -143,18 +143,18 @@ def test_an_action_is_attempted_as_often_as_declared(mill: Bench) -> None:
     document = workflow(action(1, "a", attempts=2))
     submission = mill.submit(document)
     with pytest.raises(RunFailed):
-        mill.shop.execute_run(mill.catalog.list_runnable_runs()[0])
+        mill.shop.execute_run(mill.catalog.runs.list_runnable()[0])
     assert read_states(mill, submission) == {"1": RunState.WAITING}
-    assert mill.catalog.list_runnable_runs() == []  # its retry is not due yet
+    assert mill.catalog.runs.list_runnable() == []  # its retry is not due yet
 
 
 def test_killing_a_run_kills_its_successors(mill: Bench) -> None:
     submission = mill.submit(chain("a", "b", "c"))
     first = submission.actions[0].run
     assert first is not None
-    mill.catalog.kill_run(first.id)
+    mill.catalog.runs.kill(first.id)
     assert list(read_states(mill, submission).values()) == [RunState.KILLED, RunState.FAILED, RunState.FAILED]
-    assert mill.catalog.list_runnable_runs() == []
+    assert mill.catalog.runs.list_runnable() == []
 
 
 def test_an_evicted_dataset_is_recomputed_when_it_is_needed(mill: Bench) -> None:
@@ -184,7 +184,7 @@ def test_leaves_and_claimed_datasets_are_never_evicted(mill: Bench) -> None:
 
 def test_a_dataset_selected_for_eviction_is_kept_if_it_is_needed(mill: Bench) -> None:
     submission = mill.run(chain("a", "b"))
-    mill.shop.dataset_catalog.evict_datasets([submission.actions[0].identity])
+    mill.catalog.datasets.evict([submission.actions[0].identity])
     assert mill.state(submission, 1) is D.PROCESSING
     other = mill.submit(chain("a", "b2"))
     assert verdicts(other)["1"] == "reused"
@@ -195,18 +195,18 @@ def test_a_dataset_selected_for_eviction_is_kept_if_it_is_needed(mill: Bench) ->
 
 
 def test_a_dataset_needed_during_its_deletion_is_recomputed_afterwards(mill: Bench) -> None:
-    ledger = mill.shop.dataset_catalog
+    datasets = mill.catalog.datasets
     submission = mill.run(chain("a", "b"))
     identity = submission.actions[0].identity
-    ledger.evict_datasets([identity])
-    paths = ledger.begin_deletion(identity)
+    datasets.evict([identity])
+    paths = datasets.begin_deletion(identity)
     assert paths
     first, second = mill.submit(chain("a", "b2")), mill.submit(chain("a", "b3", name="other"))
     assert verdicts(first)["1"] == "gone"
     assert verdicts(second)["1"] == "awaited"
     assert mill.work() == 0
     mill.store.delete_files(paths)
-    ledger.finish_deletion(identity)
+    datasets.finish_deletion(identity)
     mill.work()
     mill.check(chain("a", "b2"), first)
     mill.check(chain("a", "b3"), second)
@@ -216,10 +216,10 @@ def test_a_dataset_needed_during_its_deletion_is_recomputed_afterwards(mill: Ben
 def test_a_deletion_whose_process_died_does_not_block_submissions(mill: Bench) -> None:
     submission = mill.run(chain("a", "b"))
     middle, leaf = (a.identity for a in submission.actions)
-    mill.shop.dataset_catalog.evict_datasets([middle])
-    mill.shop.dataset_catalog.drop_dataset(leaf)
+    mill.catalog.datasets.evict([middle])
+    mill.catalog.datasets.drop(leaf)
     for identity in (middle, leaf):
-        mill.shop.dataset_catalog.begin_deletion(identity)
+        mill.catalog.datasets.begin_deletion(identity)
     again = mill.run(chain("a", "b"))
     assert verdicts(again) == {"1": "gone", "2": "gone"}
     mill.check(chain("a", "b"), again)
@@ -260,7 +260,7 @@ def test_removal_deletes_files_of_failed_attempts_and_keeps_datasets(mill: Bench
 
 def write_leftover(mill: Bench) -> None:
     """Write a file to the directory of the active attempt."""
-    (directory,) = mill.catalog.list_active_directories()
+    (directory,) = mill.catalog.files.list_active_directories()
     (Path(mill.store.stage_directory(f"{directory}/output")) / "part.parquet").write_bytes(b"left")
 
 
@@ -275,7 +275,7 @@ def test_remaining_files_of_a_lost_dataset_are_removed(mill: Bench) -> None:
 
 def test_the_error_for_an_unknown_submission_names_the_newest(mill: Bench) -> None:
     with pytest.raises(NotFound, match="there are none yet"):
-        mill.shop.dataset_catalog.read_submission(1)
+        mill.catalog.datasets.read_submission(1)
     mill.submit(chain("a"))
     with pytest.raises(NotFound, match="the newest is 1"):
-        mill.shop.dataset_catalog.read_submission(7)
+        mill.catalog.datasets.read_submission(7)

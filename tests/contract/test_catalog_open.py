@@ -100,8 +100,8 @@ def test_migration_assigns_an_id_and_marks_files_of_failed_attempts(empty_url: s
     catalog = open_catalog(empty_url)
     assert len(catalog.read_identity().id) == 32
     assert catalog.read_identity().newest_run == 4
-    assert catalog.list_marked_paths() == {"runs/1/1", "runs/2/2"}
-    assert catalog.list_due_removals(GracePeriods(), 10) == []
+    assert catalog.files.list_marked() == {"runs/1/1", "runs/2/2"}
+    assert catalog.files.list_due_removals(GracePeriods(), 10) == []
     catalog.close()
 
 
@@ -117,8 +117,8 @@ def test_an_older_catalog_is_migrated(empty_url: str, engine: Engine) -> None:
     with engine.begin() as connection:
         connection.execute(text("INSERT INTO workflows (name, applied) VALUES ('w', 0)"))
     catalog = open_catalog(empty_url)
-    catalog.apply_workflow(WORKFLOW)
-    assert catalog.read_channel("a").head.seq == 0
+    catalog.workflows.apply(WORKFLOW)
+    assert catalog.channels.read("a").head.seq == 0
     catalog.close()
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
@@ -158,12 +158,12 @@ def test_a_failed_migration_changes_nothing(empty_url: str, engine: Engine) -> N
 def test_concurrent_first_opens_by_threads_all_succeed(empty_url: str) -> None:
     with ThreadPoolExecutor(6) as pool:
         for catalog in pool.map(lambda _: open_catalog(empty_url), range(6)):
-            assert catalog.list_channels() == []
+            assert catalog.channels.list() == []
             catalog.close()
 
 
 def test_concurrent_first_opens_by_processes_all_succeed(empty_url: str) -> None:
-    program = "import sys; from tidemill.catalog import open_catalog; print(open_catalog(sys.argv[1]).list_channels())"
+    program = "import sys; from tidemill.catalog import open_catalog; print(open_catalog(sys.argv[1]).channels.list())"
     command = [sys.executable, "-c", program, empty_url]
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [p.communicate()[0].strip() for p in started] == ["[]"] * 2
@@ -231,8 +231,8 @@ def test_a_database_error_is_raised_as_a_catalog_error(empty_url: str, engine: E
     catalog = open_catalog(empty_url)
     with engine.begin() as connection:
         connection.execute(text("DROP TABLE logs"))
-    catalog.apply_workflow(WORKFLOW)
-    run = catalog.request_run(RunKind.FLOW, "copy")
+    catalog.workflows.apply(WORKFLOW)
+    run = catalog.runs.request(RunKind.FLOW, "copy")
     with pytest.raises(CatalogError, match=r"cannot be used: .*logs"):
-        catalog.read_log(run.id)
+        catalog.runs.read_log(run.id)
     catalog.close()

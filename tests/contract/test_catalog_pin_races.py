@@ -77,13 +77,13 @@ def check_pin(driver: Driver, vacuum: VacuumService, block: Block, pinned: set[i
     catalog = driver.catalog
     vacuum.collect_garbage()  # a later collection keeps the pinned blocks, too
     if not isinstance(pinned, Conflict):
-        assert catalog.read_block(block.id).pinned
-        assert {catalog.read_block(b).state for b in pinned | {block.id}} == {BlockState.FILLED}
-        catalog.unpin_block(block.id)
+        assert catalog.blocks.read(block.id).pinned
+        assert {catalog.blocks.read(b).state for b in pinned | {block.id}} == {BlockState.FILLED}
+        catalog.blocks.unpin(block.id)
         vacuum.collect_garbage()
-        assert catalog.read_block(block.id).state is BlockState.COLLECTED
+        assert catalog.blocks.read(block.id).state is BlockState.COLLECTED
         return "held"
-    assert not any(catalog.list_pinned_blocks(name) for name in "abd")
+    assert not any(catalog.blocks.list_pinned(name) for name in "abd")
     assert str(pinned) in (
         f"block {block.id} is collected; only filled blocks can be pinned",
         f"some inputs of block {block.id} were garbage-collected meanwhile; pin it again",

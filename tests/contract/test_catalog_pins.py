@@ -36,12 +36,12 @@ NAMES = [c.name for c in CHANNELS]
 
 @pytest.fixture
 def vacuum(driver: Driver, tmp_path: Path) -> VacuumService:
-    driver.catalog.apply_workflow(WorkflowSpec("w", CHANNELS, (COPY, WHOLE)))
+    driver.catalog.workflows.apply(WorkflowSpec("w", CHANNELS, (COPY, WHOLE)))
     return VacuumService(Executor(driver.catalog, LocalBlockStore(tmp_path), cast(Engine, None), "me"))
 
 
 def list_written_blocks(driver: Driver, channel: str) -> list[Block]:
-    return [b for b in driver.catalog.list_filled_blocks(channel) if b.origin is not BlockOrigin.FIRST]
+    return [b for b in driver.catalog.blocks.list_filled(channel) if b.origin is not BlockOrigin.FIRST]
 
 
 def find_missing(driver: Driver, block: Block) -> set[int]:
@@ -50,7 +50,7 @@ def find_missing(driver: Driver, block: Block) -> set[int]:
     todo = [block]
     while todo:
         current = todo.pop()
-        missing |= set() if driver.catalog.read_block(current.id).state is BlockState.FILLED else {current.id}
+        missing |= set() if driver.catalog.blocks.read(current.id).state is BlockState.FILLED else {current.id}
         for source in find_sources(driver.catalog, current):
             todo += [b for b in source.blocks if b.id not in visited]
             visited |= {b.id: b for b in source.blocks}
@@ -58,7 +58,7 @@ def find_missing(driver: Driver, block: Block) -> set[int]:
 
 
 def list_readable(driver: Driver, channel: str, seq: int) -> set[int]:
-    blocks = driver.catalog.read_base_and_deltas(channel, seq)
+    blocks = driver.catalog.blocks.read_base_and_deltas(channel, seq)
     return {b.id for b in list_blocks(build_snapshot(channel, SCHEMA, blocks, seq))}
 
 
@@ -76,7 +76,7 @@ def step(driver: Driver, random: Random) -> None:
     elif (
         operation == "compact"
         and head
-        and not any(b.kind is BlockKind.BASE and b.seq == head for b in catalog.list_filled_blocks(channel))
+        and not any(b.kind is BlockKind.BASE and b.seq == head for b in catalog.blocks.list_filled(channel))
     ):
         driver.compact(channel, head)
     elif operation == "minor":
@@ -98,27 +98,27 @@ def test_collection_deletes_unneeded_blocks_and_none_that_a_pin_reaches(
         step(driver, random)
         blocks = [b for name in NAMES for b in list_written_blocks(driver, name)]
         if random.random() < 0.2 and blocks:
-            chosen = catalog.read_block(random.choice(blocks).id)
+            chosen = catalog.blocks.read(random.choice(blocks).id)
             pinned[chosen.id] = chosen, find_missing(driver, chosen)
             pin_block(catalog, chosen.id)
         if random.random() < 0.1 and pinned:
             number = random.choice(list(pinned))
             del pinned[number]
-            catalog.unpin_block(number)
+            catalog.blocks.unpin(number)
         if random.random() < 0.3:
             points, since = random.choice([0, 2]), random.choice([None, int((driver.clock.now - 5) * 1e6)])
-            vacuum._collect_channels(catalog.list_channels(), since, points)
+            vacuum._collect_channels(catalog.channels.list(), since, points)
             for block, before in pinned.values():
                 assert find_missing(driver, block) == before  # only the blocks that were missing when it was pinned
                 list_readable(driver, block.channel, block.seq)
-    assert {b.id for name in NAMES for b in catalog.list_blocks(name, 1000) if b.pinned} == pinned.keys()
+    assert {b.id for name in NAMES for b in catalog.blocks.list(name, 1000) if b.pinned} == pinned.keys()
     for number in pinned:
-        catalog.unpin_block(number)
+        catalog.blocks.unpin(number)
     vacuum.collect_garbage()
     for name in NAMES:  # readers need all remaining blocks
-        needs = [ReadNeed(c.position.seq) for c in catalog.read_cursors(name)]
-        assert find_collectable(catalog.list_filled_blocks(name), driver.head(name), needs) == []
-        assert catalog.list_pinned_blocks(name) == set()
+        needs = [ReadNeed(c.position.seq) for c in catalog.channels.read_cursors(name)]
+        assert find_collectable(catalog.blocks.list_filled(name), driver.head(name), needs) == []
+        assert catalog.blocks.list_pinned(name) == set()
 
 
 def test_a_pin_retains_a_block_and_its_sources_back_to_the_inputs(driver: Driver, vacuum: VacuumService) -> None:
@@ -133,14 +133,14 @@ def test_a_pin_retains_a_block_and_its_sources_back_to_the_inputs(driver: Driver
         driver.run_flow(flow)
     driver.compact("d", driver.head("d"))
     vacuum.collect_garbage()
-    assert driver.catalog.read_block(count_block.id).pinned
-    assert {driver.catalog.read_block(b.id).state for b in (old, copy_block, count_block)} == {BlockState.FILLED}
-    driver.catalog.expire_runs("a", keep=1)
-    driver.catalog.expire_runs("copy", keep=1)
-    assert not any(s.expired for s in find_sources(driver.catalog, driver.catalog.read_block(copy_block.id)))
-    driver.catalog.unpin_block(count_block.id)
+    assert driver.catalog.blocks.read(count_block.id).pinned
+    assert {driver.catalog.blocks.read(b.id).state for b in (old, copy_block, count_block)} == {BlockState.FILLED}
+    driver.catalog.runs.expire("a", keep=1)
+    driver.catalog.runs.expire("copy", keep=1)
+    assert not any(s.expired for s in find_sources(driver.catalog, driver.catalog.blocks.read(copy_block.id)))
+    driver.catalog.blocks.unpin(count_block.id)
     vacuum.collect_garbage()
-    assert {driver.catalog.read_block(b.id).state for b in (copy_block, count_block)} == {BlockState.COLLECTED}
+    assert {driver.catalog.blocks.read(b.id).state for b in (copy_block, count_block)} == {BlockState.COLLECTED}
 
 
 def test_a_block_with_two_pins_is_retained_until_both_are_removed(driver: Driver, vacuum: VacuumService) -> None:
@@ -152,31 +152,34 @@ def test_a_block_with_two_pins_is_retained_until_both_are_removed(driver: Driver
     driver.insert("a", kind=BlockKind.BASE)
     driver.run_flow(COPY)
     for block, state in ((old, BlockState.FILLED), (copy_block, BlockState.COLLECTED)):
-        driver.catalog.unpin_block(block.id)
+        driver.catalog.blocks.unpin(block.id)
         vacuum.collect_garbage()
-        assert driver.catalog.read_block(old.id).state is state
+        assert driver.catalog.blocks.read(old.id).state is state
 
 
 def test_a_collected_block_cannot_be_pinned(driver: Driver, vacuum: VacuumService) -> None:
     old = driver.insert("a")
     driver.insert("a", kind=BlockKind.BASE)
     driver.run_flow(COPY)
-    driver.catalog.collect_blocks([old.id])
+    driver.catalog.blocks.collect([old.id])
     with pytest.raises(Conflict, match="is collected; only filled blocks can be pinned"):
         pin_block(driver.catalog, old.id)
-    assert driver.catalog.list_pinned_blocks("a") == set()
+    assert driver.catalog.blocks.list_pinned("a") == set()
 
 
 def test_a_collection_skips_blocks_that_were_pinned_meanwhile(driver: Driver, vacuum: VacuumService) -> None:
     first, second = driver.insert("a"), driver.insert("a")
     pin_block(driver.catalog, first.id)
-    driver.catalog.collect_blocks([first.id, second.id])
-    assert [driver.catalog.read_block(b.id).state for b in (first, second)] == [BlockState.FILLED, BlockState.COLLECTED]
+    driver.catalog.blocks.collect([first.id, second.id])
+    assert [driver.catalog.blocks.read(b.id).state for b in (first, second)] == [
+        BlockState.FILLED,
+        BlockState.COLLECTED,
+    ]
 
 
 def test_a_pin_whose_sources_were_collected_meanwhile_fails(driver: Driver, vacuum: VacuumService) -> None:
     first, second = driver.insert("a"), driver.insert("a")
-    driver.catalog.collect_blocks([first.id])
+    driver.catalog.blocks.collect([first.id])
     with pytest.raises(Conflict, match="were garbage-collected meanwhile; pin it again"):
-        driver.catalog.pin_block(second.id, {first.id, second.id})
+        driver.catalog.blocks.pin(second.id, {first.id, second.id})
     assert "block.pinned" not in driver.kinds_of_events()

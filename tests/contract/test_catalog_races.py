@@ -46,7 +46,7 @@ def test_one_of_several_concurrent_claims_wins(driver: Driver, open_another: Ope
     assert {str(r) for r in results if isinstance(r, Conflict)} == {
         f"run {run} is submitted, not ready; only a ready run can be claimed"
     }
-    assert driver.catalog.read_channel("a").reserved == 1
+    assert driver.catalog.channels.read("a").reserved == 1
 
 
 def test_one_of_several_concurrent_runs_of_a_flow_wins(driver: Driver, open_another: OpenCatalog) -> None:
@@ -72,13 +72,13 @@ def test_concurrent_inserts_lose_nothing(driver: Driver, open_another: OpenCatal
     run_concurrently([lambda d=d: [d.insert(channel) for channel in "abba"] for d in team])
     versions = []
     for channel in "ab":
-        blocks = driver.catalog.list_deltas(channel, 0, 100)
+        blocks = driver.catalog.blocks.list_deltas(channel, 0, 100)
         assert [b.seq for b in blocks] == list(range(1, 17))
         assert all(after.since == before.seq for before, after in pairwise(blocks))
         assert all(after.version > before.version for before, after in pairwise(blocks))
         versions += [b.version for b in blocks]
     assert len(set(versions)) == 32
-    ids = [e.id for e in driver.catalog.list_events(limit=1000)]
+    ids = [e.id for e in driver.catalog.events.list(limit=1000)]
     assert ids == sorted(set(ids))
 
 
@@ -90,7 +90,7 @@ def test_concurrent_flows_inserts_and_failures_are_consistent(driver: Driver, op
 
     def kill_inserts(d: Driver) -> None:
         for _ in range(4):
-            d.catalog.kill_run(d.open_insert("a").run.id)
+            d.catalog.runs.kill(d.open_insert("a").run.id)
 
     def insert(d: Driver) -> None:
         for channel in "baab":
@@ -105,17 +105,17 @@ def test_concurrent_flows_inserts_and_failures_are_consistent(driver: Driver, op
     assert results == [None] * 4
     claim = driver.open_flow()
     driver.commit(claim, moves_of(claim))
-    assert driver.catalog.read_cursors()[0].position == driver.catalog.read_channel("a").head
+    assert driver.catalog.channels.read_cursors()[0].position == driver.catalog.channels.read("a").head
     read = [
         r
-        for run in driver.catalog.list_runs(subject="copy")
-        for r in driver.catalog.list_run_reads(run.id)
+        for run in driver.catalog.runs.list(subject="copy")
+        for r in driver.catalog.runs.list_reads(run.id)
         if r.channel == "a"
     ]
     spans = sorted((r.since, r.upto) for r in read)
     assert spans[0][0] == 0
     assert all(before[1] == after[0] for before, after in pairwise(spans))
-    states = [b.state for b in driver.catalog.list_blocks("a", limit=100)]
+    states = [b.state for b in driver.catalog.blocks.list("a", limit=100)]
     assert states.count(BlockState.CANCELLED) == 4
 
 
@@ -127,11 +127,11 @@ def test_a_commit_races_with_its_reclaim(driver: Driver, open_another: OpenCatal
 
         def reclaim_late(reclaimer: Driver = reclaimer) -> object:
             driver.clock.now += 0.001
-            return reclaimer.catalog.reclaim_expired_runs()
+            return reclaimer.catalog.runs.reclaim_expired()
 
         run_concurrently([lambda o=owner, c=claim: o.commit(c), reclaim_late])
-        (block,) = driver.catalog.list_written_blocks(claim.run.id)
-        state = driver.catalog.read_run(claim.run.id).state
+        (block,) = driver.catalog.blocks.list_written(claim.run.id)
+        state = driver.catalog.runs.read(claim.run.id).state
         assert (state, block.state) in {
             (RunState.FINISHED, BlockState.FILLED),
             (RunState.READY, BlockState.CANCELLED),
@@ -140,9 +140,9 @@ def test_a_commit_races_with_its_reclaim(driver: Driver, open_another: OpenCatal
 
 def test_concurrent_applies_agree(catalog: SqlCatalog, open_another: OpenCatalog) -> None:
     others = [open_another() for _ in range(4)]
-    assert run_concurrently([lambda c=c: c.apply_workflow(WORKFLOW) for c in others]) == [None] * 4
-    assert len(catalog.list_channels()) == 3
-    assert len(catalog.list_events()) == 4
+    assert run_concurrently([lambda c=c: c.workflows.apply(WORKFLOW) for c in others]) == [None] * 4
+    assert len(catalog.channels.list()) == 3
+    assert len(catalog.events.list()) == 4
 
 
 def test_overlapping_claims_do_not_deadlock(driver: Driver, open_another: OpenCatalog) -> None:

@@ -11,10 +11,10 @@ from tidemill.model.block import INITIAL_POSITION, BlockKind, BlockState
 
 def test_positions_are_found_by_sequence_number(driver: Driver) -> None:
     first = driver.insert()
-    driver.catalog.kill_run(driver.open_insert().run.id)
+    driver.catalog.runs.kill(driver.open_insert().run.id)
     last = driver.insert()
-    position = driver.catalog.read_position
-    head = driver.catalog.read_channel("a").head
+    position = driver.catalog.channels.read_position
+    head = driver.catalog.channels.read("a").head
     assert [position("a", seq=n).seq for n in (-1, 0, 1, 2, 3, 99)] == [0, 0, 1, 1, 3, 3]
     assert position("a", seq=1).content_identity == first.content_identity
     assert position("a") == head == position("a", seq=3)
@@ -25,7 +25,7 @@ def test_positions_are_found_by_version(driver: Driver) -> None:
     first = driver.insert()
     driver.clock.now += 10
     second = driver.insert()
-    position = driver.catalog.read_position
+    position = driver.catalog.channels.read_position
     assert position("a", version=0) == INITIAL_POSITION
     assert position("a", version=first.version - 1) == INITIAL_POSITION
     assert position("a", version=first.version).seq == 1
@@ -38,8 +38,8 @@ def test_blocks_of_derived_channels_are_dated_by_their_visibility(driver: Driver
     between = int((driver.clock.now + 5) * 1_000_000)
     driver.clock.now += 10
     driver.run_flow()
-    assert driver.catalog.read_position("d", version=between).seq == 1
-    assert driver.catalog.read_position("d", version=between - 10_000_000) == INITIAL_POSITION
+    assert driver.catalog.channels.read_position("d", version=between).seq == 1
+    assert driver.catalog.channels.read_position("d", version=between - 10_000_000) == INITIAL_POSITION
 
 
 def test_a_block_is_dated_by_the_time_it_became_readable(driver: Driver) -> None:
@@ -49,14 +49,14 @@ def test_a_block_is_dated_by_the_time_it_became_readable(driver: Driver) -> None
     filled_at = int((driver.clock.now + 5) * 1_000_000)
     driver.clock.now += 10
     driver.commit(first)
-    assert driver.catalog.read_position("a", version=filled_at) == INITIAL_POSITION
+    assert driver.catalog.channels.read_position("a", version=filled_at) == INITIAL_POSITION
 
 
 def test_blocks_are_listed_newest_first(driver: Driver) -> None:
     one = driver.insert("a")
     other = driver.insert("b")
     reserved = driver.open_insert("a").reservations[None, "a"].block
-    blocks = driver.catalog.list_blocks
+    blocks = driver.catalog.blocks.list
     assert [b.id for b in blocks()][:3] == [reserved, other.id, one.id]
     assert [b.id for b in blocks(limit=1)] == [reserved]
     assert [(b.seq, b.state) for b in blocks("a")] == [
@@ -69,34 +69,34 @@ def test_blocks_are_listed_newest_first(driver: Driver) -> None:
 def test_readers_start_at_the_newest_base_before_their_position(driver: Driver) -> None:
     for kind in (BlockKind.DELTA, BlockKind.BASE, BlockKind.DELTA):
         driver.insert(kind=kind)
-    read = driver.catalog.read_base_and_deltas
+    read = driver.catalog.blocks.read_base_and_deltas
     assert [[b.seq for b in read("a", n)] for n in range(5)] == [[0], [0, 1], [2], [2, 3], [2, 3]]
-    assert [b.seq for b in driver.catalog.list_deltas("a", 0, 3)] == [1, 3]
-    driver.catalog.collect_blocks(b.id for b in driver.catalog.list_blocks("a") if b.kind is BlockKind.BASE)
+    assert [b.seq for b in driver.catalog.blocks.list_deltas("a", 0, 3)] == [1, 3]
+    driver.catalog.blocks.collect(b.id for b in driver.catalog.blocks.list("a") if b.kind is BlockKind.BASE)
     assert read("a", 3) == []
 
 
 def test_unknown_names_are_not_found(driver: Driver) -> None:
     c = driver.catalog
     for ask in (
-        c.read_channel,
-        c.read_cursors,
-        c.list_blocks,
-        c.list_filled_blocks,
-        c.read_position,
-        lambda name: c.read_base_and_deltas(name, 1),
-        lambda name: c.list_deltas(name, 0, 1),
-        lambda name: c.list_block_reads(name, 1),
-        lambda name: c.find_inserted_blocks(name, ["k"]),
+        c.channels.read,
+        c.channels.read_cursors,
+        c.blocks.list,
+        c.blocks.list_filled,
+        c.channels.read_position,
+        lambda name: c.blocks.read_base_and_deltas(name, 1),
+        lambda name: c.blocks.list_deltas(name, 0, 1),
+        lambda name: c.runs.list_block_reads(name, 1),
+        lambda name: c.blocks.find_inserted(name, ["k"]),
     ):
         with pytest.raises(NotFound, match="there is no channel 'zz'; known are a, b, d"):
             ask("zz")
     with pytest.raises(NotFound, match="there is no block 99; the newest is 3"):
-        c.read_block(99)
+        c.blocks.read(99)
 
 
 def test_events_are_listed_from_the_last_known_one(driver: Driver) -> None:
-    first_events = driver.catalog.list_events(limit=2)
-    rest = driver.catalog.list_events(after=first_events[-1].id)
-    assert [e.id for e in first_events + rest] == [e.id for e in driver.catalog.list_events()]
+    first_events = driver.catalog.events.list(limit=2)
+    rest = driver.catalog.events.list(after=first_events[-1].id)
+    assert [e.id for e in first_events + rest] == [e.id for e in driver.catalog.events.list()]
     assert all(e.at == driver.clock.now for e in rest)

@@ -24,22 +24,22 @@ INPUT = Channel("a", ChannelRole.INPUT, SCHEMA)
 
 
 def read_schema(driver: Driver, name: str = "a") -> Schema | None:
-    return driver.catalog.read_channel(name).channel.schema
+    return driver.catalog.channels.read(name).channel.schema
 
 
 def test_an_insert_in_flight_during_apply_does_not_restore_the_old_schema(driver: Driver) -> None:
     claim = driver.open_insert("a")
-    driver.catalog.apply_workflow(with_channel(replace(INPUT, schema=WIDER)))
+    driver.catalog.workflows.apply(with_channel(replace(INPUT, schema=WIDER)))
     driver.commit(claim)
     assert read_schema(driver) == WIDER
-    assert [b.schema for b in driver.catalog.read_base_and_deltas("a", 1)][-1] == SCHEMA
+    assert [b.schema for b in driver.catalog.blocks.read_base_and_deltas("a", 1)][-1] == SCHEMA
 
 
 def test_a_run_in_flight_during_apply_does_not_restore_the_old_schema(driver: Driver) -> None:
     declared = [replace(CHANNELS[2], schema=schema) for schema in (SCHEMA, WIDER)]
-    driver.catalog.apply_workflow(with_channel(declared[0]))
+    driver.catalog.workflows.apply(with_channel(declared[0]))
     claim = driver.open_flow()
-    driver.catalog.apply_workflow(with_channel(declared[1]))
+    driver.catalog.workflows.apply(with_channel(declared[1]))
     driver.commit(claim)
     assert read_schema(driver, "d") == WIDER
 
@@ -50,10 +50,10 @@ def test_a_run_in_flight_during_apply_does_not_restore_the_old_schema(driver: Dr
 def test_rows_read_for_a_changed_channel_are_rejected(driver: Driver, changed: Channel) -> None:
     request = ClaimRequest(reservations=(ReservationRequest(None, "a", BlockKind.DELTA, expected_channel=INPUT),))
     run = driver.request()
-    driver.catalog.apply_workflow(with_channel(changed))
+    driver.catalog.workflows.apply(with_channel(changed))
     with pytest.raises(Conflict, match="channel 'a' was changed by apply while rows for it were read; insert them"):
         driver.claim(run, request)
-    driver.catalog.apply_workflow(with_channel(replace(INPUT, schema=WIDER)))
+    driver.catalog.workflows.apply(with_channel(replace(INPUT, schema=WIDER)))
     driver.commit(driver.claim(run, request))
 
 
@@ -73,15 +73,15 @@ def test_rows_read_for_a_changed_channel_are_rejected(driver: Driver, changed: C
 def test_a_schema_change_that_keeps_blocks_readable_is_allowed(
     catalog: SqlCatalog, driver: Driver, before: str, after: str, in_flight: bool
 ) -> None:
-    catalog.apply_workflow(with_channel(replace(INPUT, schema=Schema.from_ddl(before))))
+    catalog.workflows.apply(with_channel(replace(INPUT, schema=Schema.from_ddl(before))))
     claim = driver.open_insert("a")
     if not in_flight:
-        catalog.commit_run(
+        catalog.runs.commit(
             claim, RunOutcome((build_written_block(claim, claim.reservations[None, "a"], Schema.from_ddl(before)),))
         )
     workflow = with_channel(replace(INPUT, schema=Schema.from_ddl(after)))
-    assert catalog.list_refusals(workflow) == []
-    catalog.apply_workflow(workflow)
+    assert catalog.workflows.list_refusals(workflow) == []
+    catalog.workflows.apply(workflow)
     assert read_schema(driver) == Schema.from_ddl(after)
 
 
@@ -102,41 +102,41 @@ def test_a_schema_change_that_makes_blocks_unreadable_is_rejected(
     catalog: SqlCatalog, driver: Driver, before: str, after: str, message: str, in_flight: bool
 ) -> None:
     old = Schema.from_ddl(before)
-    catalog.apply_workflow(with_channel(replace(INPUT, schema=old)))
+    catalog.workflows.apply(with_channel(replace(INPUT, schema=old)))
     claim = driver.open_insert("a")
     if not in_flight:
-        catalog.commit_run(claim, RunOutcome((build_written_block(claim, claim.reservations[None, "a"], old),)))
+        catalog.runs.commit(claim, RunOutcome((build_written_block(claim, claim.reservations[None, "a"], old),)))
     workflow = with_channel(replace(INPUT, schema=Schema.from_ddl(after)))
-    (refusal,) = catalog.list_refusals(workflow)
+    (refusal,) = catalog.workflows.list_refusals(workflow)
     assert refusal == (
         f"channel 'a' already holds data, so it cannot change {message}; declare another channel, or a column of "
         "another name"
     )
     with pytest.raises(Conflict, match="cannot change"):
-        catalog.apply_workflow(workflow)
+        catalog.workflows.apply(workflow)
     assert read_schema(driver) == old
     if in_flight:
-        catalog.kill_run(claim.run.id)
-        catalog.apply_workflow(workflow)
+        catalog.runs.kill(claim.run.id)
+        catalog.workflows.apply(workflow)
 
 
 def test_a_dropped_column_cannot_return_with_another_type(catalog: SqlCatalog, driver: Driver) -> None:
-    catalog.apply_workflow(with_channel(replace(INPUT, schema=WIDER)))
+    catalog.workflows.apply(with_channel(replace(INPUT, schema=WIDER)))
     claim = driver.open_insert("a")
-    catalog.commit_run(claim, RunOutcome((build_written_block(claim, claim.reservations[None, "a"], WIDER),)))
-    catalog.apply_workflow(with_channel(INPUT))
+    catalog.runs.commit(claim, RunOutcome((build_written_block(claim, claim.reservations[None, "a"], WIDER),)))
+    catalog.workflows.apply(with_channel(INPUT))
     with pytest.raises(Conflict, match="column y from STRING to INT"):
-        catalog.apply_workflow(with_channel(replace(INPUT, schema=Schema.from_ddl("x int, y int"))))
-    catalog.apply_workflow(with_channel(replace(INPUT, schema=Schema.from_ddl("x int, z int"))))
+        catalog.workflows.apply(with_channel(replace(INPUT, schema=Schema.from_ddl("x int, y int"))))
+    catalog.workflows.apply(with_channel(replace(INPUT, schema=Schema.from_ddl("x int, z int"))))
 
 
 def test_the_type_of_a_key_cannot_change(catalog: SqlCatalog, driver: Driver) -> None:
     keyed = Channel("a", ChannelRole.INPUT, WIDER, Upsert(("x",)))
-    catalog.apply_workflow(with_channel(keyed))
+    catalog.workflows.apply(with_channel(keyed))
     claim = driver.open_insert("a")
-    catalog.commit_run(claim, RunOutcome((build_written_block(claim, claim.reservations[None, "a"], WIDER),)))
+    catalog.runs.commit(claim, RunOutcome((build_written_block(claim, claim.reservations[None, "a"], WIDER),)))
     with pytest.raises(Conflict, match="key column x from INT to BIGINT"):
-        catalog.apply_workflow(with_channel(replace(keyed, schema=Schema.from_ddl("x bigint, y string"))))
+        catalog.workflows.apply(with_channel(replace(keyed, schema=Schema.from_ddl("x bigint, y string"))))
 
 
 def test_a_table_that_its_task_rewrites_may_change_completely(catalog: SqlCatalog, driver: Driver) -> None:
@@ -144,15 +144,15 @@ def test_a_table_that_its_task_rewrites_may_change_completely(catalog: SqlCatalo
     base = BoundFlow("copy", (task("copying", {"a": ReadMode.ALL}, {"d": BlockKind.BASE}),))
     table = [Channel("d", ChannelRole.DERIVED, Schema.from_ddl(f"x {type}"), Append()) for type in ("int", "string")]
     workflows = [WorkflowSpec("w", (*CHANNELS[:2], t), (base,)) for t in table]
-    catalog.apply_workflow(workflows[0])
+    catalog.workflows.apply(workflows[0])
     driver.run_flow(base)
     claim = driver.open_flow(base)
-    catalog.apply_workflow(workflows[1])
+    catalog.workflows.apply(workflows[1])
     assert read_schema(driver, "d") == SCHEMA
     driver.commit(claim)
     assert read_schema(driver, "d") == SCHEMA
     claim = driver.open_flow(base)
-    catalog.commit_run(
+    catalog.runs.commit(
         claim,
         RunOutcome((build_written_block(claim, claim.reservations["copying", "d"], Schema.from_ddl("x string")),)),
     )
@@ -160,8 +160,8 @@ def test_a_table_that_its_task_rewrites_may_change_completely(catalog: SqlCatalo
 
 
 def test_a_table_that_its_task_appends_to_may_not_change_completely(catalog: SqlCatalog, driver: Driver) -> None:
-    catalog.apply_workflow(with_channel(replace(CHANNELS[2], schema=SCHEMA)))
+    catalog.workflows.apply(with_channel(replace(CHANNELS[2], schema=SCHEMA)))
     driver.run_flow()
     with pytest.raises(Conflict, match="column x from INT to STRING"):
-        catalog.apply_workflow(with_channel(replace(CHANNELS[2], schema=Schema.from_ddl("x string"))))
+        catalog.workflows.apply(with_channel(replace(CHANNELS[2], schema=Schema.from_ddl("x string"))))
     assert WORKFLOW.find_channel("d") == CHANNELS[2]

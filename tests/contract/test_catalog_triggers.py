@@ -33,18 +33,18 @@ OTHER = BoundFlow("other", (task("others", {"b": ReadMode.NEW}, {"e": BlockKind.
 def apply_triggers(driver: Driver, *triggers: Trigger, other: tuple[Trigger, ...] = ()) -> None:
     bindings = (replace(COPY, triggers=triggers), replace(OTHER, triggers=other))
     channels = (*CHANNELS, replace(CHANNELS[2], name="e"))
-    driver.catalog.apply_workflow(WorkflowSpec("w", channels, bindings))
+    driver.catalog.workflows.apply(WorkflowSpec("w", channels, bindings))
 
 
 def fire_due_triggers(driver: Driver) -> list[int]:
     """Fire everything that is due once, as the leader does; returns the requested runs."""
     return [
-        run for leaf in driver.catalog.list_due_triggers() if (run := driver.catalog.fire_trigger(leaf)) is not None
+        run for leaf in driver.catalog.triggers.list_due() if (run := driver.catalog.triggers.fire(leaf)) is not None
     ]
 
 
 def list_runnable(driver: Driver) -> list[str]:
-    return [run.subject for run in driver.catalog.list_runnable_runs()]
+    return [run.subject for run in driver.catalog.runs.list_runnable()]
 
 
 def finish_run(driver: Driver, run: int, binding: BoundFlow = COPY) -> None:
@@ -57,9 +57,9 @@ def test_data_triggers_a_run_only_on_its_channel(driver: Driver) -> None:
     assert fire_due_triggers(driver) == []
     driver.insert("a")
     (run,) = fire_due_triggers(driver)
-    assert driver.catalog.read_run(run).state is RunState.READY
+    assert driver.catalog.runs.read(run).state is RunState.READY
     assert fire_due_triggers(driver) == []
-    assert [(f.flow, f.run, f.missed) for f in driver.catalog.list_firings()] == [("copy", run, 0)]
+    assert [(f.flow, f.run, f.missed) for f in driver.catalog.triggers.list_firings()] == [("copy", run, 0)]
 
 
 def test_data_that_arrives_while_a_run_is_pending_is_read_by_that_run(driver: Driver) -> None:
@@ -106,8 +106,8 @@ def test_an_interval_fires_regularly_and_coalesces_missed_times(driver: Driver, 
     clock.now += 1000  # no server was running
     assert len(fire_due_triggers(driver)) == 1
     assert fire_due_triggers(driver) == []
-    assert [f.missed for f in driver.catalog.list_firings()] == [99, 0]
-    (leaf,) = driver.catalog.list_triggers()
+    assert [f.missed for f in driver.catalog.triggers.list_firings()] == [99, 0]
+    (leaf,) = driver.catalog.triggers.list()
     assert leaf.due == 1_000 + 10 * 102
 
 
@@ -125,7 +125,7 @@ def test_no_trigger_fires_twice_when_the_clock_goes_back(driver: Driver, clock: 
 
 def test_cron_uses_the_local_time_of_its_time_zone(driver: Driver, clock: FakeClock) -> None:
     apply_triggers(driver, CronTrigger("0 1 * * *", "Europe/Berlin"))  # the epoch is at one o'clock there
-    (leaf,) = driver.catalog.list_triggers()
+    (leaf,) = driver.catalog.triggers.list()
     assert leaf.due == 86_400.0
     clock.now = 86_400.0
     assert len(fire_due_triggers(driver)) == 1
@@ -140,9 +140,9 @@ def test_a_flow_is_triggered_by_the_outcome_of_another(driver: Driver, reached: 
     if reached is RunMilestone.COMPLETED:
         driver.commit(claim)
     if reached is RunMilestone.FAILED:
-        driver.catalog.fail_run(run, claim.run.fencing_token, error="no")
+        driver.catalog.runs.fail(run, claim.run.fencing_token, error="no")
     (following,) = fire_due_triggers(driver)
-    assert driver.catalog.read_run(following).subject == "other"
+    assert driver.catalog.runs.read(following).subject == "other"
 
 
 def test_an_attempt_that_will_be_retried_is_not_a_failure(driver: Driver) -> None:
@@ -150,7 +150,7 @@ def test_an_attempt_that_will_be_retried_is_not_a_failure(driver: Driver) -> Non
     driver.insert("a")
     (run,) = fire_due_triggers(driver)
     claim = driver.claim(run, build_claim_request(COPY))
-    driver.catalog.fail_run(run, claim.run.fencing_token, error="no", retry_in=0.0, is_lost=True)
+    driver.catalog.runs.fail(run, claim.run.fencing_token, error="no", retry_in=0.0, is_lost=True)
     assert fire_due_triggers(driver) == []
 
 
@@ -173,15 +173,15 @@ def test_a_paused_workflow_runs_nothing_and_keeps_its_firings(driver: Driver, cl
     apply_triggers(driver, DataTrigger("a"), IntervalTrigger(10.0))
     driver.insert("a")
     fire_due_triggers(driver)
-    driver.catalog.set_workflow_paused("w", paused=True)
+    driver.catalog.workflows.set_paused("w", paused=True)
     assert list_runnable(driver) == []
     driver.insert("a")
     clock.now += 100
     assert fire_due_triggers(driver) == []
-    driver.catalog.set_workflow_paused("w", paused=False)
+    driver.catalog.workflows.set_paused("w", paused=False)
     assert list_runnable(driver) == ["copy"]
     assert len(fire_due_triggers(driver)) == 2
-    assert [w.paused for w in driver.catalog.list_workflows()] == [False]
+    assert [w.paused for w in driver.catalog.workflows.list()] == [False]
 
 
 def test_priorities_order_the_runs_of_workflows(driver: Driver) -> None:
@@ -189,24 +189,24 @@ def test_priorities_order_the_runs_of_workflows(driver: Driver) -> None:
         channels = (replace(CHANNELS[0], name=f"in_{name}"), replace(CHANNELS[2], name=f"out_{name}"))
         reading = task(f"t_{name}", {f"in_{name}": ReadMode.NEW}, {f"out_{name}": BlockKind.DELTA})
         binding = BoundFlow(f"f_{name}", (reading,), triggers=(DataTrigger(f"in_{name}"),))
-        driver.catalog.apply_workflow(WorkflowSpec(name, channels, (binding,)))
+        driver.catalog.workflows.apply(WorkflowSpec(name, channels, (binding,)))
         driver.insert(f"in_{name}")
     fire_due_triggers(driver)
     assert list_runnable(driver) == ["f_x", "f_y"]
-    driver.catalog.set_workflow_priority("y", 5)
+    driver.catalog.workflows.set_priority("y", 5)
     assert list_runnable(driver) == ["f_y", "f_x"]
 
 
 def test_an_unknown_workflow_cannot_be_paused(driver: Driver) -> None:
     with pytest.raises(NotFound, match=r"no workflow 'nope'; known are w"):
-        driver.catalog.set_workflow_paused("nope", paused=True)
+        driver.catalog.workflows.set_paused("nope", paused=True)
 
 
 def test_a_removed_workflow_is_unknown(driver: Driver) -> None:
-    driver.catalog.apply_workflow(WorkflowSpec("w", (), ()))
+    driver.catalog.workflows.apply(WorkflowSpec("w", (), ()))
     for change in (
-        lambda: driver.catalog.set_workflow_paused("w", paused=True),
-        lambda: driver.catalog.set_workflow_priority("w", 5),
+        lambda: driver.catalog.workflows.set_paused("w", paused=True),
+        lambda: driver.catalog.workflows.set_priority("w", 5),
     ):
         with pytest.raises(NotFound, match=r"no workflow 'w'; known are none"):
             change()
@@ -219,15 +219,15 @@ def test_a_trigger_that_stays_declared_keeps_its_state(driver: Driver, clock: Fa
     apply_triggers(driver, IntervalTrigger(10.0), DataTrigger("a"), DataTrigger("b"))
     clock.now += 1
     assert len(set(fire_due_triggers(driver))) == 1
-    assert sorted(str(f.trigger) for f in driver.catalog.list_firings()) == ["data on a", "every 10 s"]
+    assert sorted(str(f.trigger) for f in driver.catalog.triggers.list_firings()) == ["data on a", "every 10 s"]
 
 
 def test_an_undeclared_trigger_does_not_fire(driver: Driver) -> None:
     apply_triggers(driver, DataTrigger("a"))
     driver.insert("a")
-    driver.catalog.apply_workflow(WORKFLOW)
+    driver.catalog.workflows.apply(WORKFLOW)
     assert fire_due_triggers(driver) == []
-    assert driver.catalog.list_triggers() == []
+    assert driver.catalog.triggers.list() == []
 
 
 def test_many_servers_handle_each_firing_once(
@@ -238,30 +238,30 @@ def test_many_servers_handle_each_firing_once(
     for _ in range(5):
         driver.insert("a")
         driver.insert("b")
-        leaves = driver.catalog.list_due_triggers()
+        leaves = driver.catalog.triggers.list_due()
         work = [(catalog, leaf) for leaf in leaves for catalog in servers]
         with ThreadPoolExecutor(4) as pool:
-            fired_runs = [run for run in pool.map(lambda w: w[0].fire_trigger(w[1]), work) if run is not None]
+            fired_runs = [run for run in pool.map(lambda w: w[0].triggers.fire(w[1]), work) if run is not None]
         assert len(fired_runs) == 2
         for run in {*fired_runs}:
             finish_run(driver, run)
-    assert len(driver.catalog.list_firings()) == 10
+    assert len(driver.catalog.triggers.list_firings()) == 10
 
 
 def test_a_server_leads_until_its_heartbeat_stops(driver: Driver, clock: FakeClock) -> None:
     one, two = Server("one", "up", 1), Server("two", "work", 2)
-    assert driver.catalog.record_heartbeat(one, lease=5.0)
-    assert not driver.catalog.record_heartbeat(two, lease=5.0)
+    assert driver.catalog.servers.record_heartbeat(one, lease=5.0)
+    assert not driver.catalog.servers.record_heartbeat(two, lease=5.0)
     clock.now += 4
-    assert driver.catalog.record_heartbeat(one, lease=5.0)
+    assert driver.catalog.servers.record_heartbeat(one, lease=5.0)
     clock.now += 6
-    assert driver.catalog.record_heartbeat(two, lease=5.0)
-    assert not driver.catalog.record_heartbeat(one, lease=5.0)
-    assert [(s.name, s.leader) for s in driver.catalog.list_servers()] == [("one", False), ("two", True)]
-    driver.catalog.deregister_server(two)
-    assert driver.catalog.record_heartbeat(one, lease=5.0)
-    assert [s.state for s in driver.catalog.list_servers()] == ["serving", "stopped"]
+    assert driver.catalog.servers.record_heartbeat(two, lease=5.0)
+    assert not driver.catalog.servers.record_heartbeat(one, lease=5.0)
+    assert [(s.name, s.leader) for s in driver.catalog.servers.list()] == [("one", False), ("two", True)]
+    driver.catalog.servers.deregister(two)
+    assert driver.catalog.servers.record_heartbeat(one, lease=5.0)
+    assert [s.state for s in driver.catalog.servers.list()] == ["serving", "stopped"]
 
 
 def test_a_draining_server_does_not_lead(driver: Driver) -> None:
-    assert not driver.catalog.record_heartbeat(Server("one", "up", 1, state="draining"), lease=5.0)
+    assert not driver.catalog.servers.record_heartbeat(Server("one", "up", 1, state="draining"), lease=5.0)

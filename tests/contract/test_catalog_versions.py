@@ -69,7 +69,7 @@ class Server:
     rejected: bool = False
 
     def plan(self) -> None:
-        has_cursor = any(c.binding == "t" for c in self.driver.catalog.read_cursors())
+        has_cursor = any(c.binding == "t" for c in self.driver.catalog.channels.read_cursors())
         (task,) = self.code.tasks
         self.planned = replace(self.code, tasks=(task.select_variant("incremental" if has_cursor else "batch"),))
 
@@ -80,7 +80,7 @@ class Server:
             self.claimed = self.driver.claim(run, build_claim_request(self.planned))
         except Conflict:
             self.rejected = True
-            self.driver.catalog.kill_run(run)
+            self.driver.catalog.runs.kill(run)
 
     def commit(self) -> None:
         if self.claimed is None:
@@ -91,7 +91,7 @@ class Server:
             self.written[self.claimed.reservations["t", "t"].seq] = self.code
         except Conflict as conflict:
             self.rejected = True
-            self.driver.catalog.fail_run(self.claimed.run.id, self.claimed.run.fencing_token, error=str(conflict))
+            self.driver.catalog.runs.fail(self.claimed.run.id, self.claimed.run.fencing_token, error=str(conflict))
 
     def run(self) -> None:
         self.plan()
@@ -120,9 +120,9 @@ class Maintenance:
         if self.claimed is None or self.written is None:
             return
         try:
-            self.driver.catalog.commit_compaction(self.claimed, self.written)
+            self.driver.catalog.runs.commit_compaction(self.claimed, self.written)
         except Conflict as conflict:  # a base exists already
-            self.driver.catalog.fail_run(self.claimed.run.id, self.claimed.run.fencing_token, error=str(conflict))
+            self.driver.catalog.runs.fail(self.claimed.run.id, self.claimed.run.fencing_token, error=str(conflict))
         self.vacuum.collect_garbage()
 
 
@@ -170,8 +170,8 @@ def try_orders(
     rejected = set()
     for number in count(0, STRIDE if maintenance else 1):
         for runs_before in (0, 1):
-            driver.catalog.apply_workflow(build_workflow(NEW))
-            driver.catalog.apply_workflow(build_workflow(OLD))
+            driver.catalog.workflows.apply(build_workflow(NEW))
+            driver.catalog.workflows.apply(build_workflow(OLD))
             for _ in range(runs_before):
                 driver.insert("a")
                 Server(driver, OLD, written).run()
@@ -200,7 +200,7 @@ def steps(
     server: Server, maintenance: Maintenance | None, applied_bindings: tuple[BoundFlow, ...]
 ) -> Iterator[tuple[Step, ...]]:
     def build_apply(binding: BoundFlow) -> Step:
-        return lambda: server.driver.catalog.apply_workflow(build_workflow(binding))
+        return lambda: server.driver.catalog.workflows.apply(build_workflow(binding))
 
     yield (server.plan, server.claim, server.commit)
     yield tuple(map(build_apply, applied_bindings))
@@ -210,11 +210,11 @@ def steps(
 
 def check(driver: Driver, written: dict[int, BoundFlow], registered: BoundFlow) -> None:
     """Check that the registered query wrote the content from its last base on, and has read all of `a`."""
-    written_blocks = [b for b in driver.catalog.list_blocks("t", limit=1000) if b.seq in written]
+    written_blocks = [b for b in driver.catalog.blocks.list("t", limit=1000) if b.seq in written]
     since = max(b.seq for b in written_blocks if b.kind is BlockKind.BASE and b.task == "t")
     newest = [b for b in written_blocks if b.seq >= since]
     assert {written[b.seq].compute_identity() for b in newest} == {registered.compute_identity()}
-    reads = [r for b in reversed(newest) for r in driver.catalog.list_run_reads(b.run or 0) if r.channel == "a"]
+    reads = [r for b in reversed(newest) for r in driver.catalog.runs.list_reads(b.run or 0) if r.channel == "a"]
     assert all(after.since == before.upto for before, after in pairwise(reads))
     assert reads[-1].upto == driver.head("a")
 
@@ -225,13 +225,13 @@ def test_a_commit_during_apply_leaves_no_cursor_of_the_old_query(
 ) -> None:
     build_apply, committing = open_another(), Driver(open_another(), driver.clock)
     for step in count(1, min(STRIDE, 3)):
-        driver.catalog.apply_workflow(build_workflow(OLD))
+        driver.catalog.workflows.apply(build_workflow(OLD))
         driver.insert("a")
         server = Server(committing, OLD)
         server.plan()
         server.claim()
         actions: dict[str, Step] = {
-            "apply": lambda: build_apply.apply_workflow(build_workflow(NEW)),
+            "apply": lambda: build_apply.workflows.apply(build_workflow(NEW)),
             "commit": server.commit,
         }
         (second,) = actions.keys() - {first}
@@ -241,7 +241,7 @@ def test_a_commit_during_apply_leaves_no_cursor_of_the_old_query(
             actions[second]()
         else:
             meanwhile.other.result()
-        assert [c for c in driver.catalog.read_cursors() if c.binding == "t"] == []
+        assert [c for c in driver.catalog.channels.read_cursors() if c.binding == "t"] == []
         if meanwhile.other is None:
             break
     assert step > 10, "there are more steps than that"
@@ -249,12 +249,12 @@ def test_a_commit_during_apply_leaves_no_cursor_of_the_old_query(
 
 def test_the_flow_of_an_outdated_run_is_due_again(driver: Driver) -> None:
     on_data = replace(OLD, triggers=(DataTrigger("a"),)), replace(NEW, triggers=(DataTrigger("a"),))
-    driver.catalog.apply_workflow(build_workflow(on_data[0]))
+    driver.catalog.workflows.apply(build_workflow(on_data[0]))
     driver.insert("a")
     server = Server(driver, on_data[0])
     server.plan()
     server.claim()
-    driver.catalog.apply_workflow(build_workflow(on_data[1]))
+    driver.catalog.workflows.apply(build_workflow(on_data[1]))
     server.commit()
     assert "run.outdated" in driver.kinds_of_events()
-    assert [run.subject for run in driver.catalog.list_runnable_runs()] == ["t"]
+    assert [run.subject for run in driver.catalog.runs.list_runnable()] == ["t"]

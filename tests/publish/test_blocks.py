@@ -134,7 +134,7 @@ def test_blocks_collected_before_delivery_are_reported_as_missed(
     deliver()
     insert(shop, 1)
     insert(shop, 2)
-    shop.mill.catalog.collect_blocks([b.id for b in shop.mill.catalog.list_blocks("orders") if b.seq == 1])
+    shop.mill.catalog.blocks.collect([b.id for b in shop.mill.catalog.blocks.list("orders") if b.seq == 1])
     deliver()
     insert(shop, 3)
     deliver()
@@ -151,11 +151,11 @@ def test_blocks_are_delivered_to_another_channel_once(shop: ServedProject, monke
     insert(shop, 1)
     insert(shop, 3)
     with monkeypatch.context() as patch:
-        patch.setattr(type(shop.mill.catalog), "move_consumer_offset", _fail)
+        patch.setattr(type(shop.mill.catalog.events), "move_consumer_offset", _fail)
         deliver()
     clock.now += 1
     deliver()
-    blocks = [b for b in reversed(shop.mill.catalog.list_blocks("stock")) if b.rows]
+    blocks = [b for b in reversed(shop.mill.catalog.blocks.list("stock")) if b.rows]
     lines = [
         line
         for b in blocks

@@ -25,7 +25,7 @@ FAILED = Notice(NoticeKind.RUN_FAILED, "f", "it failed", 1.0, {}, 7)
 def driver(tmp_path: Path) -> Iterator[Driver]:
     clock = FakeClock()
     catalog = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}", clock)
-    catalog.apply_workflow(WORKFLOW)
+    catalog.workflows.apply(WORKFLOW)
     yield Driver(catalog, clock)
     catalog.close()
 
@@ -74,11 +74,11 @@ def build_receiver(hook: WebhookServer, *kinds: NoticeKind) -> WebhookReceiver:
 
 def fail(driver: Driver) -> None:
     claim = driver.open_flow(COPY)
-    driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="no room")
+    driver.catalog.runs.fail(claim.run.id, claim.run.fencing_token, error="no room")
 
 
 def test_a_failing_flow_is_reported_once_and_again_when_it_recovers(driver: Driver, hook: WebhookServer) -> None:
-    notify = Notifier(driver.catalog, build_receivers([build_receiver(hook)]))
+    notify = Notifier(driver.catalog.notices, build_receivers([build_receiver(hook)]))
     fail(driver)
     driver.run_flow()
     notify()  # earlier events are not reported
@@ -104,7 +104,7 @@ def test_a_webhook_is_signed(hook: WebhookServer) -> None:
 def test_a_rejected_notice_is_retried_a_limited_number_of_times(
     driver: Driver, hook: WebhookServer, status: int
 ) -> None:
-    notify = Notifier(driver.catalog, build_receivers([build_receiver(hook)]))
+    notify = Notifier(driver.catalog.notices, build_receivers([build_receiver(hook)]))
     notify()
     hook.status = status
     fail(driver)
@@ -119,7 +119,7 @@ def test_a_rejected_notice_is_retried_a_limited_number_of_times(
 
 
 def test_only_subscribed_notices_are_sent(driver: Driver, hook: WebhookServer) -> None:
-    notify = Notifier(driver.catalog, build_receivers([build_receiver(hook, NoticeKind.RUN_RECOVERED)]))
+    notify = Notifier(driver.catalog.notices, build_receivers([build_receiver(hook, NoticeKind.RUN_RECOVERED)]))
     notify()
     fail(driver)
     notify()
@@ -128,7 +128,7 @@ def test_only_subscribed_notices_are_sent(driver: Driver, hook: WebhookServer) -
 
 def test_an_unreachable_receiver_does_not_block_others(driver: Driver, hook: WebhookServer) -> None:
     unreachable = WebhookReceiver("gone", "http://127.0.0.1:9/", "secret")
-    notify = Notifier(driver.catalog, build_receivers([unreachable, build_receiver(hook)]))
+    notify = Notifier(driver.catalog.notices, build_receivers([unreachable, build_receiver(hook)]))
     notify()
     fail(driver)
     notify()
@@ -137,7 +137,7 @@ def test_an_unreachable_receiver_does_not_block_others(driver: Driver, hook: Web
 
 def test_a_changed_schema_is_reported(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    notify = Notifier(driver.catalog, build_receivers([]))
+    notify = Notifier(driver.catalog.notices, build_receivers([]))
     driver.run_flow()
     notify()
     driver.run_flow_with("x int, y string")

@@ -36,7 +36,7 @@ class Mill:
         self.directory = directory
         self.workflow = workflow
         self.catalog: SqlCatalog = open_catalog(f"sqlite:///{directory / 'catalog.db'}", clock=lambda: self.now)
-        self.catalog.apply_workflow(workflow)
+        self.catalog.workflows.apply(workflow)
         store = open_store(str(directory / "blocks"))
         self.executor = Executor(self.catalog, store, engine(store.locate_file), "me")
 
@@ -55,12 +55,12 @@ class Mill:
 
     def fire_due_triggers(self) -> list[Run]:
         """Fire all due triggers; returns the requested runs."""
-        runs = {self.catalog.fire_trigger(leaf) for leaf in self.catalog.list_due_triggers()}
-        return [self.catalog.read_run(run) for run in sorted(run for run in runs if run is not None)]
+        runs = {self.catalog.triggers.fire(leaf) for leaf in self.catalog.triggers.list_due()}
+        return [self.catalog.runs.read(run) for run in sorted(run for run in runs if run is not None)]
 
     def attempt(self, run: Run, limit: CatchUpLimit | None = None) -> Run:
         self.controller.execute_run(run, self.binding(run.subject), limit)
-        return self.catalog.read_run(run.id)
+        return self.catalog.runs.read(run.id)
 
     @property
     def controller(self) -> FreshnessController:
@@ -70,7 +70,7 @@ class Mill:
         return next(b for b in self.workflow.bindings if b.name == flow)
 
     def content(self, channel: str, seq: int | None = None) -> Rows:
-        upto = self.catalog.read_channel(channel).head.seq if seq is None else seq
+        upto = self.catalog.channels.read(channel).head.seq if seq is None else seq
         return list(self.executor.engine.read_rows(ChannelViews(self.catalog, {}).build_snapshot(channel, upto)))
 
     def rows(self, channel: str) -> set[tuple[Any, ...]]:
@@ -78,23 +78,25 @@ class Mill:
 
     def list_refreshes(self) -> list[tuple[str, str]]:
         """The finished refreshes, oldest first: the flow and the variant of its only task."""
-        finished = (r for r in self.catalog.list_runs() if r.state is RunState.FINISHED and r.stats.get("tasks"))
+        finished = (r for r in self.catalog.runs.list() if r.state is RunState.FINISHED and r.stats.get("tasks"))
         return [
             (r.subject, r.stats["tasks"][r.subject]["variant"]) for r in sorted(finished, key=lambda r: r.fencing_token)
         ]
 
     def read_target_status(self, channel: str) -> TargetStatus:
         """The status of a table's freshness target."""
-        registered = self.catalog.read_channel(channel)
+        registered = self.catalog.channels.read(channel)
         return compute_target_status(registered.channel.freshness_target, registered.head.provenance, self.timeline())
 
     def timeline(self) -> Timeline:
-        versions = {c.name: self.catalog.list_versions(c.name, 0) for c in self.workflow.channels if c.role == "input"}
+        versions = {
+            c.name: self.catalog.channels.list_versions(c.name, 0) for c in self.workflow.channels if c.role == "input"
+        }
         newest = max((v[-1] for v in versions.values() if v), default=0)
         return Timeline(versions, max(int(self.now * 1_000_000), newest + 1))
 
     def read_pathways(self, channel: str) -> Mapping[tuple[str, ...], frozenset[int]]:
-        return self.catalog.read_channel(channel).head.provenance.pathways
+        return self.catalog.channels.read(channel).head.provenance.pathways
 
     def close(self) -> None:
         self.catalog.close()

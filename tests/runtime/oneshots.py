@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 
 from tidemill.api.documents import SourceResolver
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.catalog.dataset_catalog import SqlDatasetCatalog
 from tidemill.errors import RunFailed, WorkflowError
 from tidemill.model.identity import compute_identity
 from tidemill.model.run import RunKind
@@ -141,7 +140,7 @@ class Bench:
     def work(self, limit: int = 1000) -> int:
         """Attempt claimable runs as servers do, up to a limit; returns the number of attempts."""
         for attempts in range(limit):
-            ready = [r for r in self.catalog.list_runnable_runs() if r.kind is RunKind.ACTION]
+            ready = [r for r in self.catalog.runs.list_runnable() if r.kind is RunKind.ACTION]
             if not ready:
                 return attempts
             self.shop.execute_run(ready[0])
@@ -149,7 +148,7 @@ class Bench:
 
     def dataset(self, submission: Submission, key: int | str) -> StoredDataset:
         identity = next(a.identity for a in submission.actions if a.key == str(key))
-        return next(d for d in self.shop.dataset_catalog.list_datasets() if d.identity == identity)
+        return next(d for d in self.catalog.datasets.list() if d.identity == identity)
 
     def state(self, submission: Submission, key: int | str) -> DatasetState:
         return self.dataset(submission, key).state
@@ -168,7 +167,7 @@ class Bench:
 
     def find_inconsistencies(self) -> set[str]:
         """Unreferenced files and missing referenced files."""
-        return set(self.store.list_all_files()) ^ self.catalog.list_referenced_files()
+        return set(self.store.list_all_files()) ^ self.catalog.files.list_referenced()
 
 
 @contextmanager
@@ -181,7 +180,7 @@ def bench(
     executor = Executor(catalog, store, engine, owner, sleep=lambda _: None)  # type: ignore[arg-type]
     copier = LocalDatasetCopier(store.locate_file, root)
     sources = SourceResolver(reject_source, reject_source)
-    shop = OneShotService(executor, SqlDatasetCatalog(catalog), sources, {}, lambda name: name, copier, budgets)
+    shop = OneShotService(executor, sources, {}, lambda name: name, copier, budgets)
     try:
         yield Bench(catalog, store, engine, shop)
     finally:

@@ -26,15 +26,15 @@ class Outage:
         self._committed = committed
         self._count = 0
         self.down = False
-        self._write: Callable[[Work[Any]], Any] = catalog._write
-        self._read = catalog._open_connection
-        self._catalog = catalog
-        catalog._write = self._write_or_fail  # type: ignore[method-assign,assignment]
-        catalog._open_connection = self._read_or_fail  # type: ignore[method-assign]
+        self._write: Callable[[Work[Any]], Any] = catalog.database._write
+        self._read = catalog.database.open_snapshot
+        self._database = catalog.database
+        self._database._write = self._write_or_fail  # type: ignore[method-assign,assignment]
+        self._database.open_snapshot = self._read_or_fail  # type: ignore[method-assign]
 
     def end(self) -> None:
-        self._catalog._write = self._write  # type: ignore[method-assign]
-        self._catalog._open_connection = self._read  # type: ignore[method-assign]
+        self._database._write = self._write  # type: ignore[method-assign]
+        self._database.open_snapshot = self._read  # type: ignore[method-assign]
 
     def _write_or_fail(self, work: Work[T]) -> T:
         number, self._count = self._count, self._count + 1

@@ -36,7 +36,7 @@ WORKFLOW = wf.build_spec()
 @pytest.fixture
 def executor(tmp_path: Path) -> Iterator[Executor]:
     catalog: SqlCatalog = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}")
-    catalog.apply_workflow(WORKFLOW)
+    catalog.workflows.apply(WORKFLOW)
     store = open_store(str(tmp_path / "blocks"))
     yield Executor(catalog, store, PlainEngine(store.locate_file), "me")
     catalog.close()
@@ -52,7 +52,7 @@ def attempt(executor: Executor) -> RunState:
     run = request_flow_run(executor.catalog, "copies")
     with pytest.raises((TidemillError, ValueError)):
         executor.attempt_run(run.id, executor.build_flow_work(WORKFLOW.bindings[0], {}))
-    return executor.catalog.read_run(run.id).state
+    return executor.catalog.runs.read(run.id).state
 
 
 def test_a_task_error_is_not_retried_beyond_its_attempts(executor: Executor, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_catalog_outage_does_not_count_as_a_failed_attempt(
     def fail(*_: object) -> None:
         raise CatalogError("the connection was cut")
 
-    monkeypatch.setattr(executor.catalog, "commit_run", fail)
+    monkeypatch.setattr(executor.catalog.runs, "commit", fail)
     for _ in range(MAX_LOST_ATTEMPTS):
         assert attempt(executor) is RunState.READY
     monkeypatch.undo()
@@ -85,7 +85,7 @@ def test_a_run_fails_after_too_many_catalog_outages(
     def fail(*_: object) -> None:
         raise CatalogError("the connection was cut")
 
-    monkeypatch.setattr(executor.catalog, "commit_run", fail)
+    monkeypatch.setattr(executor.catalog.runs, "commit", fail)
     assert [attempt(executor) for _ in range(MAX_LOST_ATTEMPTS + 1)] == [RunState.READY] * MAX_LOST_ATTEMPTS + [
         RunState.FAILED
     ]
@@ -111,5 +111,5 @@ def test_only_transient_errors_are_retried(
 
     monkeypatch.setattr(executor.engine, "run_task", fail)
     assert attempt(executor) is state
-    (run,) = executor.catalog.list_runs(subject="copies")
+    (run,) = executor.catalog.runs.list(subject="copies")
     assert (run.attempt, run.lost_attempts) == (1, int(state is RunState.WAITING))

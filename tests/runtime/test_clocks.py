@@ -60,7 +60,7 @@ def clock(request: pytest.FixtureRequest) -> CatalogClock:
 @pytest.fixture
 def executor(tmp_path: Path, clock: CatalogClock) -> Iterator[Executor]:
     catalog: SqlCatalog = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}", clock)
-    catalog.apply_workflow(WORKFLOW)
+    catalog.workflows.apply(WORKFLOW)
     store = open_store(str(tmp_path / "blocks"))
     yield replace(Executor(catalog, store, PlainEngine(store.locate_file), "me"), sleep=clock.sleep)
     catalog.close()
@@ -80,7 +80,7 @@ def test_a_server_dispatches_by_the_catalogs_clock(executor: Executor, clock: Ca
     loop = ServerLoop(executor.catalog, Server("one", "work", 1), lambda *_: None, [], ServerIntervals())
     times: list[float] = []
     loop._dispatcher.start_runs = lambda _runnable, now: times.append(now) or []  # type: ignore[method-assign,func-returns-value]
-    executor.catalog.request_run(RunKind.FLOW, "copies")
+    executor.catalog.runs.request(RunKind.FLOW, "copies")
     loop.tick()
     assert times == [pytest.approx(clock.now, abs=60.0)]
     loop.drain()

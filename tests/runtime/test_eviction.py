@@ -56,7 +56,7 @@ def test_a_pinned_dataset_is_not_evicted_until_it_is_unpinned(mill: Bench) -> No
     assert "unpin a dataset" in mill.shop.report_storage(both).problems[0]
     mill.shop.build_evictor().free_bytes(1)
     assert [mill.state(submission, key) for key in (1, 2, 3)] == [D.STORED, D.DELETED, D.LEAF]
-    mill.shop.dataset_catalog.evict_datasets([pinned.identity])  # as an evictor that chose it before it was pinned
+    mill.catalog.datasets.evict([pinned.identity])  # as an evictor that chose it before it was pinned
     assert mill.state(submission, 1) is D.STORED
     assert not mill.shop.pin_dataset("words/a1", pinned=False).pinned
     mill.shop.build_evictor().free_bytes(1)
@@ -66,14 +66,14 @@ def test_a_pinned_dataset_is_not_evicted_until_it_is_unpinned(mill: Bench) -> No
 def test_pinning_cancels_an_eviction_and_rejects_a_deleted_dataset(mill: Bench) -> None:
     submission = mill.run(chain("a", "b", "c"))
     first, second = (mill.dataset(submission, key).identity for key in (1, 2))
-    mill.shop.dataset_catalog.evict_datasets([first, second])
+    mill.catalog.datasets.evict([first, second])
     mill.shop.pin_dataset(first)
     assert mill.shop.build_evictor().delete_evicted() == 1
     assert (mill.state(submission, 1), mill.state(submission, 2)) == (D.STORED, D.DELETED)
     with pytest.raises(NotFound, match="0 datasets"):
         mill.shop.pin_dataset(second)
     with pytest.raises(IllegalTransition, match="recompute it"):
-        mill.shop.dataset_catalog.pin_dataset(second, pinned=True)
+        mill.catalog.datasets.pin(second, pinned=True)
 
 
 def test_a_pinned_leaf_is_not_dropped(mill: Bench) -> None:
@@ -158,9 +158,7 @@ def is_required(dataset: StoredDataset) -> bool:
 
 
 def sum_bytes(mill: Bench, workflow: str | None) -> int:
-    return sum(
-        d.bytes for d in mill.shop.dataset_catalog.list_datasets() if d.is_readable and workflow in (None, d.workflow)
-    )
+    return sum(d.bytes for d in mill.catalog.datasets.list() if d.is_readable and workflow in (None, d.workflow))
 
 
 @settings(max_examples=12, phases=[Phase.generate])
@@ -173,10 +171,10 @@ def test_required_datasets_are_retained_and_budgets_met_if_possible(
         for _ in range(data.draw(st.integers(1, 3), label="submissions")):
             mill.submit(data.draw(documents()))
             mill.work(data.draw(st.integers(0, 6), label="runs"))  # the remaining runs read or wait
-        for dataset in mill.shop.dataset_catalog.list_datasets():
+        for dataset in mill.catalog.datasets.list():
             if dataset.is_readable and data.draw(st.integers(0, 3), label="pin") == 0:
-                mill.shop.dataset_catalog.pin_dataset(dataset.identity, pinned=True)
-        before = {d.identity: d for d in mill.shop.dataset_catalog.list_datasets()}
+                mill.catalog.datasets.pin(dataset.identity, pinned=True)
+        before = {d.identity: d for d in mill.catalog.datasets.list()}
         sizes = {
             name: data.draw(st.integers(0, sum_bytes(mill, name) + 1), label="budget") for name in (None, *WORKFLOWS)
         }
@@ -188,7 +186,7 @@ def test_required_datasets_are_retained_and_budgets_met_if_possible(
 def check(
     mill: Bench, before: dict[str, StoredDataset], sizes: dict[str | None, int], problems: tuple[str, ...]
 ) -> None:
-    after = {d.identity: d for d in mill.shop.dataset_catalog.list_datasets()}
+    after = {d.identity: d for d in mill.catalog.datasets.list()}
     for identity, dataset in before.items():
         if is_required(dataset):
             assert after[identity] == dataset

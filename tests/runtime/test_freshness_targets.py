@@ -112,7 +112,7 @@ Pairs = list[tuple[int, int]]
 
 def read_as_of(mill: Mill, channel: str, versions: Iterable[int]) -> Pairs:
     (version,) = versions
-    position = mill.catalog.read_position(channel, version=version)
+    position = mill.catalog.channels.read_position(channel, version=version)
     return [(row["id"], row["k"]) for row in mill.content(channel, position.seq)]
 
 

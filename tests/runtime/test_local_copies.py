@@ -47,7 +47,7 @@ def test_copies_of_files_that_another_machine_removed_are_deleted(
 ) -> None:
     shutil.copy(sqlite_template, tmp_path)
     with open_machine(tmp_path, bucket, "one") as one, open_machine(tmp_path, bucket, "two") as two:
-        one.catalog.apply_workflow(WORKFLOW)
+        one.catalog.workflows.apply(WORKFLOW)
         for number in range(2):
             one.insert(batch(tmp_path, number))
         one.run()
@@ -55,21 +55,21 @@ def test_copies_of_files_that_another_machine_removed_are_deleted(
         one.compact("events")
         assert len(two.content("events")) == 8
         before = set(two.store.list_copies())
-        run = two.catalog.request_run(RunKind.COMPACTION, "events")
-        claim = two.catalog.claim_run(run.id, ClaimRequest(), owner="two", lease=30)
+        run = two.catalog.runs.request(RunKind.COMPACTION, "events")
+        claim = two.catalog.runs.claim(run.id, ClaimRequest(), owner="two", lease=30)
         half = Path(two.store.stage_directory(f"{claim.directory}/0")) / "half.parquet"
         half.write_bytes(b"half")
         run_maintenance(two)
         assert set(two.store.list_copies()) > before, "an active run may read them"
         assert half.exists()
-        two.catalog.kill_run(run.id)
+        two.catalog.runs.kill(run.id)
         one.collect()
         run_maintenance(two)
         assert not half.exists()
         for mill in (one, two):
             assert (
                 set(mill.store.list_copies())
-                <= mill.catalog.list_referenced_files()
+                <= mill.catalog.files.list_referenced()
                 == set(mill.store.list_all_files())
             )
         assert len(two.content("events")) == 8

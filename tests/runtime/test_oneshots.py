@@ -50,11 +50,11 @@ def test_resubmitting_two_hundred_actions_calls_no_engine_and_is_fast(mill: Benc
     document = build_wide_workflow(200)
     mill.submit(document)
     while (
-        ready := mill.catalog.list_runnable_runs()
+        ready := mill.catalog.runs.list_runnable()
     ):  # committed without an engine: the test is about the second submission
         for run in ready:
-            claim = mill.catalog.claim_run(run.id, ClaimRequest(), owner="me", lease=60.0)
-            mill.shop.dataset_catalog.commit_dataset(claim, ActionResult(SCHEMA, (), 1.0))
+            claim = mill.catalog.runs.claim(run.id, ClaimRequest(), owner="me", lease=60.0)
+            mill.catalog.datasets.commit(claim, ActionResult(SCHEMA, (), 1.0))
     start = time.monotonic()
     again = mill.run(document)
     seconds = time.monotonic() - start
@@ -86,21 +86,17 @@ def test_reuse_changes_no_result_and_only_required_actions_run(
     with bench(f"sqlite:///{shutil.copy(sqlite_template, root)}", root) as mill:
         for _ in range(data.draw(st.integers(1, 4), label="submissions")):
             document = data.draw(graphs())
-            available = {
-                d.identity
-                for d in mill.shop.dataset_catalog.list_datasets()
-                if d.is_readable or d.state is D.PROCESSING
-            }
+            available = {d.identity for d in mill.catalog.datasets.list() if d.is_readable or d.state is D.PROCESSING}
             submission, calls = mill.submit(document), len(mill.engine.calls)
             required = find_required_actions(document, {a.key: a.identity for a in submission.actions}, available)
             mill.shop.complete_submission(submission.id)
             assert len(mill.engine.calls) - calls == len(required)
             mill.check(document, submission)
-            stored = sorted(d.identity for d in mill.shop.dataset_catalog.list_datasets() if d.state is D.STORED)
-            mill.shop.dataset_catalog.evict_datasets(i for i in stored if data.draw(st.booleans(), label="evict"))
+            stored = sorted(d.identity for d in mill.catalog.datasets.list() if d.state is D.STORED)
+            mill.catalog.datasets.evict(i for i in stored if data.draw(st.booleans(), label="evict"))
             if data.draw(st.booleans(), label="delete"):
                 mill.shop.build_evictor().delete_evicted()
-        assert all(d.claims == 0 for d in mill.shop.dataset_catalog.list_datasets())
+        assert all(d.claims == 0 for d in mill.catalog.datasets.list())
 
 
 def find_required_actions(document: Json, identities: dict[str, str], available: set[str]) -> set[str]:
@@ -151,13 +147,13 @@ def test_an_action_of_a_dead_server_is_taken_over_by_another(url: str, tmp_path:
     submission = mill.submit(chain("a", "b"))
     first = submission.actions[0].run
     assert first is not None
-    claim = mill.catalog.claim_run(first.id, ClaimRequest(), owner="dead", lease=30.0)
+    claim = mill.catalog.runs.claim(first.id, ClaimRequest(), owner="dead", lease=30.0)
     with bench(url, tmp_path, later=60.0) as other:
         other.shop.complete_submission(submission.id)
         other.check(chain("a", "b"), submission)
-        assert other.catalog.read_run(first.id).fencing_token > claim.run.fencing_token
+        assert other.catalog.runs.read(first.id).fencing_token > claim.run.fencing_token
     with pytest.raises(LeaseLost):
-        mill.shop.dataset_catalog.commit_dataset(claim, ActionResult(SCHEMA, (), 0.0))
+        mill.catalog.datasets.commit(claim, ActionResult(SCHEMA, (), 0.0))
 
 
 # -- the code that runs is the submitted code------------------------------------------------------------------------
@@ -180,7 +176,7 @@ def test_programs_are_resolved_in_the_project_and_get_their_environment_variable
     sources = SourceResolver({"./fetch": b"#!/bin/sh", "words.py": b""}.__getitem__, mill.shop.sources.find_function)
     environment = {"REGION": "north", "SECRET": "hush"}
     runner = ActionRunner(
-        mill.shop.executor, mill.shop.dataset_catalog, sources, environment, lambda name: f"/project/{name}"
+        mill.shop.executor, mill.catalog.datasets, sources, environment, lambda name: f"/project/{name}"
     )
 
     def resolve(data: Json) -> Command:
@@ -270,7 +266,7 @@ def test_the_usage_history_is_filtered_and_split(mill: Bench) -> None:
     period = UsagePeriod(0.0, time.time() + 1)
     (day,) = mill.shop.compute_usage(period, TimeResolution.DAY)
     assert (day.submissions, day.actions, day.computed, day.failed, day.hits) == (3, 5, 2, 1, 2)
-    assert day.saved_seconds == pytest.approx(sum(d.seconds for d in mill.shop.dataset_catalog.list_datasets()))
+    assert day.saved_seconds == pytest.approx(sum(d.seconds for d in mill.catalog.datasets.list()))
     assert day.hit_rate == 0.4
     (bob,) = mill.shop.compute_usage(replace(period, user="bob"), TimeResolution.MINUTE)
     assert (bob.submissions, bob.computed, bob.hits) == (1, 0, 2)

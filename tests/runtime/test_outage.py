@@ -59,14 +59,14 @@ def test_an_interrupted_insert_can_be_repeated_under_its_key(
     result = insert(project, file)
     assert isinstance(result, InsertResult)
     assert sorted(row["id"] for row in project.content("events")) == [1, 2]
-    assert all(run.state in ENDED for run in project.catalog.list_runs())
+    assert all(run.state in ENDED for run in project.catalog.runs.list())
     assert insert(project, file) == InsertResult(result.block, repeated=True)
 
 
 @pytest.mark.parametrize("insert", [insert_file, insert_batch])
 def test_an_insert_whose_answer_was_lost_is_recognised(project: InsertProject, insert: Insert) -> None:
     file = project.file("f", {"id": 1, "word": "a"})
-    real, lost = project.catalog.commit_run, []
+    real, lost = project.catalog.runs.commit, []
 
     def commit(*arguments: object) -> object:
         blocks = real(*arguments)  # type: ignore[arg-type]
@@ -75,7 +75,7 @@ def test_an_insert_whose_answer_was_lost_is_recognised(project: InsertProject, i
             raise CatalogError("server closed the connection unexpectedly")
         return blocks
 
-    object.__setattr__(project.catalog, "commit_run", commit)
+    project.catalog.runs.commit = commit  # type: ignore[method-assign]
     result = insert(project, file)
     assert isinstance(result, InsertResult)
     assert [result.block] == lost[0]
@@ -88,12 +88,12 @@ class OtherProcess:
     def __init__(self, project: InsertProject, key: str) -> None:
         self.project = project
         request = ClaimRequest(reservations=(ReservationRequest(None, "events", BlockKind.DELTA, (key,)),))
-        self.claim = project.catalog.claim_new_run(RunKind.INSERT, "events", request, owner="elsewhere", lease=30.0)
+        self.claim = project.catalog.runs.claim_new(RunKind.INSERT, "events", request, owner="elsewhere", lease=30.0)
 
     def commit(self) -> None:
         (reservation,) = self.claim.reservations.values()
         _, schema = self.project.inserter.get_input_channel("events")
-        self.project.catalog.commit_run(
+        self.project.catalog.runs.commit(
             self.claim, RunOutcome((WrittenBlock(reservation, schema, (), compute_identity("theirs")),))
         )
 
@@ -128,7 +128,7 @@ def test_an_insert_takes_over_from_a_dead_process(tmp_path: Path) -> None:
     file = project.file("f", {"id": 1, "word": "a"})
     result = build_inserter(project, sleep).insert_file("events", file, key=file.name)
     assert not result.repeated
-    assert project.catalog.read_run(other.claim.run.id).state is RunState.FAILED
+    assert project.catalog.runs.read(other.claim.run.id).state is RunState.FAILED
     assert len(project.content("events")) == 1
     VacuumService(project.inserter.executor, grace=GracePeriods(0.0, 0.0)).collect_garbage(None)
     assert not directory.parent.parent.exists()  # its files are deleted

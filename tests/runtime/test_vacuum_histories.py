@@ -53,16 +53,16 @@ class StoreHistory:
 
     def fail(self) -> None:
         claim = self.write(self.driver.open_insert())
-        self.driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="no")
+        self.driver.catalog.runs.fail(claim.run.id, claim.run.fencing_token, error="no")
 
     def kill(self) -> None:
-        self.driver.catalog.kill_run(self.write(self.driver.open_insert()).run.id)
+        self.driver.catalog.runs.kill(self.write(self.driver.open_insert()).run.id)
 
     def die(self) -> None:
         """A process dies, and its run is reclaimed."""
         self.write(self.driver.open_insert())
         self.driver.clock.now += LEASE
-        self.driver.catalog.reclaim_expired_runs()
+        self.driver.catalog.runs.reclaim_expired()
 
     def start(self) -> None:
         self.write(self.driver.open_insert("b"))
@@ -87,9 +87,9 @@ class StoreHistory:
         advance_marker(self.driver.catalog, self.store)
 
     def check(self) -> None:
-        assert self.store.find_missing(sorted(self.driver.catalog.list_referenced_files())) == set()
+        assert self.store.find_missing(sorted(self.driver.catalog.files.list_referenced())) == set()
         assert all(path.read_text() == "mine" for path in self.foreign)
-        active = self.driver.catalog.list_active_directories()
+        active = self.driver.catalog.files.list_active_directories()
         active_claims = [c for c in self.claims if c.directory in active]
         assert not self.store.find_missing(
             [file_of(c, slot).path for c in active_claims for slot in c.reservations.values()]
@@ -114,7 +114,7 @@ def open_history(template: Path) -> Iterator[StoreHistory]:
         url = f"sqlite:///{shutil.copy(template, directory)}"
         clock = FakeClock()
         catalog = open_catalog(url, clock)
-        catalog.apply_workflow(WORKFLOW)
+        catalog.workflows.apply(WORKFLOW)
         store = LocalBlockStore(Path(directory) / "blocks")
         executor = Executor(catalog, store, cast(Engine, None), "me")
         try:
@@ -133,11 +133,11 @@ def test_referenced_and_foreign_files_are_retained_and_others_deleted(
             step(history)  # type: ignore[operator]
             history.check()
         for run in {
-            c.run.id for c in history.claims if c.directory in history.driver.catalog.list_active_directories()
+            c.run.id for c in history.claims if c.directory in history.driver.catalog.files.list_active_directories()
         }:
-            history.driver.catalog.kill_run(run)
+            history.driver.catalog.runs.kill(run)
         VacuumService(history.vacuum.executor, grace=AT_ONCE).collect_garbage()
         history.check()
         files = {p.relative_to(history.store.root_path).as_posix() for p in history.store.root_path.rglob("*.parquet")}
-        assert files == history.driver.catalog.list_referenced_files()
-        assert history.driver.catalog.list_marked_paths() == set()
+        assert files == history.driver.catalog.files.list_referenced()
+        assert history.driver.catalog.files.list_marked() == set()

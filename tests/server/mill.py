@@ -18,8 +18,8 @@ import tidemill as tm
 from tidemill.app.project import Project
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
-from tidemill.catalog.access import AccountCatalog
 from tidemill.model.access import UserRole
+from tidemill.ports.accounts import AccountCatalog
 from tidemill.server.access import AccessControl
 from tidemill.server.app import PREFIX, build_api
 from tidemill.server.options import ApiOptions
@@ -115,7 +115,7 @@ def serve_project(
 ) -> Iterator[ServedProject]:
     with _open_without_spark(directory, settings) as mill:
         mill.apply()
-        access = AccessControl(AccountCatalog(mill.catalog), enabled=enabled)
+        access = AccessControl(mill.catalog.accounts, enabled=enabled)
         tokens = _create_users(access.accounts)
         access.accounts.set_owners("shop", ["owner"])
         yield ServedProject(mill, access, build_api(mill, access, options), tokens)
@@ -141,12 +141,12 @@ def _create_users(accounts: AccountCatalog) -> dict[str, str]:
 
 def read_state(mill: Tidemill) -> dict[str, Any]:
     """The state that a rejected request must not change."""
-    catalog, accounts = mill.catalog, AccountCatalog(mill.catalog)
+    catalog, accounts = mill.catalog, mill.catalog.accounts
     return {
-        "channels": catalog.list_channels(),
-        "bindings": catalog.list_bindings(),
-        "workflows": catalog.list_workflows(),
-        "visible": [b for b in catalog.list_blocks(limit=10_000) if b.state == "filled"],
+        "channels": catalog.channels.list(),
+        "bindings": catalog.flows.list(),
+        "workflows": catalog.workflows.list(),
+        "visible": [b for b in catalog.blocks.list(limit=10_000) if b.state == "filled"],
         "users": accounts.list_users(),
         "tokens": accounts.list_tokens(),
         "owners": accounts.list_owners("shop"),

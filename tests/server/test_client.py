@@ -174,7 +174,7 @@ def test_an_unreachable_server_is_retried_and_reported(client: Client) -> None:
 
 
 def test_events_are_streamed_as_they_happen(client: Client, shop: ServedProject) -> None:
-    stream = client.events(after=shop.mill.catalog.list_events(limit=10_000)[-1].id)
+    stream = client.events(after=shop.mill.catalog.events.list(limit=10_000)[-1].id)
     client.pause("shop")
     assert next(stream).kind == "workflow.paused"
     client.resume("shop")
@@ -185,14 +185,14 @@ def test_events_are_streamed_as_they_happen(client: Client, shop: ServedProject)
 def test_a_broken_stream_continues_without_a_gap(tmp_path: Path) -> None:
     pauses: list[float] = []
     with serve_project(tmp_path, options=replace(OPTIONS, stream_seconds=60.0)) as shop:
-        every = [e.id for e in shop.mill.catalog.list_events(limit=1000)]
+        every = [e.id for e in shop.mill.catalog.events.list(limit=1000)]
         with HttpListener(shop.app, shop.access, port=0) as first:
             client = Client(first.url, shop.tokens["viewer"], sleep=pauses.append)
             stream = client.events(after=0)
             seen = [e.id for e in islice(stream, len(every) - 1)]
             port = int(first.url.rsplit(":", 1)[1])
         shop.app.state.ending = False
-        shop.mill.catalog.set_workflow_paused("shop", paused=True)
+        shop.mill.catalog.workflows.set_paused("shop", paused=True)
         with HttpListener(shop.app, shop.access, port=port), client:
             seen += [e.id for e in islice(stream, 2)]
             stream.close()
@@ -204,11 +204,11 @@ def test_a_stream_that_ends_is_reopened(tmp_path: Path) -> None:
         serve_project(tmp_path, options=replace(OPTIONS, stream_seconds=0.0)) as shop,
         HttpListener(shop.app, shop.access, port=0) as listener,
     ):
-        every = [e.id for e in shop.mill.catalog.list_events(limit=1000)]
+        every = [e.id for e in shop.mill.catalog.events.list(limit=1000)]
         with Client(listener.url, shop.tokens["viewer"]) as client:
             stream = client.events(after=0)
             seen = [e.id for e in islice(stream, len(every))]
-            shop.mill.catalog.set_workflow_paused("shop", paused=True)
+            shop.mill.catalog.workflows.set_paused("shop", paused=True)
             seen.append(next(stream).id)
             stream.close()
     assert seen == [*every, every[-1] + 1]

@@ -41,10 +41,10 @@ def test_statistics_and_metrics_of_tasks(shop: ServedProject) -> None:
 
 def test_metrics_include_blocks_and_maintenance(shop: ServedProject) -> None:
     catalog = shop.mill.catalog
-    catalog.request_run(RunKind.COMPACTION, "words")
+    catalog.runs.request(RunKind.COMPACTION, "words")
     lines = shop.client().get("/metrics").text.splitlines()
     assert 'tidemill_active_runs{kind="compaction",state="ready"} 1' in lines
-    assert f'tidemill_channel_blocks{{channel="words"}} {catalog.read_channel("words").blocks}' in lines
+    assert f'tidemill_channel_blocks{{channel="words"}} {catalog.channels.read("words").blocks}' in lines
     assert "tidemill_maintenance_paused 0" in lines
-    catalog.override_settings({OVERRIDE: PAUSED})
+    catalog.servers.override_settings({OVERRIDE: PAUSED})
     assert "tidemill_maintenance_paused 1" in shop.client().get("/metrics").text.splitlines()

@@ -135,7 +135,7 @@ def test_errors_of_bad_rows_contain_no_server_paths(shop: ServedProject) -> None
     assert answer.status_code == 400
     message = answer.json()["error"]["message"]
     assert message.startswith("the upload: row 1, column 'id': expected INT")
-    run = shop.mill.catalog.list_runs(limit=1)[0]
+    run = shop.mill.catalog.runs.list(limit=1)[0]
     stored = shop.client().get(f"/runs/{run.id}").text
     for text in (answer.text, stored):
         assert tempfile.gettempdir() not in text
@@ -157,7 +157,7 @@ def test_an_oversized_upload_is_rejected_and_changes_nothing(shop: ServedProject
     )
     assert (answer.status_code, answer.json()["error"]["kind"]) == (413, "TooLarge")
     assert read_state(shop.mill) == before
-    assert shop.mill.catalog.list_runs() == []
+    assert shop.mill.catalog.runs.list() == []
 
 
 @pytest.mark.parametrize("members", [1, 3])
@@ -166,7 +166,7 @@ def test_a_decompression_bomb_is_rejected(shop: ServedProject, members: int) -> 
     assert len(bomb) < OPTIONS.max_upload_bytes
     answer = shop.insert(bomb, Content_Encoding="gzip")
     assert answer.status_code == 413
-    assert shop.mill.catalog.list_runs() == []
+    assert shop.mill.catalog.runs.list() == []
 
 
 def test_invalid_gzip_is_rejected(shop: ServedProject) -> None:
@@ -208,23 +208,23 @@ def test_an_insert_waits_for_another_server_that_uses_its_key(
 ) -> None:
     catalog = shop.mill.catalog
     request = ClaimRequest(reservations=(ReservationRequest(None, "orders", BlockKind.DELTA, ("k",)),))
-    claim = catalog.claim_new_run(RunKind.INSERT, "orders", request, owner="another", lease=30.0)
+    claim = catalog.runs.claim_new(RunKind.INSERT, "orders", request, owner="another", lease=30.0)
     (reservation,) = claim.reservations.values()
 
     def reclaim() -> list[Run]:  # the other server commits meanwhile
-        schema = catalog.read_channel("orders").channel.schema
+        schema = catalog.channels.read("orders").channel.schema
         assert schema is not None
-        catalog.commit_run(claim, RunOutcome((WrittenBlock(reservation, schema, (), compute_identity("theirs")),)))
+        catalog.runs.commit(claim, RunOutcome((WrittenBlock(reservation, schema, (), compute_identity("theirs")),)))
         return []
 
-    monkeypatch.setattr(catalog, "reclaim_expired_runs", reclaim)
+    monkeypatch.setattr(catalog.runs, "reclaim_expired", reclaim)
     answer = shop.insert(Idempotency_Key="k")
     assert (answer.status_code, answer.json()["repeated"]) == (200, True)
 
 
 def test_an_insert_that_times_out_may_be_repeated(shop: ServedProject) -> None:
     request = ClaimRequest(reservations=(ReservationRequest(None, "orders", BlockKind.DELTA, ("k",)),))
-    shop.mill.catalog.claim_new_run(RunKind.INSERT, "orders", request, owner="another", lease=30.0)
+    shop.mill.catalog.runs.claim_new(RunKind.INSERT, "orders", request, owner="another", lease=30.0)
     shop.mill.executor = replace(shop.mill.executor, busy_timeout=-1.0)
     answer = shop.insert(Idempotency_Key="k")
     assert answer.status_code == 503

@@ -93,14 +93,14 @@ def test_two_sockets_of_one_producer_insert_once(shop: ServedProject, url: str) 
 
 
 def test_small_messages_share_blocks(shop: ServedProject, url: str) -> None:
-    before = shop.mill.catalog.read_channel("orders").head.seq
+    before = shop.mill.catalog.channels.read("orders").head.seq
     with open_socket(shop, url, "many") as many:
         receive(many)
         for number in range(1, 501):
             many.send(format_event(number, "many"))
         wait_for_acknowledgement(many, 500)
     assert read_ids(shop, "many") == list(range(1, 501))
-    assert shop.mill.catalog.read_channel("orders").head.seq - before < 50
+    assert shop.mill.catalog.channels.read("orders").head.seq - before < 50
 
 
 def test_a_rejected_message_has_a_reason_and_ends_the_stream(shop: ServedProject, url: str) -> None:

@@ -37,7 +37,7 @@ def test_other_host_names_are_rejected(open_shop: ServedProject, host: str) -> N
 def test_pages_of_other_sites_can_only_read(open_shop: ServedProject, headers: dict[str, str]) -> None:
     client = open_shop.client(None)
     assert client.post("/workflows/shop/pause", headers=headers).status_code == 403
-    assert [w.paused for w in open_shop.mill.catalog.list_workflows()] == [False]
+    assert [w.paused for w in open_shop.mill.catalog.workflows.list()] == [False]
     assert client.get("/me", headers=headers).status_code == 200
 
 
@@ -99,7 +99,7 @@ def test_server_errors_reveal_no_internals(shop: ServedProject, monkeypatch: pyt
     def fail() -> None:
         raise RuntimeError(f"SELECT secret FROM {shop.mill.directory}")
 
-    monkeypatch.setattr(shop.mill.catalog, "list_workflows", fail)
+    monkeypatch.setattr(shop.mill.catalog.workflows, "list", fail)
     answer = shop.client().get("/workflows")
     assert answer.status_code == 500
     assert answer.json()["error"]["kind"] == "TidemillError"

@@ -117,11 +117,11 @@ def list_routes(shop: ServedProject) -> set[str]:
 def call(shop: ServedProject, route: str, who: str | None) -> httpx.Response:
     method, path = route.split()
     noun = path.split("/")[1]
-    run = shop.mill.catalog.list_runs(subject="words", limit=1)[0].id
+    run = shop.mill.catalog.runs.list(subject="words", limit=1)[0].id
     token = shop.access.accounts.issue_token("admin").token.id if "{token}" in path else ""
     name = "words" if path.endswith("/explain") else NAMES.get(noun)
     shop.access.accounts.save_user("guest", UserRole.VIEWER)
-    dataset = shop.mill.oneshot_service.dataset_catalog.list_datasets()[0].identity[:12]
+    dataset = shop.mill.catalog.datasets.list()[0].identity[:12]
     url = path.format(name=name, run=run, block=1, token=token, number=1, key=1, dataset=dataset)
     client = shop.client(who)
     if route == "POST /channels/{name}/blocks":
@@ -164,7 +164,7 @@ def test_runs_without_a_workflow_need_an_admin(tmp_path: Path) -> None:
     with serve_project(tmp_path) as shop:
         shop.access.accounts.set_owners("shop", [])
         run = shop.client().post("/flows/words/runs").json()["id"]
-        shop.mill.catalog.apply_workflow(type(shop.mill.project.workflows[0])("shop", (), ()))
+        shop.mill.catalog.workflows.apply(type(shop.mill.project.workflows[0])("shop", (), ()))
         assert shop.client("operator").post(f"/runs/{run}/kill").status_code == 403
         assert shop.client().post(f"/runs/{run}/kill").status_code == 200
 

@@ -60,7 +60,7 @@ def test_channels_are_listed_and_described(busy: ServedProject) -> None:
 def test_blocks_are_listed_and_traced(busy: ServedProject) -> None:
     document = get(busy, "/channels/orders/blocks")["blocks"]
     assert [b["seq"] for b in document] == [1, 0]
-    newest = busy.mill.catalog.read_block(document[0]["id"])
+    newest = busy.mill.catalog.blocks.read(document[0]["id"])
     assert document[0] == schemas.BlockDocument.model_validate(newest).to_json() == get(busy, f"/blocks/{newest.id}")
     assert len(get(busy, "/blocks", limit=1)["blocks"]) == 1
     assert (
@@ -103,7 +103,7 @@ def test_flows_are_listed_and_explained(busy: ServedProject) -> None:
 def test_a_requested_run_waits_for_a_server(shop: ServedProject) -> None:
     answer = shop.client().post("/flows/words/runs")
     assert (answer.status_code, answer.json()["state"]) == (202, "ready")
-    assert [r.id for r in shop.mill.catalog.list_runnable_runs()] == [answer.json()["id"]]
+    assert [r.id for r in shop.mill.catalog.runs.list_runnable()] == [answer.json()["id"]]
 
 
 def test_a_run_is_killed_and_retried(shop: ServedProject) -> None:
@@ -138,14 +138,14 @@ def test_runs_are_listed_in_pages(shop: ServedProject) -> None:
 def test_one_run_is_shown_with_its_log(busy: ServedProject) -> None:
     run = get(busy, "/runs", kind="flow")["runs"][0]["id"]
     document = get(busy, f"/runs/{run}")
-    assert document["run"] == schemas.RunDocument.model_validate(busy.mill.catalog.read_run(run)).to_json()
+    assert document["run"] == schemas.RunDocument.model_validate(busy.mill.catalog.runs.read(run)).to_json()
     assert [b["channel"] for b in document["blocks"]] == ["words"]
     assert document["reads"][0]["channel"] == "orders"
     assert get(busy, f"/runs/{run}/log") == {"run": run, "log": document["log"]}
 
 
 def test_events_are_listed_after_an_offset_or_newest(busy: ServedProject) -> None:
-    every = busy.mill.catalog.list_events(limit=1000)
+    every = busy.mill.catalog.events.list(limit=1000)
     assert get(busy, "/events", after=0, limit=1000)["events"] == [
         schemas.EventDocument.model_validate(e).to_json() for e in every
     ]
@@ -155,7 +155,7 @@ def test_events_are_listed_after_an_offset_or_newest(busy: ServedProject) -> Non
 
 
 def test_events_are_streamed_after_the_last_received_event(busy: ServedProject) -> None:
-    every = busy.mill.catalog.list_events(limit=1000)
+    every = busy.mill.catalog.events.list(limit=1000)
     answer = busy.client().get("/events/stream", headers={"Last-Event-ID": str(every[-3].id)})
     assert answer.headers["content-type"].startswith("text/event-stream")
     ids = [line.removeprefix("id: ") for line in answer.text.splitlines() if line.startswith("id: ")]
@@ -187,7 +187,7 @@ def test_a_document_with_an_invalid_query_is_rejected(shop: ServedProject, query
     document = {"name": "town", "tables": [{"name": "t", "query": query}]}
     answer = shop.client().post("/workflows", json=document)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (422, "WorkflowError")
-    assert [w.name for w in shop.mill.catalog.list_workflows()] == ["shop"]
+    assert [w.name for w in shop.mill.catalog.workflows.list()] == ["shop"]
 
 
 def test_workflows_are_paused_resumed_and_prioritised(shop: ServedProject) -> None:
@@ -196,26 +196,26 @@ def test_workflows_are_paused_resumed_and_prioritised(shop: ServedProject) -> No
     assert client.post("/workflows/shop/pause").json()["paused"] is True
     assert client.post("/workflows/shop/resume").json()["paused"] is False
     assert client.put("/workflows/shop/priority", json={"priority": 7}).json()["priority"] == 7
-    (document,) = shop.mill.catalog.list_workflows()
+    (document,) = shop.mill.catalog.workflows.list()
     assert get(shop, "/workflows")["workflows"] == [server_schemas.WorkflowDocument.model_validate(document).to_json()]
 
 
 def test_triggers_firings_and_servers_are_listed(shop: ServedProject) -> None:
     shop.insert()
     loop = build_server_loop(shop.mill, "up")
-    assert shop.mill.catalog.record_heartbeat(loop.server, lease=5.0)
-    for leaf in shop.mill.catalog.list_due_triggers():
-        shop.mill.catalog.fire_trigger(leaf)
+    assert shop.mill.catalog.servers.record_heartbeat(loop.server, lease=5.0)
+    for leaf in shop.mill.catalog.triggers.list_due():
+        shop.mill.catalog.triggers.fire(leaf)
     catalog = shop.mill.catalog
     assert get(shop, "/triggers")["triggers"] == [
-        server_schemas.TriggerDocument.model_validate(t).to_json() for t in catalog.list_triggers()
+        server_schemas.TriggerDocument.model_validate(t).to_json() for t in catalog.triggers.list()
     ]
     assert get(shop, "/firings", flow="words")["firings"] == [
-        server_schemas.FiringDocument.model_validate(f).to_json() for f in catalog.list_firings()
+        server_schemas.FiringDocument.model_validate(f).to_json() for f in catalog.triggers.list_firings()
     ]
     assert len(get(shop, "/firings")["firings"]) == 1
     assert get(shop, "/servers")["servers"] == [
-        server_schemas.ServerDocument.model_validate(s).to_json() for s in catalog.list_servers()
+        server_schemas.ServerDocument.model_validate(s).to_json() for s in catalog.servers.list()
     ]
 
 
@@ -239,7 +239,7 @@ def test_a_server_that_lost_its_engine_is_unhealthy(shop: ServedProject, monkeyp
 def test_inserted_rows_can_be_read(shop: ServedProject) -> None:
     answer = shop.insert(CSV)
     assert answer.status_code == 201
-    block = shop.mill.catalog.read_block(answer.json()["block"]["id"])
+    block = shop.mill.catalog.blocks.read(answer.json()["block"]["id"])
     assert answer.json() == {"block": schemas.BlockDocument.model_validate(block).to_json(), "repeated": False}
     assert len(get(shop, "/channels/orders/rows")["rows"]) == 2
 

@@ -320,7 +320,7 @@ def test_a_subscription_is_verified_and_its_lease_renewed(tmp_path: Path) -> Non
     with subscribe_to_hub(tmp_path, granted=1) as (shop, hub, subscription, _):
         with start_sources(shop.mill, lambda: None):
             hub.verified.wait_until(lambda: len(hub.challenges) >= 2)
-        until = shop.mill.catalog.read_lease_end(format_lease_name(subscription))
+        until = shop.mill.catalog.servers.read_lease_end(format_lease_name(subscription))
     assert hub.challenges[0] == "ch4llenge"
     assert hub.requests[0]["hub.mode"] == "subscribe"
     assert hub.requests[0]["hub.secret"] == SECRET
@@ -373,7 +373,7 @@ def test_json_bodies_are_converted_to_lines() -> None:
 
 
 def read_lease_end(shop: ServedProject) -> float:
-    return shop.mill.catalog.read_lease_end("source:s") or 0.0
+    return shop.mill.catalog.servers.read_lease_end("source:s") or 0.0
 
 
 def test_one_server_at_a_time_leases_a_source_and_the_next_takes_over(tmp_path: Path) -> None:
@@ -392,9 +392,11 @@ def test_one_server_at_a_time_leases_a_source_and_the_next_takes_over(tmp_path: 
     stopping = {name: threading.Event() for name in started}
     lease = 3.0  # renewed every second, so a renewal may be late by two
     with serve_project(tmp_path) as shop:
-        first = SourceRunner(shop.mill.catalog, "one", lease, stopping["one"]).start_sources([build_source("one")])
+        first = SourceRunner(shop.mill.catalog.servers, "one", lease, stopping["one"]).start_sources(
+            [build_source("one")]
+        )
         started["one"].wait_until(lambda: turns == ["one"])
-        with SourceRunner(shop.mill.catalog, "two", 0.3, stopping["two"]).start_sources(
+        with SourceRunner(shop.mill.catalog.servers, "two", 0.3, stopping["two"]).start_sources(
             [build_source("two")]
         ):  # tries ten times a second
             until = read_lease_end(shop)

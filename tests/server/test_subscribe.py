@@ -89,7 +89,7 @@ def test_a_base_is_marked_as_one(client: Client) -> None:
 def test_garbage_collected_blocks_are_an_error(client: Client, shop: ServedProject) -> None:
     for number in range(3):
         client.insert("orders", [row(number)])
-    shop.mill.catalog.collect_blocks([b.id for b in shop.mill.catalog.list_blocks("orders") if b.seq == 2])
+    shop.mill.catalog.blocks.collect([b.id for b in shop.mill.catalog.blocks.list("orders") if b.seq == 2])
     blocks = client.subscribe("orders", after=0)
     assert read_ids(blocks, 1) == [[0]]
     with pytest.raises(

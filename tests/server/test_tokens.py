@@ -119,7 +119,7 @@ def test_a_change_that_cannot_be_audited_is_not_made(shop: ServedProject, monkey
     answer = shop.client().post("/workflows/shop/pause")
     assert answer.status_code == 500
     assert "secret" not in answer.text
-    assert [w.paused for w in shop.mill.catalog.list_workflows()] == [False]
+    assert [w.paused for w in shop.mill.catalog.workflows.list()] == [False]
 
 
 def test_a_failed_change_is_audited_with_its_outcome(shop: ServedProject, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,8 +80,8 @@ def _wait_until_idle(mill: Tidemill) -> None:
     quiet = 0
     while quiet < 3:
         time.sleep(1)
-        active = [r for s in (*PENDING_STATES, *ACTIVE_STATES) for r in mill.catalog.list_runs(state=s)]
-        busy = bool(active or mill.catalog.list_due_triggers())
+        active = [r for s in (*PENDING_STATES, *ACTIVE_STATES) for r in mill.catalog.runs.list(state=s)]
+        busy = bool(active or mill.catalog.triggers.list_due())
         quiet = 0 if busy else quiet + 1
 
 

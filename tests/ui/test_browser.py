@@ -213,9 +213,9 @@ def commit_datasets(mill: Tidemill) -> None:
     document = {"name": "counting", "startActionId": 1, "endActionId": 2, "actions": [words, counts]}
     mill.oneshot_service.submit_workflow(json.dumps(document), "ada")
     for seconds in (2.0, 1.0):
-        (ready,) = mill.catalog.list_runnable_runs()
-        claim = mill.catalog.claim_run(ready.id, ClaimRequest(), owner="test", lease=60.0)
-        mill.oneshot_service.dataset_catalog.commit_dataset(claim, ActionResult(Schema(()), (), seconds))
+        (ready,) = mill.catalog.runs.list_runnable()
+        claim = mill.catalog.runs.claim(ready.id, ClaimRequest(), owner="test", lease=60.0)
+        mill.catalog.datasets.commit(claim, ActionResult(Schema(()), (), seconds))
 
 
 def test_events_are_filtered_while_typing(shop: ProjectServer) -> None:

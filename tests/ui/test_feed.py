@@ -66,7 +66,7 @@ def test_a_catalog_error_is_shown_once_and_passes(driver: Driver, monkeypatch: p
     feed = CountingFeed(driver)
     feed.poll()
     with monkeypatch.context() as patch:
-        patch.setattr(driver.catalog, "list_events", _fail)
+        patch.setattr(driver.catalog.events, "list", _fail)
         feed.poll()
         feed.poll()
         assert (feed.notifications, feed.problem) == (2, "gone")

@@ -51,7 +51,7 @@ def build_card(driver: Driver, key: str) -> NodeCard:
 
 def fail(driver: Driver) -> None:
     claim = driver.open_flow()
-    driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="no such city\nand more")
+    driver.catalog.runs.fail(claim.run.id, claim.run.fencing_token, error="no such city\nand more")
 
 
 def test_everything_is_empty_before_the_first_insert(driver: Driver) -> None:
@@ -98,7 +98,7 @@ def test_a_channel_with_an_active_insert_is_running(driver: Driver) -> None:
 
 def test_a_paused_workflow_is_paused_even_with_pending_blocks(driver: Driver) -> None:
     driver.insert("a")
-    driver.catalog.set_workflow_paused("w", paused=True)
+    driver.catalog.workflows.set_paused("w", paused=True)
     assert judge_flow(driver) == HealthVerdict(HealthState.PAUSED, "workflow w is paused")
 
 
@@ -106,7 +106,7 @@ def test_a_paused_workflow_is_paused_even_with_pending_blocks(driver: Driver) ->
     ("late", "state"), [(GRACE_SECONDS - 1, HealthState.EMPTY), (GRACE_SECONDS + 1, HealthState.LATE)]
 )
 def test_an_overdue_trigger_is_late(driver: Driver, late: float, state: HealthState) -> None:
-    driver.catalog.apply_workflow(replace(WORKFLOW, bindings=(replace(COPY, triggers=(IntervalTrigger(60.0),)),)))
+    driver.catalog.workflows.apply(replace(WORKFLOW, bindings=(replace(COPY, triggers=(IntervalTrigger(60.0),)),)))
     driver.clock.now += 60 + late
     assert judge_flow(driver).state is state
 
@@ -119,7 +119,7 @@ def test_a_run_without_a_free_track_becomes_late(driver: Driver) -> None:
 
 
 def test_tables_derived_from_a_failed_one_are_waiting(driver: Driver) -> None:
-    driver.catalog.apply_workflow(EXTENDED)
+    driver.catalog.workflows.apply(EXTENDED)
     driver.insert("a")
     driver.run_flow()
     driver.run_flow(LATER)
@@ -130,7 +130,7 @@ def test_tables_derived_from_a_failed_one_are_waiting(driver: Driver) -> None:
 
 
 def test_the_state_of_a_task_is_never_pending_for_it(driver: Driver) -> None:
-    driver.catalog.apply_workflow(EXTENDED)
+    driver.catalog.workflows.apply(EXTENDED)
     driver.run_flow(LATER)
     assert take_snapshot(driver.catalog).count_unread("later") == {}
 
@@ -146,7 +146,7 @@ def test_a_task_that_writes_one_channel_is_drawn_with_it(driver: Driver) -> None
 
 
 def test_a_task_with_several_outputs_is_a_node_and_does_not_read_its_state(driver: Driver) -> None:
-    driver.catalog.apply_workflow(EXTENDED)
+    driver.catalog.workflows.apply(EXTENDED)
     graph = build_graph(take_snapshot(driver.catalog).status)
     edges = [e for e in graph.edges if "task later/shaping" in e]
     assert edges == [

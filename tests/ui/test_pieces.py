@@ -16,8 +16,9 @@ from tests.catalog.driver import Driver
 from tidemill.errors import NotFound
 from tidemill.model.block import BlockState
 from tidemill.model.run import Run, RunKind, RunState
+from tidemill.model.usage import UsageFigures
 from tidemill.ports.records import Event
-from tidemill.retention.usage_history import TimeResolution, UsageFigures, UsageSplit
+from tidemill.retention.usage_history import TimeResolution, UsageSplit
 from tidemill.runtime.freshness.staleness import StalenessCurve
 from tidemill.runtime.runs.requests import request_flow_run
 from tidemill.ui import bars
@@ -70,7 +71,7 @@ def test_the_newest_events_with_every_word_are_shown() -> None:
 def test_repeated_clicks_request_one_run(driver: Driver) -> None:
     first = request_flow_run(driver.catalog, "copy")
     assert request_flow_run(driver.catalog, "copy").id == first.id
-    detail = driver.catalog.list_events(run=first.id)[0].detail
+    detail = driver.catalog.events.list(run=first.id)[0].detail
     assert detail["attempts"] == 1
 
 
@@ -81,8 +82,8 @@ def test_a_removed_flow_cannot_be_run(driver: Driver) -> None:
 
 def test_a_cancelled_block_never_became_visible(driver: Driver) -> None:
     claim = driver.open_flow()
-    failed = driver.catalog.fail_run(claim.run.id, claim.run.fencing_token, error="no")
-    (cancelled,) = driver.catalog.list_written_blocks(failed.id)
+    failed = driver.catalog.runs.fail(claim.run.id, claim.run.fencing_token, error="no")
+    (cancelled,) = driver.catalog.blocks.list_written(failed.id)
     assert ChannelBlocks((cancelled,), {failed.id: failed}).find_visible_time(cancelled) is None
 
 

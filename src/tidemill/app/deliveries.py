@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from tidemill.app.settings import ChannelDeliverySettings, DeliverySettings, MailDeliverySettings, MailSettings
 from tidemill.encoding.block_rows import RowSelection, split_into_chunks
-from tidemill.ports.catalog import CatalogWriter
+from tidemill.ports.catalog import Catalog
 from tidemill.publish import BlockDelivery, BlockMail, BlockReceiver, BlockWebhook, DeliveryPart, SmtpMailer
 from tidemill.runtime.inspect.change_feed import find_next_block
 from tidemill.runtime.runs.insert_batcher import InsertBatcher, SmallInsert
@@ -17,7 +17,7 @@ FileOpener = Callable[[str], BinaryIO]
 
 
 def build_deliveries(
-    deliveries: Mapping[str, DeliverySettings], catalog: CatalogWriter, open: FileOpener, inserts: InsertBatcher
+    deliveries: Mapping[str, DeliverySettings], catalog: Catalog, open: FileOpener, inserts: InsertBatcher
 ) -> list[BlockDelivery]:
     """The deliveries of the settings; `open` opens a file of a block."""
     return [_build_delivery(name, settings, catalog, open, inserts) for name, settings in deliveries.items()]
@@ -54,12 +54,12 @@ class BlockInsert:
 
 
 def _build_delivery(
-    name: str, settings: DeliverySettings, catalog: CatalogWriter, open: FileOpener, inserts: InsertBatcher
+    name: str, settings: DeliverySettings, catalog: Catalog, open: FileOpener, inserts: InsertBatcher
 ) -> BlockDelivery:
     selection = RowSelection.from_texts(",".join(settings.columns), settings.where)
 
     def read_parts(since: int, head: int) -> Iterator[DeliveryPart]:
-        block = find_next_block(catalog, settings.channel, since, head)
+        block = find_next_block(catalog.blocks, settings.channel, since, head)
         for number, chunk in enumerate(split_into_chunks(block, open, selection), start=1):
             yield DeliveryPart(block.channel, block.seq, number, len(chunk.lines), chunk.to_text())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidemill.errors import NotFound
 from tidemill.model.channel import ChannelRole
-from tidemill.ports.catalog import CatalogReader, CatalogWriter
+from tidemill.ports.catalog import Catalog, CatalogReader, WorkflowReader
 from tidemill.ports.records import RegisteredWorkflow
 from tidemill.runtime.inspect.status import (
     ChannelStatus,
@@ -26,7 +26,7 @@ def read_visible_status(catalog: CatalogReader, *, every: bool) -> ProjectStatus
 
 def find_channel_status(catalog: CatalogReader, name: str) -> ChannelStatus:
     """The status of a channel, also of one that is no longer declared, which has no readers."""
-    registered = catalog.read_channel(name)
+    registered = catalog.channels.read(name)
     declared = (c for c in read_status(catalog).channels if c.registered.channel.name == name)
     return next(declared, ChannelStatus(registered, list_reflected_versions(registered.head.provenance), ()))
 
@@ -42,29 +42,29 @@ def find_flow_status(catalog: CatalogReader, name: str) -> FlowStatus:
 
 def list_written_tables(catalog: CatalogReader, flow: str) -> list[str]:
     """The tables that a flow writes, without state channels."""
-    states = {c.channel.name for c in catalog.list_channels() if c.channel.role is ChannelRole.STATE}
+    states = {c.channel.name for c in catalog.channels.list() if c.channel.role is ChannelRole.STATE}
     written = (c for task in find_flow_status(catalog, flow).tasks for c, _ in task.writes)
     return [channel for channel in dict.fromkeys(written) if channel not in states]
 
 
 def read_run_details(catalog: CatalogReader, run: int) -> RunDetailsDocument:
     return RunDetailsDocument.build(
-        run=catalog.read_run(run),
-        reads=catalog.list_run_reads(run),
-        blocks=catalog.list_written_blocks(run),
-        log=catalog.read_log(run),
+        run=catalog.runs.read(run),
+        reads=catalog.runs.list_reads(run),
+        blocks=catalog.blocks.list_written(run),
+        log=catalog.runs.read_log(run),
     )
 
 
-def pin_block(catalog: CatalogWriter, block: int, *, pinned: bool) -> PinDocument:
+def pin_block(catalog: Catalog, block: int, *, pinned: bool) -> PinDocument:
     """Pin a block and all its sources against garbage collection, or unpin it."""
     retained: list[int] = []
     if pinned:
         retained = sorted(pins.pin_block(catalog, block))
     else:
-        catalog.unpin_block(block)
-    return PinDocument.build(block=catalog.read_block(block), retained_blocks=retained)
+        catalog.blocks.unpin(block)
+    return PinDocument.build(block=catalog.blocks.read(block), retained_blocks=retained)
 
 
-def find_workflow(catalog: CatalogReader, name: str) -> RegisteredWorkflow:
-    return next(workflow for workflow in catalog.list_workflows() if workflow.name == name)
+def find_workflow(workflows: WorkflowReader, name: str) -> RegisteredWorkflow:
+    return next(workflow for workflow in workflows.list() if workflow.name == name)

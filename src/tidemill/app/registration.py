@@ -48,7 +48,7 @@ class WorkflowRegistration:
     def project(self) -> Project:
         """The declarations of the project's workflow files, imported once, resolved with the last known schemas."""
         if self._project is None:
-            self._resolve_project(read_knowledge(self._catalog))
+            self._resolve_project(read_knowledge(self._catalog.workflows))
         assert self._project is not None
         for module in self._project.modules:
             ship_module(module)
@@ -57,14 +57,14 @@ class WorkflowRegistration:
     def list_workflows(self) -> Iterator[WorkflowSpec]:
         """The workflows of the files, and those that documents declare."""
         yield from self.project.workflows
-        documents = [w.document for w in self._catalog.list_workflows() if w.document is not None]
-        knowledge = read_knowledge(self._catalog) if documents else NO_KNOWLEDGE
+        documents = [w.document for w in self._catalog.workflows.list() if w.document is not None]
+        knowledge = read_knowledge(self._catalog.workflows) if documents else NO_KNOWLEDGE
         for document in documents:
             yield registry.build_workflow(registry.WorkflowDefinition.model_validate(document), knowledge)
 
     def list_custom_updates(self) -> dict[str, Updates]:
         """The declared merge kinds, if any channel needs the user's functions; else empty: the catalog has them."""
-        has_custom = any(c.channel.updates.name == "custom" for c in self._catalog.list_channels())
+        has_custom = any(c.channel.updates.name == "custom" for c in self._catalog.channels.list())
         return self.project.list_updates() if has_custom else {}
 
     def plan(self) -> tuple[RegistrationChange, ...]:
@@ -74,12 +74,14 @@ class WorkflowRegistration:
         triggers that wait for undeclared channels or flows; and `Conflict`, as `apply` does, for changes that would
         make existing data unreadable.
         """
-        knowledge = read_knowledge(self._catalog, self._engine)
+        knowledge = read_knowledge(self._catalog.workflows, self._engine)
         self._resolve_project(knowledge)
-        record_knowledge(self._catalog, knowledge)
+        record_knowledge(self._catalog.workflows, knowledge)
         for workflow in self.project.workflows:
             self._check_workflow(workflow)
-        refusals = [reason for workflow in self.project.workflows for reason in self._catalog.list_refusals(workflow)]
+        refusals = [
+            reason for workflow in self.project.workflows for reason in self._catalog.workflows.list_refusals(workflow)
+        ]
         if refusals:
             raise Conflict("\n".join(refusals))
         return tuple(step for workflow in self.project.workflows for step in self._compute_difference(workflow))
@@ -88,36 +90,37 @@ class WorkflowRegistration:
         """Register the declarations of the workflow files; returns the changes."""
         steps = self.plan()
         for workflow in self.project.workflows:
-            self._catalog.apply_workflow(workflow)
+            self._catalog.workflows.apply(workflow)
         return steps
 
     def register(self, data: Mapping[str, Any]) -> tuple[RegistrationChange, ...]:
         """Register a workflow given as a document; returns the changes."""
         document = registry.parse_definition(data)
-        knowledge = read_knowledge(self._catalog, self._engine)
+        knowledge = read_knowledge(self._catalog.workflows, self._engine)
         workflow = registry.build_workflow(document, knowledge)
         if any(w.name == workflow.name for w in self.project.workflows):
             raise Conflict(
                 f"workflow {workflow.name!r} is declared by a workflow file of this server; change that file"
             )
         self._check_workflow(workflow)
-        record_knowledge(self._catalog, knowledge)
+        record_knowledge(self._catalog.workflows, knowledge)
         steps = self._compute_difference(workflow)
-        self._catalog.apply_workflow(workflow, document.model_dump(mode="json"))
+        self._catalog.workflows.apply(workflow, document.model_dump(mode="json"))
         return steps
 
     def remove(self, workflow: str) -> None:
         """Deactivate a workflow; its data stay."""
         if any(w.name == workflow for w in self.project.workflows):
             raise Conflict(f"workflow {workflow!r} is declared by a workflow file; remove it there, then apply")
-        self._catalog.remove_workflow(workflow)
+        self._catalog.workflows.remove(workflow)
 
     def find_applied_binding(self, name: str) -> BoundFlow:
         """The declared flow of that name; raises if another version of it is registered."""
         binding = self._find_binding(name)
-        registered = {b.name: b.identity for b in self._catalog.list_bindings()}
+        registered = {b.name: b.identity for b in self._catalog.flows.list()}
         if binding is not None and registered.get(name) != binding.compute_identity():
-            self._resolve_project(read_knowledge(self._catalog))  # other processes may have found schemas since
+            # Other processes may have found schemas since.
+            self._resolve_project(read_knowledge(self._catalog.workflows))
             binding = self._find_binding(name)
         if binding is None:
             known = ", ".join(sorted(b.name for w in self.project.workflows for b in w.bindings))
@@ -131,7 +134,7 @@ class WorkflowRegistration:
         for workflow in self.project.workflows:
             schemas = find_learned_schemas(self._knowledge, workflow, blocks)
             if schemas and not self._compute_difference(workflow):  # unapplied changes of the user are not applied here
-                record_learned_schemas(self._catalog, schemas)
+                record_learned_schemas(self._catalog.workflows, schemas)
                 try:
                     self.apply()
                 except TidemillError as error:  # the run is committed; the table stays in batch until it is applied
@@ -155,17 +158,17 @@ class WorkflowRegistration:
                 raise WorkflowError([f"workflow {workflow.name!r}, {p.subject}: {p.reason}" for p in contradictions])
         declared = [workflow, *self.project.workflows]
         channels = {c.name for w in declared for c in w.channels}
-        channels |= {c.channel.name for c in self._catalog.list_channels()}
-        flows = {b.name for w in declared for b in w.bindings} | {b.name for b in self._catalog.list_bindings()}
+        channels |= {c.channel.name for c in self._catalog.channels.list()}
+        flows = {b.name for w in declared for b in w.bindings} | {b.name for b in self._catalog.flows.list()}
         problems = list(find_dangling_triggers(workflow, channels, flows))
         if problems:
             raise WorkflowError(problems)
 
     def _compute_difference(self, workflow: WorkflowSpec) -> tuple[RegistrationChange, ...]:
-        channels = [c.channel for c in self._catalog.list_channels() if c.workflow == workflow.name]
+        channels = [c.channel for c in self._catalog.channels.list() if c.workflow == workflow.name]
         bindings = {
             b.name: (b.identity, ", ".join(t["name"] for t in b.spec["tasks"]))
-            for b in self._catalog.list_bindings()
+            for b in self._catalog.flows.list()
             if b.workflow == workflow.name
         }
         return diff_registration(workflow, channels, bindings)

@@ -12,7 +12,6 @@ from tidemill.app.deliveries import build_deliveries, build_postbox
 from tidemill.app.settings import MailSettings, WebhookSettings
 from tidemill.app.sources import SourceFactory
 from tidemill.app.wiring import Tidemill
-from tidemill.catalog.access import AccountCatalog
 from tidemill.model.units import parse_duration
 from tidemill.ports.records import Server
 from tidemill.publish import MailReceiver, Notifier, WebhookReceiver, build_receivers
@@ -44,7 +43,7 @@ def start_sources(mill: Tidemill, wake: Callable[[], None]) -> SourceRunner:
     """A context manager that runs the project's data sources; `wake` is called when data arrive."""
     stopping = threading.Event()
     factory = SourceFactory(mill.insert_batcher, mill.directory, mill.settings.push, stopping, wake)
-    runner = SourceRunner(mill.catalog, mill.executor.owner, mill.settings.server.leader_timeout, stopping)
+    runner = SourceRunner(mill.catalog.servers, mill.executor.owner, mill.settings.server.leader_timeout, stopping)
     return runner.start_sources(factory.build_sources(mill.settings.sources))
 
 
@@ -53,8 +52,9 @@ def _list_tasks(mill: Tidemill) -> list[PeriodicTask]:
     receivers = (_build_receiver(name, receiver) for name, receiver in mill.settings.notify.items())
     evict = partial(_evict_datasets, mill.oneshot_service.build_evictor())
     deliveries = build_deliveries(mill.settings.deliver, mill.catalog, mill.store.open_file, mill.insert_batcher)
+    notifier = Notifier(mill.catalog.notices, build_receivers(receivers))
     return [
-        PeriodicTask("sending notices", settings.poll_interval, Notifier(mill.catalog, build_receivers(receivers))),
+        PeriodicTask("sending notices", settings.poll_interval, notifier),
         PeriodicTask("maintenance", settings.maintenance_interval, partial(_maintain_all, mill)),
         PeriodicTask("evicting datasets", settings.maintenance_interval, evict),
         PeriodicTask("copying datasets", settings.maintenance_interval, mill.oneshot_service.place_copies),
@@ -65,10 +65,10 @@ def _list_tasks(mill: Tidemill) -> list[PeriodicTask]:
 def _maintain_all(mill: Tidemill) -> None:
     mill.maintenance.run_maintenance()
     settings = mill.settings.maintenance
-    AccountCatalog(mill.catalog).expire_audit(parse_duration(settings.audit_retention))
+    mill.catalog.accounts.expire_audit(parse_duration(settings.audit_retention))
     if mill.settings.push.producer_retention is not None:
-        mill.catalog.expire_producers(parse_duration(mill.settings.push.producer_retention))
-    mill.oneshot_service.dataset_catalog.expire_submissions(parse_duration(settings.history_retention))
+        mill.catalog.channels.expire_producers(parse_duration(mill.settings.push.producer_retention))
+    mill.catalog.datasets.expire_submissions(parse_duration(settings.history_retention))
 
 
 def _evict_datasets(evictor: DatasetEvictor) -> None:

@@ -82,7 +82,7 @@ class SourceFactory:
         catalog = self.batcher.inserter.executor.catalog
 
         def compute_lease_left() -> float:
-            return (catalog.read_lease_end(format_lease_name(subscription)) or 0.0) - catalog.read_time()
+            return (catalog.servers.read_lease_end(format_lease_name(subscription)) or 0.0) - catalog.read_time()
 
         subscription.run(is_active, compute_lease_left, self._pause_source)
 

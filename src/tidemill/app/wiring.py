@@ -28,8 +28,6 @@ from tidemill.app.settings import (
     resolve_storage_url,
 )
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.catalog.dataset_catalog import SqlDatasetCatalog
-from tidemill.catalog.pagination import list_newest_events
 from tidemill.errors import BadInput, ConfigError, TidemillError
 from tidemill.intake import insert_batch, is_table, load_file, load_table
 from tidemill.model.block import Block, BlockKind, ChannelPosition, parse_block_kind
@@ -127,7 +125,6 @@ class Tidemill:
     def _build_oneshot_service(self) -> OneShotService:
         return OneShotService(
             self.executor,
-            SqlDatasetCatalog(self.catalog),
             build_source_resolver(self.directory, ship_module),
             os.environ,
             partial(locate_program, self.directory),
@@ -193,7 +190,7 @@ class Tidemill:
         return tuple(
             explanation
             for workflow in self.project.workflows
-            for explanation in explain_infeasible_targets(self.catalog, workflow)
+            for explanation in explain_infeasible_targets(self.catalog.runs, workflow)
         )
 
     def apply(self) -> tuple[RegistrationChange, ...]:
@@ -254,13 +251,13 @@ class Tidemill:
 
     def history(self) -> StalenessHistory:
         """The recently visible blocks, from which the staleness of tables is computed."""
-        return read_history(self.catalog, read_status(self.catalog), list_newest_events(self.catalog, EVENTS))
+        return read_history(self.catalog, read_status(self.catalog), self.catalog.events.list_newest(EVENTS))
 
     def list_events(self, *, after: int | None = None, run: int | None = None, limit: int = 50) -> list[Event]:
         """Events after a number, or of a run, in order; by default the newest."""
         if after is None and run is None:
-            return list_newest_events(self.catalog, limit)
-        return self.catalog.list_events(after=after or 0, run=run, limit=limit)
+            return self.catalog.events.list_newest(limit)
+        return self.catalog.events.list(after=after or 0, run=run, limit=limit)
 
     def read(self, channel: str, as_of: str | None = None) -> Any:
         """The content of a channel as a DataFrame, now or as of a sequence number or a time."""
@@ -271,13 +268,13 @@ class Tidemill:
 
     def content(self, channel: str, as_of: str | None = None) -> Snapshot:
         """The blocks that make up the content of a channel; this does not count as a read."""
-        position = self.catalog.read_channel(channel).head if as_of is None else self._resolve_position(channel, as_of)
+        position = self.catalog.channels.read(channel).head if as_of is None else self._resolve_position(channel, as_of)
         return ChannelViews(self.catalog, self.workflows.list_custom_updates()).build_snapshot(channel, position.seq)
 
     def _record_merge_cost(self, content: Snapshot) -> Snapshot:
         """Record the merge cost of a read at the head; a new base would not speed up reads of the past."""
-        if content.at == self.catalog.read_channel(content.channel).head.seq:
-            self.catalog.record_merge_costs({content.channel: estimate_merge_seconds(content)})
+        if content.at == self.catalog.channels.read(content.channel).head.seq:
+            self.catalog.channels.record_merge_costs({content.channel: estimate_merge_seconds(content)})
         return content
 
     def lineage(self, channel: str, tag: str) -> EventLineage:
@@ -287,11 +284,11 @@ class Tidemill:
             rows: list[dict[str, Any]] = self.read(name).where(condition).toArrow().to_pylist()
             return rows
 
-        return trace_lineage(self.catalog, find_rows, channel, tag)
+        return trace_lineage(self.catalog.channels, find_rows, channel, tag)
 
     def change_feed(self, channel: str, *, from_start: bool = False) -> ChangeFeed:
         """A change feed of a channel from now on, or from its beginning; it is not part of a workflow."""
-        since = 0 if from_start else self.catalog.read_channel(channel).head.seq
+        since = 0 if from_start else self.catalog.channels.read(channel).head.seq
         return ChangeFeed(self.catalog, self.engine, self.workflows.list_custom_updates(), channel, since)
 
     def compact(self, channel: str) -> Block | None:
@@ -329,11 +326,11 @@ class Tidemill:
 
     def _resolve_position(self, channel: str, as_of: str) -> ChannelPosition:
         """The position of a channel at a sequence number or time; a future one is an error."""
-        head, now = self.catalog.read_channel(channel).head.seq, self.catalog.read_time()
+        head, now = self.catalog.channels.read(channel).head.seq, self.catalog.read_time()
         if as_of.isdecimal():
             if int(as_of) > head:
                 raise BadInput(f"channel {channel} has no block {as_of} yet: its head is at {head}; read up to there")
-            return self.catalog.read_position(channel, seq=int(as_of))
+            return self.catalog.channels.read_position(channel, seq=int(as_of))
         try:
             version = parse_instant(as_of)
         except ValueError as error:
@@ -344,7 +341,7 @@ class Tidemill:
                 f"and the head of channel {channel} is at "
                 f"{head}; leave the time out to read the current content"
             )
-        return self.catalog.read_position(channel, version=version)
+        return self.catalog.channels.read_position(channel, version=version)
 
 
 def _build_maintenance_rules(maintenance: MaintenanceSettings) -> MaintenanceRules:

@@ -7,11 +7,11 @@ from functools import partial
 
 from sqlalchemy import Table, insert, update
 
+from tidemill.catalog.catalog import SqlCatalog
 from tidemill.catalog.channel_heads import advance_heads, lock_named_channels
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.tables import blocks, channels, files, runs
 from tidemill.catalog.transaction import Transaction
-from tidemill.catalog.writer import SqlCatalog
 from tidemill.model.block import BlockKind, BlockOrigin, BlockState
 from tidemill.model.codec import Json
 from tidemill.model.identity import compute_identity
@@ -23,7 +23,7 @@ _BATCH_SIZE = 5000
 def append_history(catalog: SqlCatalog, channel: str, count: int) -> None:
     """Append `count` delta blocks to an input channel, each with a run, a file entry without a file, and an event."""
     for start in range(0, count, _BATCH_SIZE):
-        catalog.run_transaction(partial(_append_blocks, name=channel, count=min(_BATCH_SIZE, count - start)))
+        catalog.database.run_transaction(partial(_append_blocks, name=channel, count=min(_BATCH_SIZE, count - start)))
 
 
 def _append_blocks(tx: Transaction, *, name: str, count: int) -> None:

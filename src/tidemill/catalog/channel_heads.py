@@ -12,12 +12,12 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, func, select, update
 
-from tidemill.catalog import triggers
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.queries import BLOCKS, check_known
 from tidemill.catalog.rows import AnyRow, to_block, to_head, to_head_values
 from tidemill.catalog.tables import IS_RESERVED, RESERVED_STATE, blocks, channels
 from tidemill.catalog.transaction import Transaction
+from tidemill.catalog.triggers import record_arrival
 from tidemill.model.block import Block, BlockKind, BlockState, ChannelPosition, assign_version, link_block
 from tidemill.model.channel import ChannelRole
 from tidemill.model.evolution import can_read
@@ -89,7 +89,7 @@ def _advance_head(tx: Transaction, channel: AnyRow, rows: list[AnyRow], run: int
     tx.connection.execute(update(channels).where(channels.c.id == channel.id).values(values))
     data_rows = [row for row in rows if row.rows or row.kind == BlockKind.BASE]
     if data_rows:
-        triggers.record_arrival(tx, channel.name, sum(r.rows for r in data_rows), sum(r.bytes for r in data_rows))
+        record_arrival(tx, channel.name, sum(r.rows for r in data_rows), sum(r.bytes for r in data_rows))
     tx.record_event(EventKind.CHANNEL_ADVANCED, channel.name, run, seq=position.seq, visible=updates[-1]["visible"])
 
 

@@ -1,4 +1,4 @@
-"""Claiming a run: its reservations, read spans, lease and fencing token, in one transaction."""
+"""Steps of claiming a run: its reservations, read spans, lease and fencing token, in one transaction."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from itertools import count
 
 from sqlalchemy import insert, select, update
 
-from tidemill.catalog import triggers
 from tidemill.catalog.channel_heads import lock_named_channels
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.queries import lock_binding, read_binding_id, read_run
 from tidemill.catalog.rows import AnyRow, to_head, to_position, to_run, to_task_versions
-from tidemill.catalog.runs import lock_owned_run, request_run, update_run
+from tidemill.catalog.run_states import update_run
 from tidemill.catalog.tables import IS_ACTIVE_FLOW, IS_RESERVED, blocks, channels, cursors, insert_keys, runs
 from tidemill.catalog.transaction import Transaction
+from tidemill.catalog.triggers import record_run_state
 from tidemill.errors import ChannelBusy, Conflict, DuplicateKey, InsertInProgress
 from tidemill.model.block import INITIAL_POSITION, BlockOrigin, BlockState, ChannelPosition
 from tidemill.model.channel import Channel
@@ -29,7 +29,6 @@ from tidemill.model.run import (
     ReadSpan,
     Reservation,
     ReservationRequest,
-    Run,
     RunClaim,
     RunKind,
     RunState,
@@ -40,31 +39,19 @@ from tidemill.model.trigger import RunMilestone
 Channels = Mapping[str, AnyRow]
 
 
-def acquire_run(tx: Transaction, run: int, *, owner: str, lease: float) -> Run:
-    """Take the lease of a ready run before its reads and reservations are known."""
-    ready = _lock_ready_run(tx, run)
-    acquired = _start_attempt(tx, ready, RunState.CLAIMED, owner, lease, attempt=ready.attempt + 1)
-    tx.record_event(EventKind.RUN_ACQUIRED, ready.subject, run, owner=owner, attempt=acquired.attempt)
-    return to_run(acquired)
-
-
-def claim_run(
-    tx: Transaction, run: int, request: ClaimRequest, *, owner: str, lease: float, fencing_token: int | None = None
+def claim_locked_run(
+    tx: Transaction, ready: AnyRow, request: ClaimRequest, *, owner: str, lease: float, attempt: int
 ) -> RunClaim:
-    """Claim a ready run, or one acquired under the fencing token `fencing_token`: reserve its outputs, so that it can
-    start.
-    """
-    ready = _lock_ready_run(tx, run) if fencing_token is None else lock_owned_run(tx, run, fencing_token)
+    """Reserve the outputs of a locked run and take its lease, so that it can start."""
     locked = lock_named_channels(tx, _list_channel_names(request))
     _check_versions(tx, ready, request.task_identities)
     _check_no_reservation(tx, [locked[name] for name in sorted(request.intermediate_channels)])
     spans = _compute_spans(tx, ready, request.reads, locked)
     slots = _reserve_slots(tx, ready, request.reservations, locked)
-    attempt = ready.attempt + (fencing_token is None)
-    started = _start_attempt(tx, ready, RunState.SUBMITTED, owner, lease, attempt=attempt)
-    triggers.record_run_state(tx, started, RunMilestone.LAUNCHED)
+    started = start_attempt(tx, ready, RunState.SUBMITTED, owner, lease, attempt=attempt)
+    record_run_state(tx, started, RunMilestone.LAUNCHED)
     seqs = [[slot.channel, slot.seq] for slot in slots.values()]
-    tx.record_event(EventKind.RUN_CLAIMED, ready.subject, run, owner=owner, attempt=started.attempt, slots=seqs)
+    tx.record_event(EventKind.RUN_CLAIMED, ready.subject, ready.id, owner=owner, attempt=attempt, slots=seqs)
     return RunClaim(to_run(started), started.directory, slots, spans, request.task_identities)
 
 
@@ -78,19 +65,12 @@ def _check_versions(tx: Transaction, run: AnyRow, versions: Mapping[str, Identit
         )
 
 
-def claim_new_run(
-    tx: Transaction, kind: RunKind, subject: str, request: ClaimRequest, *, owner: str, lease: float
-) -> RunClaim:
-    """Create a run and claim it in one transaction, so that no unclaimed run is left behind."""
-    run = request_run(tx, kind, subject, attempts=1, backfill=False)
-    return claim_run(tx, run.id, request, owner=owner, lease=lease)
-
-
 def _list_channel_names(demand: ClaimRequest) -> set[str]:
     return {s.channel for s in demand.reservations} | {r.channel for r in demand.reads} | demand.intermediate_channels
 
 
-def _lock_ready_run(tx: Transaction, run: int) -> AnyRow:
+def lock_ready_run(tx: Transaction, run: int) -> AnyRow:
+    """Lock a run that may be claimed now; raises `Conflict` if it may not."""
     row = read_run(tx.connection, run, lock=True)
     if row.state not in PENDING_STATES:
         raise Conflict(f"run {run} is {row.state}, not ready; only a ready run can be claimed")
@@ -253,7 +233,8 @@ def _build_slot(run: AnyRow, request: ReservationRequest, channel: AnyRow, seq: 
     }
 
 
-def _start_attempt(tx: Transaction, run: AnyRow, state: RunState, owner: str, lease: float, *, attempt: int) -> AnyRow:
+def start_attempt(tx: Transaction, run: AnyRow, state: RunState, owner: str, lease: float, *, attempt: int) -> AnyRow:
+    """Take the lease of a locked run under a new fencing token."""
     fencing_token = tx.tick_clock()
     return update_run(
         tx,

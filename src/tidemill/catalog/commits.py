@@ -1,4 +1,4 @@
-"""Committing a run: all its effects become visible atomically."""
+"""Steps of committing a run: all its effects become visible atomically."""
 
 from __future__ import annotations
 
@@ -7,61 +7,22 @@ from typing import Any
 
 from sqlalchemy import bindparam, insert, select, update
 
-from tidemill.catalog import merge_costs, producers, triggers
-from tidemill.catalog.channel_heads import advance_heads, lock_named_channels, lock_reserved_channels
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.queries import lock_binding, read_binding_id, read_block, read_channel_ids, read_run_blocks
-from tidemill.catalog.registration import find_changed_tables
+from tidemill.catalog.queries import lock_binding, read_binding_id, read_channel_ids
 from tidemill.catalog.rows import AnyRow, to_position_values
-from tidemill.catalog.runs import lock_owned_run, record_log, update_run
+from tidemill.catalog.run_states import lock_owned_run, record_log, update_run
 from tidemill.catalog.tables import IS_RESERVED, blocks, channels, costs, cursors, files, run_reads
 from tidemill.catalog.transaction import Transaction
+from tidemill.catalog.triggers import ensure_pending_run, record_run_state
+from tidemill.catalog.workflows import find_changed_tables
 from tidemill.errors import Conflict, LeaseLost
 from tidemill.model.block import Block, BlockKind, BlockOrigin, BlockState, DataFile
 from tidemill.model.codec import Json
 from tidemill.model.identity import Identity
-from tidemill.model.run import Consumption, Reservation, RunClaim, RunOutcome, RunState, WrittenBlock
+from tidemill.model.run import Consumption, Reservation, RunClaim, RunState, WrittenBlock
 from tidemill.model.trigger import RunMilestone
 
 _FILL_BLOCK = update(blocks).where(blocks.c.id == bindparam("slot"), IS_RESERVED)
-
-
-def commit_run(tx: Transaction, claim: RunClaim, outcome: RunOutcome) -> list[Block]:
-    run = finish_run(tx, claim, outcome.stats, outcome.log)
-    locked = lock_reserved_channels(tx, run.id)
-    _fill_slots(tx, run, outcome.blocks)
-    _record_consumption(tx, run, outcome.consumptions, claim.task_identities)
-    _record_costs(tx, run, outcome.costs)
-    merge_costs.record_merge_costs(tx, outcome.merge_seconds, is_interactive=False)
-    merge_costs.reset_merge_costs(tx, _list_rebased_channels(locked, outcome.blocks))
-    producers.advance_producers(tx, outcome.producer_advances)
-    advance_heads(tx, locked, run.id)
-    if outcome.backlog_since is not None:
-        triggers.ensure_pending_run(tx, run.subject, due=outcome.backlog_since)
-    return read_run_blocks(tx.connection, run.id, blocks.c.state == BlockState.FILLED)
-
-
-def _list_rebased_channels(locked: Iterable[AnyRow], blocks_written: Sequence[WrittenBlock]) -> list[int]:
-    rebased = {block.reservation.channel for block in blocks_written if block.reservation.kind is BlockKind.BASE}
-    return [channel.id for channel in locked if channel.name in rebased]
-
-
-def commit_compaction(tx: Transaction, claim: RunClaim, compacted: Block, log: str, rewrite_cost: Json | None) -> Block:
-    run = finish_run(tx, claim, {}, log)
-    channel = lock_named_channels(tx, [compacted.channel])[compacted.channel]
-    _fill_slots(tx, run, ())
-    _check_files_referenced(tx, claim.directory, compacted.files)
-    delta = _find_compactable_delta(tx, channel, compacted)
-    values = _build_compacted_block(run, compacted, delta) | (
-        _build_base_values(delta) if compacted.kind is BlockKind.BASE else _build_delta_values(compacted)
-    )
-    block = tx.connection.execute(insert(blocks).values(values).returning(blocks.c.id)).scalar_one()
-    _add_files(tx, run, Reservation(block, compacted.channel, compacted.seq, compacted.kind), compacted.files)
-    if compacted.kind is BlockKind.BASE:
-        merge_costs.reset_merge_costs(tx, [channel.id])
-    if rewrite_cost is not None:
-        merge_costs.record_rewrite_cost(tx, channel.id, rewrite_cost)
-    return read_block(tx.connection, block)
 
 
 def finish_run(tx: Transaction, claim: RunClaim, stats: Mapping[str, Any], log: str) -> AnyRow:
@@ -73,12 +34,12 @@ def finish_run(tx: Transaction, claim: RunClaim, stats: Mapping[str, Any], log: 
             f"the lease on run {run.id} expired {seconds_late:.1f} s ago, so it was not committed; renew it in time"
         )
     record_log(tx, run, log)
-    triggers.record_run_state(tx, run, RunMilestone.COMPLETED)
+    record_run_state(tx, run, RunMilestone.COMPLETED)
     tx.record_event(EventKind.RUN_FINISHED, run.subject, run.id, attempt=run.attempt, seconds=tx.now - run.started)
     return update_run(tx, run, state=RunState.FINISHED, finished=tx.now, lease_until=None, stats=dict(stats))
 
 
-def _fill_slots(tx: Transaction, run: AnyRow, filled: Sequence[WrittenBlock]) -> None:
+def fill_slots(tx: Transaction, run: AnyRow, filled: Sequence[WrittenBlock]) -> None:
     """Fill all reservations of the run, and no others."""
     query = select(blocks.c.id).where(blocks.c.run_id == run.id, IS_RESERVED)
     reserved = sorted(tx.connection.execute(query).scalars())
@@ -125,7 +86,7 @@ def _add_files(tx: Transaction, run: AnyRow, slot: Reservation, added: Sequence[
     )
 
 
-def _record_consumption(
+def record_consumption(
     tx: Transaction, run: AnyRow, consumed: Sequence[Consumption], versions: Mapping[str, Identity]
 ) -> None:
     """Move the run's cursors, and record its reads for tracing.
@@ -148,7 +109,7 @@ def _record_consumption(
     if outdated:
         tx.record_event(EventKind.RUN_OUTDATED, run.subject, run.id, tasks=sorted(outdated))
     if outdated and binding.active and binding.spec["triggers"]:
-        triggers.ensure_pending_run(tx, run.subject, due=run.due or run.created)
+        ensure_pending_run(tx, run.subject, due=run.due or run.created)
     rows = [
         {"run_id": run.id, "task": c.task, "channel_id": ids[c.channel], "since": c.since, "upto": c.upto.seq}
         for c in consumed
@@ -161,7 +122,7 @@ def _read_cursor_keys(tx: Transaction, binding: int) -> set[tuple[str, int]]:
     return {(row.task, row.channel_id) for row in tx.connection.execute(query)}
 
 
-def _record_costs(tx: Transaction, run: AnyRow, estimates: Mapping[tuple[str, str], Json]) -> None:
+def record_costs(tx: Transaction, run: AnyRow, estimates: Mapping[tuple[str, str], Json]) -> None:
     if not estimates:
         return
     binding = read_binding_id(tx.connection, run.subject)
@@ -189,6 +150,33 @@ def _move_cursor(tx: Transaction, binding: int, channel: int, move: Consumption,
         raise Conflict(f"the cursor of task {move.task!r} on channel {move.channel!r} moved meanwhile; run it again")
 
 
+def insert_compacted_block(tx: Transaction, run: AnyRow, channel: AnyRow, compacted: Block) -> int:
+    """Insert a block that replaces others up to its position, which its readers reach; returns its id."""
+    delta = _find_compactable_delta(tx, channel, compacted)
+    is_base = compacted.kind is BlockKind.BASE
+    values = {
+        "channel_id": delta.channel_id,
+        "seq": delta.seq,
+        "kind": compacted.kind,
+        "state": BlockState.FILLED,
+        "origin": BlockOrigin.COMPACTION,
+        "schema": compacted.schema,
+        "updates": delta.updates,
+        "target": delta.provenance,
+        "provenance": delta.provenance,
+        "content": delta.content,
+        "visible": delta.visible,
+        "watermark": delta.watermark,
+        "run_id": run.id,
+        "identity": delta.content if is_base else compacted.identity,
+        **({} if is_base else {"since": compacted.since, "source": compacted.source}),
+        **_sum_sizes(compacted.files),
+    }
+    block: int = tx.connection.execute(insert(blocks).values(values).returning(blocks.c.id)).scalar_one()
+    _add_files(tx, run, Reservation(block, compacted.channel, compacted.seq, compacted.kind), compacted.files)
+    return block
+
+
 def _find_compactable_delta(tx: Transaction, channel: AnyRow, compacted: Block) -> AnyRow:
     """The filled, visible delta at the position of the compacted block."""
     query = select(blocks).where(blocks.c.channel_id == channel.id, blocks.c.seq == compacted.seq)
@@ -207,7 +195,7 @@ def _find_compactable_delta(tx: Transaction, channel: AnyRow, compacted: Block) 
     return filled[0]
 
 
-def _check_files_referenced(tx: Transaction, directory: str, data_files: Iterable[DataFile]) -> None:
+def check_files_referenced(tx: Transaction, directory: str, data_files: Iterable[DataFile]) -> None:
     """Reject a compacted block that shares files of older blocks that were purged meanwhile."""
     shared = {f.path for f in data_files if not f.path.startswith(f"{directory}/")}
     query = select(files.c.path).where(files.c.path.in_(shared))
@@ -216,29 +204,7 @@ def _check_files_referenced(tx: Transaction, directory: str, data_files: Iterabl
         raise Conflict(f"{len(missing)} files were purged during the compaction, e.g. {min(missing)}; compact again")
 
 
-def _build_compacted_block(run: AnyRow, compacted: Block, delta: AnyRow) -> Json:
-    """The values of a block that replaces others up to `at`; its readers reach the same position."""
-    return {
-        "channel_id": delta.channel_id,
-        "seq": delta.seq,
-        "kind": compacted.kind,
-        "state": BlockState.FILLED,
-        "origin": BlockOrigin.COMPACTION,
-        "schema": compacted.schema,
-        "updates": delta.updates,
-        "target": delta.provenance,
-        "provenance": delta.provenance,
-        "content": delta.content,
-        "visible": delta.visible,
-        "watermark": delta.watermark,
-        "run_id": run.id,
-        **_sum_sizes(compacted.files),
-    }
-
-
-def _build_base_values(delta: AnyRow) -> Json:
-    return {"identity": delta.content}
-
-
-def _build_delta_values(compacted: Block) -> Json:
-    return {"identity": compacted.identity, "since": compacted.since, "source": compacted.source}
+def list_rebased_channels(locked: Iterable[AnyRow], blocks_written: Sequence[WrittenBlock]) -> list[int]:
+    """The ids of the channels for which a run wrote a base."""
+    rebased = {block.reservation.channel for block in blocks_written if block.reservation.kind is BlockKind.BASE}
+    return [channel.id for channel in locked if channel.name in rebased]

@@ -1,121 +1,332 @@
-"""Datasets in the catalog: each transition is a conditional update, and legal only by `model/states.py`.
-
-Transactions that change dataset states hold one common lock, so that the rows they read are still current when they
-write. On SQLite that is the write lock. Such transactions are short: they compute nothing and touch no files.
-"""
+"""Datasets: submitted one-shot workflows, and the datasets that they write and read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import islice
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import Connection, Select, delete, exists, func, select, update
 
-from tidemill.catalog.engine import acquire_lock
+from tidemill.catalog.commits import finish_run
+from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
+from tidemill.catalog.dataset_states import (
+    find_datasets,
+    lock_datasets,
+    read_dataset,
+    release_claims,
+    save_dataset,
+    to_dataset,
+    to_stored_dataset,
+)
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.oneshot_tables import datasets, run_inputs
-from tidemill.catalog.rows import AnyRow
+from tidemill.catalog.files import mark_files
+from tidemill.catalog.oneshot_tables import actions, datasets, run_inputs, submissions
+from tidemill.catalog.queries import read_run, split_batches
+from tidemill.catalog.rows import AnyRow, to_run
+from tidemill.catalog.run_states import update_run
+from tidemill.catalog.submission import submit_workflow
+from tidemill.catalog.submission_expiry import expire_submissions
+from tidemill.catalog.tables import runs
 from tidemill.catalog.transaction import Transaction
+from tidemill.catalog.usage import read_tallies, read_usage
 from tidemill.errors import Conflict, NotFound
-from tidemill.model.block import DataFile
+from tidemill.model.codec import Json
 from tidemill.model.identity import Identity
-from tidemill.model.states import PRODUCING_STATES, Dataset, DatasetState
-from tidemill.model.submission import StoredDataset
+from tidemill.model.run import RunClaim, RunState
+from tidemill.model.states import PRODUCING_STATES, READABLE_STATES, STATES_WITH_FILES, DatasetState
+from tidemill.model.submission import (
+    ActionResult,
+    ActionSpec,
+    DatasetPlacement,
+    ExpiredHistory,
+    StoredDataset,
+    Submission,
+    SubmissionRequest,
+    SubmittedAction,
+)
+from tidemill.model.usage import UsagePeriod, UsageRecord, UsageTally
 
-_LOCK = 0x71DE0003
-_BATCH_SIZE = 500  # databases limit the parameters of a statement
-
-
-def lock_datasets(tx: Transaction) -> None:
-    """Lock the states of all datasets until the transaction ends."""
-    acquire_lock(tx.connection, _LOCK)
-
-
-def find_datasets(tx: Transaction, identities: Iterable[Identity]) -> dict[Identity, AnyRow]:
-    """The rows of the known datasets among `identities`."""
-    results = (
-        tx.connection.execute(select(datasets).where(datasets.c.identity.in_(batch)))
-        for batch in split_identities(identities)
-    )
-    return {row.identity: row for result in results for row in result}
-
-
-def split_identities(identities: Iterable[Identity]) -> list[list[Identity]]:
-    remaining = iter(dict.fromkeys(identities))
-    return list(iter(lambda: list(islice(remaining, _BATCH_SIZE)), []))
-
-
-def read_dataset(tx: Transaction, identity: Identity) -> AnyRow:
-    row = tx.connection.execute(select(datasets).where(datasets.c.identity == identity)).one_or_none()
-    if row is None:
-        raise NotFound(f"there is no dataset {identity}; list the stored ones with: tidemill storage")
-    return row
-
-
-def to_dataset(row: AnyRow) -> Dataset:
-    return Dataset(DatasetState(row.state), row.version, row.claims, row.pinned)
+_ACTIONS = (
+    select(actions, datasets.c.bytes)
+    .join_from(actions, datasets)
+    .order_by(actions.c.submission_id.desc(), actions.c.ordinal)
+)
+_COMMITTED_STATE = {
+    DatasetState.TO_STORE: DatasetState.STORED,
+    DatasetState.TO_LEAF: DatasetState.LEAF,
+    DatasetState.TO_DELETE: DatasetState.STORED_TO_DELETE,
+}
+_EVICTION_STATES = (DatasetState.PROCESSING, DatasetState.DELETING)
+_STATES_WITH_ALL_FILES = (
+    DatasetState.STORED,
+    DatasetState.LEAF,
+    DatasetState.STORED_TO_DELETE,
+    DatasetState.PROCESSING,
+)
 
 
-def save_dataset(tx: Transaction, row: AnyRow, dataset: Dataset, **values: Any) -> None:
-    """Write a dataset's new state, provided that it has not changed since it was read."""
-    unchanged = (datasets.c.identity == row.identity, datasets.c.state == row.state, datasets.c.version == row.version)
-    state_values = {
-        "state": dataset.state,
-        "version": dataset.version,
-        "claims": dataset.claims,
-        "pinned": dataset.pinned,
-    }
-    if not tx.connection.execute(update(datasets).where(*unchanged).values(state_values | values)).rowcount:
-        raise Conflict(f"dataset {row.name} is no longer {row.state} as of version {row.version}; read it again")
-    if dataset.state != row.state:
-        details = {"identity": row.identity, "before": row.state, "after": dataset.state}
-        tx.record_event(
-            EventKind.DATASET_MOVED, f"{row.workflow}/{row.name}", values.get("run_id", row.run_id), **details
+class SqlDatasetCatalog(CatalogPart):
+    """A `DatasetCatalog` over SQL.
+
+    Datasets are evicted in three steps: they are chosen, their files are deleted, and the deletion is recorded. Between
+    the first two steps a request for the dataset rescues it. From the second step on it cannot be read, so that no
+    reader finds only a part of its files; after a crash, any server that finds it in that state deletes the others.
+    """
+
+    # Submissions.
+
+    @in_snapshot
+    def read_descriptions(self, connection: Connection, identities: Iterable[Identity]) -> dict[Identity, Json]:
+        columns = (datasets.c.identity, datasets.c.description)
+        queries = (select(*columns).where(datasets.c.identity.in_(part)) for part in split_batches(identities))
+        return {row.identity: row.description for query in queries for row in connection.execute(query)}
+
+    @in_snapshot
+    def read_generations(self, connection: Connection) -> dict[Identity, int]:
+        newest = select(datasets.c.unforced_identity, func.max(datasets.c.generation).label("newest"))
+        rows = connection.execute(newest.where(datasets.c.generation > 0).group_by(datasets.c.unforced_identity))
+        return {row.unforced_identity: row.newest for row in rows}
+
+    @in_transaction
+    def submit_workflow(self, tx: Transaction, request: SubmissionRequest) -> int:
+        return submit_workflow(tx, request)
+
+    @in_snapshot
+    def read_submission(self, connection: Connection, number: int) -> Submission:
+        row = connection.execute(select(submissions).where(submissions.c.id == number)).one_or_none()
+        if row is None:
+            newest = connection.execute(select(func.max(submissions.c.id))).scalar()
+            hint = "there are none yet" if newest is None else f"the newest is {newest}"
+            raise NotFound(f"there is no submission {number}; {hint}")
+        return _read_submissions(connection, [row])[0]
+
+    @in_snapshot
+    def list_submissions(
+        self, connection: Connection, *, before: int | None = None, limit: int = 20
+    ) -> list[Submission]:
+        columns = [c for c in submissions.c if c.name != "document"]
+        query = select(*columns).order_by(submissions.c.id.desc()).limit(limit)
+        rows = connection.execute(query if before is None else query.where(submissions.c.id < before)).all()
+        return _read_submissions(connection, rows)
+
+    @in_snapshot
+    def read_usage(self, connection: Connection, period: UsagePeriod) -> list[UsageRecord]:
+        return read_usage(connection, period)
+
+    @in_snapshot
+    def read_tallies(self, connection: Connection, period: UsagePeriod) -> list[UsageTally]:
+        return read_tallies(connection, period)
+
+    @in_snapshot
+    def list_submitted_actions(self, connection: Connection, after: int) -> list[tuple[int, str, Identity]]:
+        query = select(submissions.c.id, submissions.c.workflow, actions.c.identity).join_from(actions, submissions)
+        ordered = query.where(submissions.c.id > after).order_by(submissions.c.id, actions.c.ordinal)
+        return [(row.id, row.workflow, row.identity) for row in connection.execute(ordered)]
+
+    def expire_submissions(self, age: float) -> ExpiredHistory:
+        """Expire old submissions in batches, each in a separate transaction."""
+        expired = batch = self._expire_batch(age)
+        while batch.submissions or batch.events:
+            batch = self._expire_batch(age)
+            expired += batch
+        return expired
+
+    @in_transaction
+    def _expire_batch(self, tx: Transaction, age: float) -> ExpiredHistory:
+        return expire_submissions(tx, age)
+
+    # Runs of actions.
+
+    @in_snapshot
+    def read_action_spec(self, connection: Connection, run: int) -> ActionSpec:
+        query = select(actions, submissions.c.document).join_from(actions, submissions).where(actions.c.run_id == run)
+        action = connection.execute(query.order_by(actions.c.submission_id).limit(1)).one_or_none()
+        if action is None:
+            raise NotFound(f"run {run} belongs to no action of a one-shot workflow")
+        row = connection.execute(_select_dataset(action.identity)).one()
+        inputs = tuple(to_stored_dataset(connection.execute(_select_dataset(i)).one()) for i in row.parents)
+        return ActionSpec(
+            action.submission_id, action.document, action.key, row.description, to_stored_dataset(row), inputs
         )
 
+    @in_transaction
+    def commit(self, tx: Transaction, claim: RunClaim, result: ActionResult) -> None:
+        """Commit the run of an action: its dataset becomes readable, with a claim for every run that waited for it."""
+        lock_datasets(tx)
+        size = {"rows": sum(file.rows for file in result.files), "bytes": sum(file.bytes for file in result.files)}
+        run = finish_run(tx, claim, {"seconds": result.seconds, **size}, result.log)
+        row = tx.connection.execute(select(datasets).where(datasets.c.run_id == run.id)).one()
+        waiting_runs = _claim_for_waiters(tx, row.identity)
+        dataset = to_dataset(row)
+        dataset = dataset.transition_to(_COMMITTED_STATE[dataset.state])
+        for _ in waiting_runs:
+            dataset = dataset.add_claim()
+        save_dataset(tx, row, dataset, **size, **_build_dataset_values(tx, result))
+        release_claims(tx, run.id)
+        for run_id in waiting_runs:
+            _wake_run(tx, run_id)
 
-def release_claims(tx: Transaction, run: int) -> None:
-    """Release the claims of an ended run. The last release of a dataset chosen for deletion starts its deletion."""
-    claimed = select(run_inputs.c.identity).where(run_inputs.c.run_id == run, run_inputs.c.claimed)
-    for row in find_datasets(tx, tx.connection.execute(claimed).scalars()).values():
-        save_dataset(tx, row, to_dataset(row).release_claim(), used_at=tx.now)
-    tx.connection.execute(delete(run_inputs).where(run_inputs.c.run_id == run))
+    @in_transaction
+    def mark_lost(self, tx: Transaction, identity: Identity) -> None:
+        """Record that a dataset's files are lost or damaged. The remaining files are marked for removal."""
+        row = _lock_dataset(tx, identity)
+        if row.state in _STATES_WITH_ALL_FILES:
+            tx.connection.execute(delete(run_inputs).where(run_inputs.c.identity == identity, run_inputs.c.claimed))
+            mark_files(tx, {path: row.run_id for path, _, _ in row.files})
+            save_dataset(tx, row, to_dataset(row).transition_to(DatasetState.DELETED), files=[])
+
+    # Copies at users' paths.
+
+    @in_snapshot
+    def list_pending_copies(self, connection: Connection, submission: int | None = None) -> list[DatasetPlacement]:
+        pending = (actions.c.path.is_not(None), actions.c.copied_at.is_(None), datasets.c.state.in_(READABLE_STATES))
+        query = select(actions.c.submission_id, actions.c.key, actions.c.path, datasets).join_from(actions, datasets)
+        query = query.where(*pending).order_by(actions.c.submission_id, actions.c.ordinal)
+        if submission is not None:
+            query = query.where(actions.c.submission_id == submission)
+        rows = connection.execute(query)
+        return [DatasetPlacement(row.submission_id, row.key, row.path, to_stored_dataset(row)) for row in rows]
+
+    @in_transaction
+    def record_copy(self, tx: Transaction, placement: DatasetPlacement) -> None:
+        is_action = (actions.c.submission_id == placement.submission, actions.c.key == placement.key)
+        statement = update(actions).where(*is_action, actions.c.copied_at.is_(None)).values(copied_at=tx.now)
+        if tx.connection.execute(statement).rowcount:
+            dataset = placement.dataset
+            details = {"identity": dataset.identity, "path": placement.path, "submission": placement.submission}
+            tx.record_event(EventKind.DATASET_EXPORTED, f"{dataset.workflow}/{dataset.name}", dataset.run, **details)
+
+    # Storage.
+
+    @in_snapshot
+    def read_held_bytes(self, connection: Connection) -> dict[str, int]:
+        size = func.sum(datasets.c.bytes).label("size")
+        query = select(datasets.c.workflow, size).where(datasets.c.state.in_(STATES_WITH_FILES))
+        return {row.workflow: int(row.size) for row in connection.execute(query.group_by(datasets.c.workflow))}
+
+    def evict(self, dataset_ids: Iterable[Identity]) -> list[Identity]:
+        return self._evict(list(dataset_ids))
+
+    @in_transaction
+    def _evict(self, tx: Transaction, dataset_ids: Sequence[Identity]) -> list[Identity]:
+        """Choose datasets for deletion. Those that are no longer stored, or are claimed or pinned, stay."""
+        lock_datasets(tx)
+        rows = [r for r in find_datasets(tx, dataset_ids).values() if _is_evictable(r)]
+        for row in rows:
+            save_dataset(tx, row, to_dataset(row).mark_for_eviction())
+        return [row.identity for row in rows]
+
+    @in_transaction
+    def drop(self, tx: Transaction, identity: Identity) -> None:
+        """Delete a leaf on the user's request: at once, or after the last claim is released."""
+        row = _lock_dataset(tx, identity)
+        if row.state != DatasetState.LEAF:
+            raise Conflict(f"dataset {row.name} is {row.state}, not a leaf; only leaves can be deleted by users")
+        if row.pinned:
+            raise Conflict(f"dataset {row.name} is pinned; unpin it first")
+        target = DatasetState.STORED_TO_DELETE if row.claims else DatasetState.PROCESSING
+        save_dataset(tx, row, to_dataset(row).transition_to(target))
+
+    @in_transaction
+    def pin(self, tx: Transaction, identity: Identity, *, pinned: bool) -> None:
+        row = _lock_dataset(tx, identity)
+        if row.pinned == pinned:
+            return
+        before = to_dataset(row)
+        save_dataset(tx, row, before.pin() if pinned else before.unpin())
+        kind = EventKind.DATASET_PINNED if pinned else EventKind.DATASET_UNPINNED
+        tx.record_event(kind, f"{row.workflow}/{row.name}", row.run_id, identity=identity)
+
+    @in_snapshot
+    def list_pending_evictions(self, connection: Connection) -> list[Identity]:
+        """Datasets chosen for deletion, by this process or one that died, that are not yet deleted."""
+        query = select(datasets.c.identity).where(datasets.c.state.in_(_EVICTION_STATES)).order_by(datasets.c.identity)
+        return list(connection.execute(query).scalars())
+
+    @in_transaction
+    def begin_deletion(self, tx: Transaction, identity: Identity) -> list[str] | None:
+        row = _lock_dataset(tx, identity)
+        if row.state not in _EVICTION_STATES:
+            return None
+        # From now on run_id names a run that waits to recompute it.
+        run = row.run_id if row.state == DatasetState.DELETING else None
+        save_dataset(tx, row, to_dataset(row).transition_to(DatasetState.DELETING), run_id=run)
+        return [path for path, _, _ in row.files]
+
+    @in_transaction
+    def finish_deletion(self, tx: Transaction, identity: Identity) -> None:
+        """Record that a dataset's files are deleted, and wake the run that waits to recompute it."""
+        row = _lock_dataset(tx, identity)
+        if row.state != DatasetState.DELETING:
+            return
+        save_dataset(tx, row, to_dataset(row).transition_to(DatasetState.DELETED), files=[])
+        if row.run_id is not None:
+            deleted = read_dataset(tx, identity)
+            next_state = DatasetState.TO_LEAF if row.is_leaf else DatasetState.TO_STORE
+            save_dataset(tx, deleted, to_dataset(deleted).transition_to(next_state))
+            _wake_run(tx, row.run_id)
+
+    @in_snapshot
+    def list(self, connection: Connection) -> list[StoredDataset]:
+        columns = [c for c in datasets.c if c.name != "description"]  # it is by far the largest
+        rows = connection.execute(select(*columns).order_by(datasets.c.created, datasets.c.identity))
+        return [to_stored_dataset(row) for row in rows]
 
 
-def abandon_dataset(tx: Transaction, run: int) -> list[int]:
-    """Give up the dataset that a run would have produced; returns the runs that wait for it."""
+def _lock_dataset(tx: Transaction, identity: Identity) -> AnyRow:
     lock_datasets(tx)
-    row = tx.connection.execute(select(datasets).where(datasets.c.run_id == run)).one_or_none()
-    waiting_runs: list[int] = []
-    if row is not None and row.state in PRODUCING_STATES:
-        save_dataset(tx, row, to_dataset(row).transition_to(DatasetState.DELETED))
-    if row is not None and row.state in (*PRODUCING_STATES, DatasetState.DELETING):
-        query = select(run_inputs.c.run_id).where(
-            run_inputs.c.identity == row.identity, run_inputs.c.claimed.is_(False)
+    return read_dataset(tx, identity)
+
+
+def _is_evictable(row: AnyRow) -> bool:
+    return row.state == DatasetState.STORED and not row.claims and not row.pinned
+
+
+def _build_dataset_values(tx: Transaction, product: ActionResult) -> Json:
+    files = [[file.path, file.rows, file.bytes] for file in product.files]
+    times = {"computed_at": tx.now, "used_at": tx.now}
+    return {"schema": product.schema, "files": files, "seconds": product.seconds, **times}
+
+
+def _claim_for_waiters(tx: Transaction, identity: Identity) -> list[int]:
+    """Turn every wait for a dataset into a claim on it; returns the runs that waited."""
+    waits = (run_inputs.c.identity == identity, run_inputs.c.claimed.is_(False))
+    statement = update(run_inputs).where(*waits).values(claimed=True).returning(run_inputs.c.run_id)
+    return sorted(tx.connection.execute(statement).scalars())
+
+
+def _wake_run(tx: Transaction, run_id: int) -> None:
+    """Make a waiting run ready, if all its inputs are available and its output may be produced."""
+    is_waiting = exists().where(run_inputs.c.run_id == run_id, run_inputs.c.claimed.is_(False))
+    is_producer = exists().where(datasets.c.run_id == run_id, datasets.c.state.in_(PRODUCING_STATES))
+    run: AnyRow = read_run(tx.connection, run_id, lock=True)
+    if run.state == RunState.WAITING and tx.connection.execute(select(is_producer & ~is_waiting)).scalar():
+        update_run(tx, run, state=RunState.READY)
+        tx.record_event(EventKind.RUN_RESCHEDULED, run.subject, run_id)
+
+
+def _select_dataset(identity: Identity) -> Select[tuple[object, ...]]:
+    return select(datasets).where(datasets.c.identity == identity)
+
+
+def _read_submissions(connection: Connection, rows: Iterable[AnyRow]) -> list[Submission]:
+    by_id = {row.id: row for row in rows}
+    action_rows = connection.execute(_ACTIONS.where(actions.c.submission_id.in_(by_id))).all() if by_id else []
+    run_ids = {row.run_id for row in action_rows if row.run_id is not None}
+    queries = (select(runs).where(runs.c.id.in_(part)) for part in split_batches(run_ids))
+    runs_by_id = {row.id: to_run(row) for query in queries for row in connection.execute(query)}
+    actions_by_submission: dict[int, list[SubmittedAction]] = {number: [] for number in by_id}
+    for row in action_rows:
+        run = None if row.run_id is None else runs_by_id[row.run_id]
+        values = (
+            row.key,
+            row.name,
+            row.kind,
+            row.identity,
+            row.verdict,
+            row.reason,
+            row.saved_seconds,
+            row.path,
+            row.copied_at,
         )
-        waiting_runs = list(tx.connection.execute(query.order_by(run_inputs.c.run_id)).scalars())
-    if row is not None and row.state == DatasetState.DELETING:  # no run waits any longer to recompute it
-        tx.connection.execute(update(datasets).where(datasets.c.identity == row.identity).values(run_id=None))
-    release_claims(tx, run)
-    return waiting_runs
-
-
-def to_stored_dataset(row: AnyRow) -> StoredDataset:
-    return StoredDataset(
-        identity=row.identity,
-        workflow=row.workflow,
-        name=row.name,
-        kind=row.kind,
-        parents=tuple(row.parents),
-        state=DatasetState(row.state),
-        claims=row.claims,
-        run=row.run_id,
-        schema=row.schema,
-        files=tuple(DataFile(*file) for file in row.files),
-        bytes=row.bytes,
-        seconds=row.seconds,
-        computed_at=row.computed_at,
-        used_at=row.used_at,
-        pinned=row.pinned,
-    )
+        actions_by_submission[row.submission_id].append(SubmittedAction(*values, run, row.bytes))
+    return [Submission(n, row.workflow, row.user, row.at, tuple(actions_by_submission[n])) for n, row in by_id.items()]

@@ -1,10 +1,10 @@
-"""Lookups shared by the reader and the transitions."""
+"""Lookups that several nouns share."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, func, select
 
@@ -17,6 +17,15 @@ from tidemill.model.block import Block
 BLOCKS = select(blocks, channels.c.name.label("channel"), channels.c.role).join_from(blocks, channels)
 
 _MAX_LISTED = 10
+_BATCH_SIZE = 500  # databases limit the parameters of a statement
+
+T = TypeVar("T", str, int)
+
+
+def split_batches(values: Iterable[T]) -> list[list[T]]:
+    """The distinct values in ascending order, in batches that fit into one statement."""
+    ordered = sorted(set(values))
+    return [ordered[start : start + _BATCH_SIZE] for start in range(0, len(ordered), _BATCH_SIZE)]
 
 
 def read_channel(connection: Connection, name: str) -> AnyRow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import Row
@@ -13,16 +13,10 @@ from tidemill.model.codec import Json
 from tidemill.model.identity import Identity
 from tidemill.model.run import Run, RunKind, RunState
 from tidemill.model.schema import Schema
-from tidemill.model.trigger import AllOfTrigger, from_json
 from tidemill.ports.records import (
     ChannelRead,
-    Cursor,
     Event,
-    RegisteredBinding,
     RegisteredChannel,
-    RegisteredTrigger,
-    Server,
-    TriggerFiring,
 )
 
 AnyRow = Row[Any]
@@ -116,14 +110,6 @@ def to_channel(row: AnyRow, reserved: Mapping[int, int]) -> RegisteredChannel:
     )
 
 
-def to_binding(row: AnyRow) -> RegisteredBinding:
-    return RegisteredBinding(row.name, row.workflow, row.identity, row.spec)
-
-
-def to_cursor(row: AnyRow) -> Cursor:
-    return Cursor(row.binding, row.task, row.channel, to_position(row))
-
-
 def to_run(row: AnyRow) -> Run:
     return Run(
         id=row.id,
@@ -153,38 +139,3 @@ def to_channel_read(row: AnyRow) -> ChannelRead:
 
 def to_event(row: AnyRow) -> Event:
     return Event(row.id, row.at, row.kind, row.subject, row.run_id, row.detail)
-
-
-def to_trigger(row: AnyRow) -> RegisteredTrigger:
-    leaf = from_json(row.spec)
-    assert not isinstance(leaf, AllOfTrigger)
-    return RegisteredTrigger(
-        row.id,
-        row.binding,
-        row.root,
-        leaf,
-        due=row.due,
-        since=row.since,
-        rows=row.rows,
-        bytes=row.bytes,
-        missed=row.missed,
-        fired=row.fired,
-        paused=row.paused,
-        lead_seconds=row.lead,
-    )
-
-
-def to_firing(row: AnyRow) -> TriggerFiring:
-    return TriggerFiring(row.id, row.at, row.flow, from_json(row.trigger), row.missed, row.run_id)
-
-
-def to_server(row: AnyRow, leaders: Collection[str]) -> Server:
-    return Server(
-        row.name,
-        row.role,
-        row.tracks,
-        state=row.state,
-        started=row.started,
-        last_heartbeat=row.last_heartbeat,
-        leader=row.name in leaders and row.state == "serving",
-    )

@@ -8,11 +8,10 @@ from collections.abc import Collection
 from sqlalchemy import ColumnElement, Select, Table, and_, delete, exists, func, or_, select, update
 
 from tidemill.catalog.channel_heads import lock_channels
-from tidemill.catalog.hourly_totals import record_tallies
-from tidemill.catalog.removals import HAS_PENDING_REMOVALS
+from tidemill.catalog.files import HAS_PENDING_REMOVALS
 from tidemill.catalog.tables import IS_TO_PURGE, blocks, channels, events, firings, insert_keys, logs, run_reads, runs
 from tidemill.catalog.transaction import Transaction
-from tidemill.catalog.usage_history import list_refreshed_tasks
+from tidemill.catalog.usage import list_refreshed_tasks, record_tallies
 from tidemill.model.block import BlockState
 from tidemill.model.run import RunKind, RunState
 from tidemill.ports.records import RunExpiryCounts
@@ -24,7 +23,12 @@ _ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
 _RUN_TABLES = (run_reads, logs, events, firings)
 
 
-def expire_runs(tx: Transaction, subject: str, keep: int) -> RunExpiryCounts:
+def is_batch_full(expired: RunExpiryCounts) -> bool:
+    """Whether more runs may be expirable."""
+    return expired.runs == BATCH_SIZE
+
+
+def expire_batch(tx: Transaction, subject: str, keep: int) -> RunExpiryCounts:
     """Delete the oldest runs of a subject beyond the newest `keep`, at most `BATCH_SIZE` of them."""
     expired = list(tx.connection.execute(_select_expirable(subject, keep)).scalars())
     if not expired:

@@ -1,213 +1,301 @@
-"""The life cycle of a run, except its claim and commit: request, renew, fail, kill, reclaim."""
+"""Runs: from the request through claim, execution and commit to expiry."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Iterable
 
-from sqlalchemy import Connection, and_, delete, insert, or_, select, update
+from sqlalchemy import Connection, and_, exists, func, or_, select
 
-from tidemill.catalog import datasets, removals, triggers
-from tidemill.catalog.channel_heads import advance_heads, lock_reserved_channels
+from tidemill.catalog.channel_heads import advance_heads, lock_named_channels, lock_reserved_channels
+from tidemill.catalog.channels import advance_producers, record_merge_costs, record_rewrite_cost, reset_merge_costs
+from tidemill.catalog.claims import claim_locked_run, lock_ready_run, start_attempt
+from tidemill.catalog.commits import (
+    check_files_referenced,
+    fill_slots,
+    finish_run,
+    insert_compacted_block,
+    list_rebased_channels,
+    record_consumption,
+    record_costs,
+)
+from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.queries import check_active, read_run
-from tidemill.catalog.rows import AnyRow, sanitize_text, to_run
-from tidemill.catalog.tables import IS_RESERVED, blocks, insert_keys, logs, runs
+from tidemill.catalog.queries import read_block, read_channel, read_run, read_run_blocks
+from tidemill.catalog.rows import AnyRow, to_channel_read, to_run
+from tidemill.catalog.run_expiry import expire_batch, is_batch_full
+from tidemill.catalog.run_states import end_attempt, kill_run, lock_owned_run, request_run, update_run
+from tidemill.catalog.tables import IS_RUNNABLE_FLOW, bindings, blocks, channels, logs, run_reads, runs, workflows
 from tidemill.catalog.transaction import Transaction
-from tidemill.errors import Conflict, LeaseLost
-from tidemill.model.block import BlockState
+from tidemill.catalog.triggers import ensure_pending_run
+from tidemill.model.block import Block, BlockKind, BlockState
+from tidemill.model.codec import Json
 from tidemill.model.run import (
     ACTIVE_STATES,
-    MAX_LOST_ATTEMPTS,
     OWNER_EXECUTED_KINDS,
     PENDING_STATES,
+    ClaimRequest,
     Run,
+    RunClaim,
     RunKind,
+    RunOutcome,
     RunState,
 )
-from tidemill.model.states import RUN_TRANSITIONS
-from tidemill.model.trigger import RunMilestone
-
-
-def request_run(tx: Transaction, kind: RunKind, subject: str, *, attempts: int, backfill: bool) -> Run:
-    check_active(tx.connection, "bound flow" if kind is RunKind.FLOW else "channel", subject)
-    values = {"kind": kind, "subject": subject, "state": RunState.READY, "attempts": attempts, "created": tx.now}
-    values |= {"backfill": backfill}
-    run = tx.connection.execute(insert(runs).values(values).returning(runs)).one()
-    tx.record_event(EventKind.RUN_REQUESTED, subject, run.id, kind=kind, attempts=attempts)
-    return to_run(run)
-
-
-def renew_lease(tx: Transaction, run: int, fencing_token: int, *, lease: float) -> None:
-    update_run(tx, lock_owned_run(tx, run, fencing_token), lease_until=tx.now + lease)
-
-
-def fail_run(
-    tx: Transaction, run: int, fencing_token: int, *, error: str, log: str, retry_in: float | None, is_lost: bool
-) -> Run:
-    return _end_attempt(
-        tx, lock_owned_run(tx, run, fencing_token), error=error, log=log, retry_in=retry_in, lost=is_lost
-    )
-
-
-def release_run(tx: Transaction, run: int, fencing_token: int, *, seconds: float) -> None:
-    """Release an acquired run; it waits for `seconds`, and the attempt does not count."""
-    row = lock_owned_run(tx, run, fencing_token)
-    values = {"state": RunState.WAITING, "not_before": tx.now + seconds, "attempt": row.attempt - 1}
-    update_run(tx, row, **values, owner=None, lease_until=None)
-    tx.record_event(EventKind.RUN_RELEASED, row.subject, run, seconds=seconds)
-
-
-def mark_running(tx: Transaction, run: int, fencing_token: int) -> None:
-    """Record that the engine started the run."""
-    row = lock_owned_run(tx, run, fencing_token)
-    if row.state == RunState.SUBMITTED:
-        update_run(tx, row, state=RunState.RUNNING)
-        tx.record_event(EventKind.RUN_STARTED, row.subject, run, attempt=row.attempt)
-
-
-def kill_run(tx: Transaction, run: int) -> Run:
-    row = read_run(tx.connection, run, lock=True)
-    if row.state not in (*PENDING_STATES, *ACTIVE_STATES):
-        raise Conflict(f"run {run} is {row.state}; only a run that has not ended can be killed")
-    killed = update_run(tx, row, state=RunState.KILLED, finished=tx.now, lease_until=None)
-    tx.record_event(EventKind.RUN_KILLED, row.subject, run, was=row.state)
-    removals.mark_attempt(tx, row)
-    _cancel_slots(tx, killed)
-    _fail_followers(tx, killed)
-    return to_run(killed)
-
+from tidemill.ports.records import ChannelRead, RunExpiryCounts
 
 ABANDON_SECONDS = 3600.0
 """Seconds after which a run that only its process can execute, and that was never started, is killed."""
 
-
-def list_expired_runs(connection: Connection, now: float) -> list[int]:
-    is_expired = and_(runs.c.state.in_(ACTIVE_STATES), runs.c.lease_until <= now)
-    is_abandoned = and_(
-        runs.c.state.in_(PENDING_STATES), runs.c.kind.in_(OWNER_EXECUTED_KINDS), runs.c.created <= now - ABANDON_SECONDS
-    )
-    query = select(runs.c.id).where(or_(is_expired, is_abandoned))
-    return list(connection.execute(query.order_by(runs.c.id)).scalars())
+_READS = select(run_reads, channels.c.name.label("channel")).join_from(run_reads, channels)
 
 
-def reclaim_run(tx: Transaction, run: int) -> Run | None:
-    """Reclaim a run whose lease has expired, or that was never started; None if it was renewed or ended meanwhile."""
-    row = read_run(tx.connection, run, lock=True)
-    if row.state in PENDING_STATES and row.kind in OWNER_EXECUTED_KINDS and row.created <= tx.now - ABANDON_SECONDS:
-        return kill_run(tx, run)
-    if row.state not in ACTIVE_STATES or row.lease_until > tx.now:
-        return None
-    seconds_late = tx.now - row.lease_until
-    error = f"lease expired: {row.owner} did not renew it and is {seconds_late:.1f} s late"
-    return _end_attempt(tx, row, error=error, log="", retry_in=0, lost=True)
+class SqlRunCatalog(CatalogPart):
+    """A `RunCatalog` over SQL."""
+
+    @in_snapshot
+    def read(self, connection: Connection, run: int) -> Run:
+        return to_run(read_run(connection, run))
+
+    @in_snapshot
+    def read_log(self, connection: Connection, run: int) -> str:
+        read_run(connection, run)
+        texts = connection.execute(select(logs.c.text).where(logs.c.run_id == run).order_by(logs.c.attempt))
+        return "\n".join(texts.scalars())
+
+    @in_snapshot
+    def list_reads(self, connection: Connection, run: int) -> list[ChannelRead]:
+        read_run(connection, run)
+        query = _READS.where(run_reads.c.run_id == run).order_by(run_reads.c.task, channels.c.name)
+        return [to_channel_read(row) for row in connection.execute(query)]
+
+    @in_snapshot
+    def list_block_reads(self, connection: Connection, channel: str, seq: int) -> list[ChannelRead]:
+        # Reads are recorded when a run commits, so those of other runs are not in the table.
+        on_channel = run_reads.c.channel_id == read_channel(connection, channel).id
+        after_start = or_(run_reads.c.since.is_(None), run_reads.c.since < seq)
+        covering = _READS.where(on_channel, run_reads.c.upto >= seq, after_start)
+        ordered = covering.order_by(run_reads.c.run_id, run_reads.c.task)
+        return [to_channel_read(row) for row in connection.execute(ordered)]
+
+    @in_snapshot
+    def list_runnable(self, connection: Connection, limit: int = 100) -> list[Run]:
+        """Runnable runs in order: backfills last, then by the priority of the workflow; actions have priority 0."""
+        now = self.database.read_time_with(connection)
+        ranked_rows = [(-row.priority, row) for row in _list_runnable_flows(connection, now, limit)]
+        ranked_rows += [(0, row) for row in _list_runnable_actions(connection, now, limit)]
+        ordered = sorted(ranked_rows, key=lambda item: (item[1].backfill, item[0], item[1].id))
+        return [to_run(row) for _, row in ordered[:limit]]
+
+    @in_snapshot
+    def list_overfull_subjects(self, connection: Connection, subjects: Collection[str], *, keep: int) -> list[str]:
+        query = select(runs.c.subject).where(runs.c.subject.in_(subjects)).group_by(runs.c.subject)
+        return list(connection.execute(query.having(func.count() > keep).order_by(runs.c.subject)).scalars())
+
+    @in_transaction
+    def request(
+        self, tx: Transaction, kind: RunKind, subject: str, *, attempts: int = 1, backfill: bool = False
+    ) -> Run:
+        return to_run(request_run(tx, kind, subject, attempts=attempts, backfill=backfill))
+
+    @in_transaction
+    def acquire(self, tx: Transaction, run: int, *, owner: str, lease: float) -> Run:
+        ready = lock_ready_run(tx, run)
+        acquired = start_attempt(tx, ready, RunState.CLAIMED, owner, lease, attempt=ready.attempt + 1)
+        tx.record_event(EventKind.RUN_ACQUIRED, ready.subject, run, owner=owner, attempt=acquired.attempt)
+        return to_run(acquired)
+
+    @in_transaction
+    def claim(
+        self,
+        tx: Transaction,
+        run: int,
+        request: ClaimRequest,
+        *,
+        owner: str,
+        lease: float,
+        fencing_token: int | None = None,
+    ) -> RunClaim:
+        if fencing_token is None:
+            return _claim_ready_run(tx, run, request, owner, lease)
+        acquired = lock_owned_run(tx, run, fencing_token)
+        return claim_locked_run(tx, acquired, request, owner=owner, lease=lease, attempt=acquired.attempt)
+
+    @in_transaction
+    def claim_new(
+        self, tx: Transaction, kind: RunKind, subject: str, request: ClaimRequest, *, owner: str, lease: float
+    ) -> RunClaim:
+        run = request_run(tx, kind, subject, attempts=1, backfill=False)
+        return _claim_ready_run(tx, run.id, request, owner, lease)
+
+    @in_transaction
+    def mark_running(self, tx: Transaction, run: int, fencing_token: int) -> None:
+        row = lock_owned_run(tx, run, fencing_token)
+        if row.state == RunState.SUBMITTED:
+            update_run(tx, row, state=RunState.RUNNING)
+            tx.record_event(EventKind.RUN_STARTED, row.subject, run, attempt=row.attempt)
+
+    @in_transaction
+    def renew_lease(self, tx: Transaction, run: int, fencing_token: int, *, lease: float) -> None:
+        update_run(tx, lock_owned_run(tx, run, fencing_token), lease_until=tx.now + lease)
+
+    @in_transaction
+    def release(self, tx: Transaction, run: int, fencing_token: int, *, seconds: float) -> None:
+        row = lock_owned_run(tx, run, fencing_token)
+        values = {"state": RunState.WAITING, "not_before": tx.now + seconds, "attempt": row.attempt - 1}
+        update_run(tx, row, **values, owner=None, lease_until=None)
+        tx.record_event(EventKind.RUN_RELEASED, row.subject, run, seconds=seconds)
+
+    @in_transaction
+    def commit(self, tx: Transaction, claim: RunClaim, outcome: RunOutcome) -> list[Block]:
+        run = finish_run(tx, claim, outcome.stats, outcome.log)
+        locked = lock_reserved_channels(tx, run.id)
+        fill_slots(tx, run, outcome.blocks)
+        record_consumption(tx, run, outcome.consumptions, claim.task_identities)
+        record_costs(tx, run, outcome.costs)
+        record_merge_costs(tx, outcome.merge_seconds, is_interactive=False)
+        reset_merge_costs(tx, list_rebased_channels(locked, outcome.blocks))
+        advance_producers(tx, outcome.producer_advances)
+        advance_heads(tx, locked, run.id)
+        if outcome.backlog_since is not None:
+            ensure_pending_run(tx, run.subject, due=outcome.backlog_since)
+        return read_run_blocks(tx.connection, run.id, blocks.c.state == BlockState.FILLED)
+
+    @in_transaction
+    def commit_compaction(
+        self, tx: Transaction, claim: RunClaim, compacted: Block, *, log: str = "", rewrite_cost: Json | None = None
+    ) -> Block:
+        run = finish_run(tx, claim, {}, log)
+        channel = lock_named_channels(tx, [compacted.channel])[compacted.channel]
+        fill_slots(tx, run, ())
+        check_files_referenced(tx, claim.directory, compacted.files)
+        block = insert_compacted_block(tx, run, channel, compacted)
+        if compacted.kind is BlockKind.BASE:
+            reset_merge_costs(tx, [channel.id])
+        if rewrite_cost is not None:
+            record_rewrite_cost(tx, channel.id, rewrite_cost)
+        return read_block(tx.connection, block)
+
+    @in_transaction
+    def fail(
+        self,
+        tx: Transaction,
+        run: int,
+        fencing_token: int,
+        *,
+        error: str,
+        log: str = "",
+        retry_in: float | None = None,
+        is_lost: bool = False,
+    ) -> Run:
+        row = lock_owned_run(tx, run, fencing_token)
+        return end_attempt(tx, row, error=error, log=log, retry_in=retry_in, lost=is_lost)
+
+    @in_transaction
+    def kill(self, tx: Transaction, run: int) -> Run:
+        return kill_run(tx, read_run(tx.connection, run, lock=True))
+
+    def reclaim_expired(self) -> list[Run]:
+        return [run for expired in self._list_expired() if (run := self._reclaim_expired_run(expired)) is not None]
+
+    def reclaim_unknown(self, owner: str, keep: Collection[int]) -> list[Run]:
+        unknown = [run for run in self._list_owned(owner) if run not in keep]
+        return [run for number in unknown if (run := self._reclaim_unknown_run(number, owner)) is not None]
+
+    @in_snapshot
+    def _list_expired(self, connection: Connection) -> list[int]:
+        now = self.database.read_time_with(connection)
+        is_expired = and_(runs.c.state.in_(ACTIVE_STATES), runs.c.lease_until <= now)
+        is_owner_executed = runs.c.kind.in_(OWNER_EXECUTED_KINDS)
+        is_abandoned = and_(
+            runs.c.state.in_(PENDING_STATES), is_owner_executed, runs.c.created <= now - ABANDON_SECONDS
+        )
+        query = select(runs.c.id).where(or_(is_expired, is_abandoned)).order_by(runs.c.id)
+        return list(connection.execute(query).scalars())
+
+    @in_transaction
+    def _reclaim_expired_run(self, tx: Transaction, run: int) -> Run | None:
+        """Reclaim a run whose lease has expired, or that was never started; None if it was renewed or ended."""
+        row = read_run(tx.connection, run, lock=True)
+        if row.state in PENDING_STATES and row.kind in OWNER_EXECUTED_KINDS and row.created <= tx.now - ABANDON_SECONDS:
+            return kill_run(tx, row)
+        if row.state not in ACTIVE_STATES or row.lease_until > tx.now:
+            return None
+        seconds_late = tx.now - row.lease_until
+        error = f"lease expired: {row.owner} did not renew it and is {seconds_late:.1f} s late"
+        return end_attempt(tx, row, error=error, log="", retry_in=0, lost=True)
+
+    @in_snapshot
+    def _list_owned(self, connection: Connection, owner: str) -> list[int]:
+        query = select(runs.c.id).where(runs.c.state.in_(ACTIVE_STATES), runs.c.owner == owner)
+        return list(connection.execute(query.order_by(runs.c.id)).scalars())
+
+    @in_transaction
+    def _reclaim_unknown_run(self, tx: Transaction, run: int, owner: str) -> Run | None:
+        """Reclaim a run that its owner does not execute; None if it ended, or has another owner, meanwhile."""
+        row = read_run(tx.connection, run, lock=True)
+        if row.state not in ACTIVE_STATES or row.owner != owner:
+            return None
+        return end_attempt(tx, row, error=f"{owner} lost its connection to the catalog", log="", retry_in=0, lost=True)
+
+    def expire(self, subject: str, *, keep: int) -> RunExpiryCounts:
+        expired = batch = self._expire_batch(subject, keep)
+        while is_batch_full(batch):
+            batch = self._expire_batch(subject, keep)
+            expired += batch
+        return expired
+
+    @in_transaction
+    def _expire_batch(self, tx: Transaction, subject: str, keep: int) -> RunExpiryCounts:
+        return expire_batch(tx, subject, keep)
+
+    @in_snapshot
+    def list(
+        self,
+        connection: Connection,
+        *,
+        state: RunState | None = None,
+        kind: RunKind | None = None,
+        subject: str | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        wanted = {"state": state, "kind": kind, "subject": subject}
+        conditions = [runs.c[name] == value for name, value in wanted.items() if value is not None]
+        if before is not None:
+            conditions.append(runs.c.id < before)
+        query = select(runs).where(*conditions).order_by(runs.c.id.desc()).limit(limit)
+        return [to_run(row) for row in connection.execute(query)]
 
 
-def list_owned_runs(connection: Connection, owner: str) -> list[int]:
-    query = select(runs.c.id).where(runs.c.state.in_(ACTIVE_STATES), runs.c.owner == owner)
-    return list(connection.execute(query.order_by(runs.c.id)).scalars())
+def _claim_ready_run(tx: Transaction, run: int, request: ClaimRequest, owner: str, lease: float) -> RunClaim:
+    ready = lock_ready_run(tx, run)
+    return claim_locked_run(tx, ready, request, owner=owner, lease=lease, attempt=ready.attempt + 1)
 
 
-def reclaim_unknown_run(tx: Transaction, run: int, owner: str) -> Run | None:
-    """Reclaim a run that its owner does not execute; None if it ended, or has another owner, meanwhile."""
-    row = read_run(tx.connection, run, lock=True)
-    if row.state not in ACTIVE_STATES or row.owner != owner:
-        return None
-    return _end_attempt(tx, row, error=f"{owner} lost its connection to the catalog", log="", retry_in=0, lost=True)
-
-
-def list_runnable_actions(connection: Connection, now: float, limit: int) -> list[AnyRow]:
+def _list_runnable_actions(connection: Connection, now: float, limit: int) -> Iterable[AnyRow]:
     """Runs of actions that a server may claim: their inputs are available, and their waiting time has passed."""
     due = or_(runs.c.state == RunState.READY, runs.c.not_before <= now)
     query = select(runs).where(runs.c.state.in_(PENDING_STATES), runs.c.kind == RunKind.ACTION, due)
-    return list(connection.execute(query.order_by(runs.c.id).limit(limit)))
+    return connection.execute(query.order_by(runs.c.id).limit(limit))
 
 
-def lock_owned_run(tx: Transaction, run: int, fencing_token: int) -> AnyRow:
-    """Lock a run that the caller claimed under `fencing_token`; raises `LeaseLost` if the caller lost its lease."""
-    row = read_run(tx.connection, run, lock=True)
-    if row.state not in ACTIVE_STATES:
-        raise LeaseLost(
-            f"run {run} is {row.state}, no longer active under fencing token {fencing_token}; stop working on it"
-        )
-    if row.fencing_token != fencing_token:
-        raise LeaseLost(
-            f"run {run} was claimed again by {row.owner} under fencing token {row.fencing_token}, "
-            f"after {fencing_token}; "
-            "stop working on it"
-        )
-    return row
-
-
-def update_run(tx: Transaction, run: AnyRow, **values: Any) -> AnyRow:
-    """Update a run that has not changed since it was read; a change of its state must be a legal transition."""
-    if "state" in values:
-        RUN_TRANSITIONS.check_transition(RunState(run.state), RunState(values["state"]))
-    unchanged = (runs.c.id == run.id, runs.c.state == run.state, runs.c.fencing_token == run.fencing_token)
-    changed = tx.connection.execute(update(runs).where(*unchanged).values(values).returning(runs)).one_or_none()
-    if changed is None:
-        raise Conflict(f"run {run.id} is no longer {run.state} under fencing token {run.fencing_token}; read it again")
-    return changed
-
-
-def record_log(tx: Transaction, run: AnyRow, text: str) -> None:
-    if text:
-        tx.connection.execute(insert(logs).values(run_id=run.id, attempt=run.attempt, text=sanitize_text(text)))
-
-
-def _end_attempt(tx: Transaction, run: AnyRow, *, error: str, log: str, retry_in: float | None, lost: bool) -> Run:
-    """End an attempt without a result: the run is ready again if attempts remain, else failed.
-
-    `lost`: it was not a fault of the tasks. Such attempts are counted separately from those that the tasks allow.
-    """
-    message = sanitize_text(error)
-    is_lost = lost and run.kind not in OWNER_EXECUTED_KINDS
-    has_attempts = run.lost_attempts < MAX_LOST_ATTEMPTS if is_lost else run.attempt - run.lost_attempts < run.attempts
-    lost_count = run.lost_attempts + is_lost
-    if retry_in is not None and has_attempts:
-        kind = EventKind.RUN_RETRIED
-        state = RunState.WAITING if retry_in > 0 else RunState.READY
-        values = {"state": state, "not_before": tx.now + retry_in, "owner": None}
-        ended = update_run(tx, run, **values, lease_until=None, error=message, lost_attempts=lost_count)
-    else:
-        kind = EventKind.RUN_FAILED
-        ended = update_run(
-            tx, run, state=RunState.FAILED, finished=tx.now, lease_until=None, error=message, lost_attempts=lost_count
-        )
-        triggers.record_run_state(tx, run, RunMilestone.FAILED)
-        if lost:
-            triggers.replace_failed_run(tx, run)
-    record_log(tx, run, log)
-    tx.record_event(kind, run.subject, run.id, attempt=run.attempt, error=message)
-    removals.mark_attempt(tx, run)
-    _cancel_slots(tx, run)
-    if ended.state == RunState.FAILED:
-        _fail_followers(tx, ended)
-    return to_run(ended)
-
-
-def _fail_followers(tx: Transaction, ended: AnyRow) -> None:
-    """Fail all runs that wait, directly or transitively, for the dataset of a failed action."""
-    failed = [ended] if ended.kind == RunKind.ACTION else []
-    for run in failed:  # the list grows during the loop
-        message = f"run {run.id} of {run.subject}, for whose result it waited, {run.state}"
-        for run_id in datasets.abandon_dataset(tx, run.id):
-            follower = read_run(tx.connection, run_id, lock=True)
-            failed.append(update_run(tx, follower, state=RunState.FAILED, finished=tx.now, error=message))
-            tx.record_event(EventKind.RUN_FAILED, follower.subject, run_id, attempt=follower.attempt, error=message)
-
-
-def _cancel_slots(tx: Transaction, run: AnyRow) -> None:
-    """Cancel the reservations of a run, and release its idempotency keys."""
-    locked = lock_reserved_channels(tx, run.id)
-    names = {channel.id: channel.name for channel in locked}
-    statement = (
-        update(blocks)
-        .where(blocks.c.run_id == run.id, IS_RESERVED)
-        .values(state=BlockState.CANCELLED)
-        .returning(blocks.c.id, blocks.c.channel_id, blocks.c.seq)
+def _list_runnable_flows(connection: Connection, now: float, limit: int) -> Iterable[AnyRow]:
+    """Runs of flows that a server may claim: the workflow is not paused, and no run of the same flow is active."""
+    other = runs.alias()
+    has_active_run = exists().where(
+        other.c.subject == runs.c.subject, other.c.kind == RunKind.FLOW, other.c.state.in_(ACTIVE_STATES)
     )
-    cancelled_rows = tx.connection.execute(statement).all()
-    tx.connection.execute(delete(insert_keys).where(insert_keys.c.block_id.in_([row.id for row in cancelled_rows])))
-    for row in cancelled_rows:
-        tx.record_event(EventKind.BLOCK_CANCELLED, names[row.channel_id], run.id, block=row.id, seq=row.seq)
-    advance_heads(tx, locked, run.id)
+    query = (
+        select(runs, workflows.c.priority)
+        .join(bindings, bindings.c.name == runs.c.subject)
+        .join(workflows, workflows.c.name == bindings.c.workflow)
+        .where(
+            IS_RUNNABLE_FLOW,
+            or_(runs.c.not_before.is_(None), runs.c.not_before <= now),
+            workflows.c.paused.is_(False),
+            bindings.c.active,
+            ~has_active_run,
+        )
+        .order_by(runs.c.backfill, workflows.c.priority.desc(), runs.c.id)
+        .limit(limit)
+    )
+    return connection.execute(query)

@@ -1,19 +1,78 @@
-"""Servers: heartbeats, and leases for work that one server does for all."""
+"""Servers: heartbeats, leases for work that one server does for all, and overrides of their settings."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from tidemill.catalog.tables import leases, servers
+from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
+from tidemill.catalog.tables import leases, servers, setting_overrides
 from tidemill.catalog.transaction import Transaction
-from tidemill.ports.records import Server
+from tidemill.ports.records import SERVING, Server
 
 _EXPIRY_SECONDS = 86400.0  # seconds after which a silent server is no longer listed
+_LEADER = "leader"
 
 
-def record_presence(tx: Transaction, server: Server) -> None:
+class SqlServerCatalog(CatalogPart):
+    """A `ServerCatalog` over SQL."""
+
+    @in_transaction
+    def record_heartbeat(self, tx: Transaction, server: Server, *, lease: float) -> bool:
+        _record_presence(tx, server)
+        return server.state == SERVING and _acquire_lease(tx, _LEADER, server.name, lease)
+
+    @in_transaction
+    def deregister(self, tx: Transaction, server: Server) -> None:
+        _record_presence(tx, replace(server, state="stopped"))
+        _release_lease(tx, _LEADER, server.name)
+
+    @in_transaction
+    def acquire_lease(self, tx: Transaction, name: str, owner: str, *, lease: float) -> bool:
+        return _acquire_lease(tx, name, owner, lease)
+
+    @in_transaction
+    def release_lease(self, tx: Transaction, name: str, owner: str) -> None:
+        _release_lease(tx, name, owner)
+
+    @in_snapshot
+    def read_lease_end(self, connection: Connection, name: str) -> float | None:
+        end: float | None = connection.execute(select(leases.c.until).where(leases.c.name == name)).scalar()
+        return end
+
+    @in_snapshot
+    def read_setting_overrides(self, connection: Connection) -> dict[str, Any]:
+        return {row.name: row.value for row in connection.execute(select(setting_overrides))}
+
+    @in_transaction
+    def override_settings(self, tx: Transaction, overrides: Mapping[str, Any]) -> None:
+        for name, value in overrides.items():
+            tx.connection.execute(delete(setting_overrides).where(setting_overrides.c.name == name))
+            if value is not None:
+                tx.connection.execute(insert(setting_overrides).values(name=name, value=value))
+
+    @in_snapshot
+    def list(self, connection: Connection) -> list[Server]:
+        leaders = set(connection.execute(select(leases.c.owner)).scalars())
+        rows = connection.execute(select(servers).order_by(servers.c.name))
+        return [
+            Server(
+                row.name,
+                row.role,
+                row.tracks,
+                state=row.state,
+                started=row.started,
+                last_heartbeat=row.last_heartbeat,
+                leader=row.name in leaders and row.state == SERVING,
+            )
+            for row in rows
+        ]
+
+
+def _record_presence(tx: Transaction, server: Server) -> None:
     """Record a server's presence and state. Servers without a heartbeat for a day are deleted."""
     values = {"role": server.role, "tracks": server.tracks, "last_heartbeat": tx.now, "state": server.state}
     if not tx.connection.execute(update(servers).where(servers.c.name == server.name).values(values)).rowcount:
@@ -21,15 +80,7 @@ def record_presence(tx: Transaction, server: Server) -> None:
         tx.connection.execute(delete(servers).where(servers.c.last_heartbeat < tx.now - _EXPIRY_SECONDS))
 
 
-LEADER = "leader"
-
-
-def record_heartbeat(tx: Transaction, server: Server, lease: float) -> bool:
-    record_presence(tx, server)
-    return server.state == "serving" and acquire_lease(tx, LEADER, server.name, lease)
-
-
-def acquire_lease(tx: Transaction, name: str, owner: str, seconds: float) -> bool:
+def _acquire_lease(tx: Transaction, name: str, owner: str, seconds: float) -> bool:
     """Acquire or renew the lease of a name; False if another owner holds it."""
     lease = tx.connection.execute(select(leases).where(leases.c.name == name).with_for_update()).one_or_none()
     if lease is None:
@@ -44,18 +95,7 @@ def acquire_lease(tx: Transaction, name: str, owner: str, seconds: float) -> boo
     return bool(tx.connection.execute(update(leases).where(*unchanged).values(new_values)).rowcount)
 
 
-def release_lease(tx: Transaction, name: str, owner: str) -> None:
+def _release_lease(tx: Transaction, name: str, owner: str) -> None:
     """Release the lease of a name, if `owner` holds it: another owner may acquire it at once."""
     conditions = (leases.c.name == name, leases.c.owner == owner)
     tx.connection.execute(update(leases).where(*conditions).values(until=tx.now))
-
-
-def read_lease_end(connection: Connection, name: str) -> float | None:
-    end: float | None = connection.execute(select(leases.c.until).where(leases.c.name == name)).scalar()
-    return end
-
-
-def deregister_server(tx: Transaction, server: Server) -> None:
-    """Record that a server stops; another server may become the leader at once."""
-    record_presence(tx, replace(server, state="stopped"))
-    release_lease(tx, LEADER, server.name)

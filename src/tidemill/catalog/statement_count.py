@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import event
 
-from tidemill.catalog.writer import SqlCatalog
+from tidemill.catalog.catalog import SqlCatalog
 
 
 @dataclass(slots=True)
@@ -23,8 +23,8 @@ class StatementCounter:
 def count_statements(catalog: SqlCatalog) -> Iterator[StatementCounter]:
     """Count the statements that the catalog executes in this context."""
     statements = StatementCounter()
-    event.listen(catalog._engine, "before_cursor_execute", statements)
+    event.listen(catalog.database.engine, "before_cursor_execute", statements)
     try:
         yield statements
     finally:
-        event.remove(catalog._engine, "before_cursor_execute", statements)
+        event.remove(catalog.database.engine, "before_cursor_execute", statements)

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from sqlalchemy import func, insert, select
 
-from tidemill.catalog import datasets as store
+from tidemill.catalog import dataset_states as store
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.oneshot_tables import actions, datasets, run_inputs, submissions
+from tidemill.catalog.queries import split_batches
 from tidemill.catalog.rows import AnyRow
 from tidemill.catalog.tables import runs
 from tidemill.catalog.transaction import Transaction
@@ -65,7 +66,7 @@ def _check_generations(tx: Transaction, submission: SubmissionRequest) -> None:
 def read_generations(tx: Transaction, unforced_identities: Iterable[Identity]) -> dict[Identity, int]:
     """The newest generation of each plain identity that has one."""
     generations: dict[Identity, int] = {}
-    for batch in store.split_identities(unforced_identities):
+    for batch in split_batches(unforced_identities):
         newest = select(datasets.c.unforced_identity, func.max(datasets.c.generation).label("newest"))
         rows = tx.connection.execute(
             newest.where(datasets.c.unforced_identity.in_(batch)).group_by(datasets.c.unforced_identity)

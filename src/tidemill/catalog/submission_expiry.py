@@ -11,16 +11,15 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, or_, select, update
 
-from tidemill.catalog import datasets as store
-from tidemill.catalog import hourly_totals
-from tidemill.catalog.garbage_collection import split_ids
+from tidemill.catalog.dataset_states import lock_datasets
+from tidemill.catalog.files import HAS_PENDING_REMOVALS
 from tidemill.catalog.notices import NOTICES
 from tidemill.catalog.oneshot_tables import actions, datasets, submissions
-from tidemill.catalog.removals import HAS_PENDING_REMOVALS
+from tidemill.catalog.queries import split_batches
 from tidemill.catalog.run_expiry import select_newest_run
 from tidemill.catalog.tables import consumer_offsets, events, logs, runs
 from tidemill.catalog.transaction import Transaction
-from tidemill.catalog.usage_history import list_submitted_actions
+from tidemill.catalog.usage import expire_tallies, list_submitted_actions, record_tallies
 from tidemill.model.run import RunKind, RunState
 from tidemill.model.states import DatasetState
 from tidemill.model.submission import ExpiredHistory
@@ -36,10 +35,10 @@ _ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
 
 def expire_submissions(tx: Transaction, age: float) -> ExpiredHistory:
     """Delete one batch of submissions and events older than `age` seconds."""
-    store.lock_datasets(tx)
+    lock_datasets(tx)
     expired = list(tx.connection.execute(_select_expirable(tx.now - age)).scalars())
     counts = _delete_submissions(tx, expired) if expired else (0, 0)
-    hourly_totals.expire_tallies(tx, tx.now - TALLY_RETENTION_SECONDS)
+    expire_tallies(tx, tx.now - TALLY_RETENTION_SECONDS)
     return ExpiredHistory(len(expired), *counts, _delete_events(tx, tx.now - age))
 
 
@@ -72,15 +71,13 @@ def _is_needed() -> ColumnElement[bool]:
 def _delete_submissions(tx: Transaction, submission_ids: Sequence[int]) -> tuple[int, int]:
     """Delete submissions; returns the numbers of datasets and runs deleted with them."""
     of_submissions = actions.c.submission_id.in_(submission_ids)
-    hourly_totals.record_tallies(
-        tx, list(list_submitted_actions(tx.connection, [submissions.c.id.in_(submission_ids)]))
-    )
+    record_tallies(tx, list(list_submitted_actions(tx.connection, [submissions.c.id.in_(submission_ids)])))
     identities = list(tx.connection.execute(select(actions.c.identity).where(of_submissions)).scalars())
     tx.connection.execute(delete(actions).where(of_submissions))
     tx.connection.execute(delete(submissions).where(submissions.c.id.in_(submission_ids)))
-    dataset_count = sum(_delete_datasets(tx, batch) for batch in store.split_identities(identities))
+    dataset_count = sum(_delete_datasets(tx, batch) for batch in split_batches(identities))
     return dataset_count, sum(
-        _delete_runs(tx, batch) for batch in split_ids(tx.connection.execute(_FREE_RUNS).scalars())
+        _delete_runs(tx, batch) for batch in split_batches(tx.connection.execute(_FREE_RUNS).scalars())
     )
 
 

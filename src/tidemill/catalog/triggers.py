@@ -5,18 +5,18 @@ So no firing is lost between two transactions, none is handled twice, and a sche
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from sqlalchemy import Connection, case, delete, exists, func, insert, literal, or_, select, update
+from sqlalchemy import Connection, case, delete, func, insert, literal, or_, select, update
 
+from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.rows import AnyRow
-from tidemill.catalog.tables import IS_ARMED, IS_IN_USE, IS_RUNNABLE_FLOW, bindings, firings, runs, triggers, workflows
+from tidemill.catalog.tables import IS_ARMED, IS_RUNNABLE_FLOW, bindings, firings, runs, triggers
 from tidemill.catalog.transaction import Transaction
-from tidemill.errors import NotFound
 from tidemill.model.codec import Json
 from tidemill.model.flow import BoundFlow
-from tidemill.model.run import ACTIVE_STATES, RunKind, RunState
+from tidemill.model.run import RunKind, RunState
 from tidemill.model.trigger import (
     AllOfTrigger,
     CronTrigger,
@@ -33,6 +33,7 @@ from tidemill.model.trigger import (
     list_leaves,
     to_json,
 )
+from tidemill.ports.records import RegisteredTrigger, TriggerFiring
 
 RETRY_SECONDS = 60.0
 """Seconds after which the work of a failed run is due again; doubled after each further failure."""
@@ -42,6 +43,83 @@ MAX_RETRY_SECONDS = 600.0
 
 LEAD_FACTOR = 1.5
 """The next plan starts this multiple of the last plan's duration before a freshness target would be missed."""
+
+
+class SqlTriggerCatalog(CatalogPart):
+    """A `TriggerCatalog` over SQL."""
+
+    @in_snapshot
+    def list_firings(self, connection: Connection, flow: str | None = None, limit: int = 100) -> list[TriggerFiring]:
+        query = select(firings).order_by(firings.c.id.desc()).limit(limit)
+        rows = connection.execute(query if flow is None else query.where(firings.c.flow == flow))
+        return [TriggerFiring(r.id, r.at, r.flow, from_json(r.trigger), r.missed, r.run_id) for r in rows]
+
+    @in_snapshot
+    def list_due(self, connection: Connection, limit: int = 100) -> list[int]:
+        is_due = (IS_ARMED, triggers.c.due <= self.database.read_time_with(connection))
+        query = select(triggers.c.id).where(*is_due).order_by(triggers.c.due).limit(limit)
+        return list(connection.execute(query).scalars())
+
+    @in_transaction
+    def fire(self, tx: Transaction, leaf: int) -> int | None:
+        leaves = _lock_trigger_leaves(tx, leaf)
+        leaf_row = next((row for row in leaves if row.id == leaf), None)
+        if leaf_row is None or leaf_row.due is None or leaf_row.due > tx.now or leaf_row.paused:
+            return None
+        next_due, missed = _compute_next_due(_parse_leaf(leaf_row.spec), leaf_row, tx.now)
+        missed += leaf_row.missed
+        leaf_state = {"due": next_due, "rows": 0, "bytes": 0, "since": None, "fired": tx.now, "missed": missed}
+        tx.connection.execute(update(triggers).where(triggers.c.id == leaf).values(leaf_state))
+        trigger = _read_trigger(tx, leaf_row)
+        fired = {tuple(row.path) for row in leaves if row.fired is not None or row.id == leaf}
+        if not is_satisfied(trigger, fired):
+            return None
+        all_missed = missed + sum(row.missed for row in leaves if row.id != leaf)
+        same_trigger = (triggers.c.binding_id == leaf_row.binding_id, triggers.c.root == leaf_row.root)
+        tx.connection.execute(update(triggers).where(*same_trigger).values(fired=None, missed=0))
+        return _record_firing(tx, leaf_row, trigger, all_missed)
+
+    @in_transaction
+    def set_freshness_deadline(self, tx: Transaction, flow: str, at: float) -> None:
+        trigger_ids = _list_freshness_triggers(tx, flow)
+        is_later = or_(triggers.c.due.is_(None), triggers.c.due > at)
+        if trigger_ids:
+            tx.connection.execute(update(triggers).where(triggers.c.id == trigger_ids[0], is_later).values(due=at))
+
+    @in_transaction
+    def set_freshness_lead(self, tx: Transaction, flow: str, seconds: float) -> None:
+        """Make the flow's freshness triggers due earlier by `LEAD_FACTOR` times the duration, at most by half the
+        target lag.
+        """
+        trigger_ids = _list_freshness_triggers(tx, flow)
+        lead = LEAD_FACTOR * seconds
+        limited = case((triggers.c.age / 2 < lead, triggers.c.age / 2), else_=literal(lead))
+        if trigger_ids:
+            tx.connection.execute(update(triggers).where(triggers.c.id.in_(trigger_ids)).values(lead=limited))
+
+    @in_snapshot
+    def list(self, connection: Connection, flow: str | None = None) -> list[RegisteredTrigger]:
+        query = select(triggers, bindings.c.name.label("binding")).join_from(triggers, bindings)
+        query = query.order_by(bindings.c.name, triggers.c.root, triggers.c.id)
+        rows = connection.execute(query if flow is None else query.where(bindings.c.name == flow))
+        return [_to_trigger(row) for row in rows]
+
+
+def _to_trigger(row: AnyRow) -> RegisteredTrigger:
+    return RegisteredTrigger(
+        row.id,
+        row.binding,
+        row.root,
+        _parse_leaf(row.spec),
+        due=row.due,
+        since=row.since,
+        rows=row.rows,
+        bytes=row.bytes,
+        missed=row.missed,
+        fired=row.fired,
+        paused=row.paused,
+        lead_seconds=row.lead,
+    )
 
 
 def register_triggers(tx: Transaction, binding_id: int, binding: BoundFlow, *, paused: bool) -> None:
@@ -64,10 +142,6 @@ def register_triggers(tx: Transaction, binding_id: int, binding: BoundFlow, *, p
             else {"due": find_first_due(_parse_leaf(values["spec"]), tx.now)}
         )
         tx.connection.execute(insert(triggers).values(values | state | {"binding_id": binding_id, "paused": paused}))
-
-
-def remove_triggers(tx: Transaction, binding_id: int) -> None:
-    tx.connection.execute(delete(triggers).where(triggers.c.binding_id == binding_id))
 
 
 def record_arrival(tx: Transaction, channel: str, rows: int, size: int) -> None:
@@ -132,74 +206,9 @@ def _retry_freshness_targets(tx: Transaction, flow: str) -> None:
         tx.connection.execute(update(triggers).where(triggers.c.id.in_(trigger_ids), is_later).values(due=retry_time))
 
 
-def set_freshness_deadline(tx: Transaction, flow: str, at: float) -> None:
-    """Make one of the flow's freshness triggers due at `at`, when a freshness target would be missed."""
-    trigger_ids = _list_freshness_triggers(tx, flow)
-    is_later = or_(triggers.c.due.is_(None), triggers.c.due > at)
-    if trigger_ids:
-        tx.connection.execute(update(triggers).where(triggers.c.id == trigger_ids[0], is_later).values(due=at))
-
-
-def set_freshness_lead(tx: Transaction, flow: str, seconds: float) -> None:
-    """Make the flow's freshness triggers due earlier by `LEAD_FACTOR` times the duration, at most by half the target
-    lag.
-    """
-    trigger_ids = _list_freshness_triggers(tx, flow)
-    lead = case((triggers.c.age / 2 < LEAD_FACTOR * seconds, triggers.c.age / 2), else_=literal(LEAD_FACTOR * seconds))
-    if trigger_ids:
-        tx.connection.execute(update(triggers).where(triggers.c.id.in_(trigger_ids)).values(lead=lead))
-
-
 def _list_freshness_triggers(tx: Transaction, flow: str) -> list[int]:
     query = select(triggers.c.id, triggers.c.spec).join_from(triggers, bindings).where(bindings.c.name == flow)
     return [row.id for row in tx.connection.execute(query) if isinstance(from_json(row.spec), LagTrigger)]
-
-
-def list_due_triggers(connection: Connection, now: float, limit: int) -> list[int]:
-    query = select(triggers.c.id).where(IS_ARMED, triggers.c.due <= now).order_by(triggers.c.due).limit(limit)
-    return list(connection.execute(query).scalars())
-
-
-def fire_trigger(tx: Transaction, leaf: int) -> int | None:
-    """Handle a due leaf; returns the run that it requests, None if it is not due or its compound is not complete."""
-    leaves = _lock_trigger_leaves(tx, leaf)
-    leaf_row = next((row for row in leaves if row.id == leaf), None)
-    if leaf_row is None or leaf_row.due is None or leaf_row.due > tx.now or leaf_row.paused:
-        return None
-    next_due, missed = _compute_next_due(_parse_leaf(leaf_row.spec), leaf_row, tx.now)
-    missed += leaf_row.missed
-    leaf_state = {"due": next_due, "rows": 0, "bytes": 0, "since": None, "fired": tx.now, "missed": missed}
-    tx.connection.execute(update(triggers).where(triggers.c.id == leaf).values(leaf_state))
-    trigger = _read_trigger(tx, leaf_row)
-    fired = {tuple(row.path) for row in leaves if row.fired is not None or row.id == leaf}
-    if not is_satisfied(trigger, fired):
-        return None
-    all_missed = missed + sum(row.missed for row in leaves if row.id != leaf)
-    statement = update(triggers).where(triggers.c.binding_id == leaf_row.binding_id, triggers.c.root == leaf_row.root)
-    tx.connection.execute(statement.values(fired=None, missed=0))
-    return _record_firing(tx, leaf_row, trigger, all_missed)
-
-
-def set_workflow_priority(tx: Transaction, workflow: str, priority: int) -> None:
-    _check_workflow(tx, workflow)
-    tx.connection.execute(update(workflows).where(workflows.c.name == workflow).values(priority=priority))
-    tx.record_event(EventKind.WORKFLOW_PRIORITISED, workflow, priority=priority)
-
-
-def _check_workflow(tx: Transaction, name: str) -> None:
-    query = select(workflows.c.name).where(IS_IN_USE).order_by(workflows.c.name)
-    known = tx.connection.execute(query).scalars().all()
-    if name not in known:
-        raise NotFound(f"there is no workflow {name!r}; known are {', '.join(known) or 'none'}")
-
-
-def set_workflow_paused(tx: Transaction, workflow: str, paused: bool) -> None:
-    """Pause or resume a workflow: triggers and servers do not run paused flows. Data that arrive meanwhile count."""
-    _check_workflow(tx, workflow)
-    tx.connection.execute(update(workflows).where(workflows.c.name == workflow).values(paused=paused))
-    of_workflow = triggers.c.binding_id.in_(select(bindings.c.id).where(bindings.c.workflow == workflow))
-    tx.connection.execute(update(triggers).where(of_workflow).values(paused=paused))
-    tx.record_event(EventKind.WORKFLOW_PAUSED if paused else EventKind.WORKFLOW_RESUMED, workflow)
 
 
 def _lock_trigger_leaves(tx: Transaction, leaf: int) -> list[AnyRow]:
@@ -293,26 +302,3 @@ def _format_leaf_key(root: int, path: Iterable[int], spec: Json) -> str:
 
 def _copy_leaf_state(row: AnyRow) -> Json:
     return {name: row._mapping[name] for name in ("rows", "bytes", "since", "due", "missed", "fired", "lead")}
-
-
-def list_runnable_flows(connection: Connection, now: float, limit: int) -> Iterator[AnyRow]:
-    """Runs of flows that a server may claim: the workflow is not paused, and no run of the same flow is active."""
-    other = runs.alias()
-    has_active_run = exists().where(
-        other.c.subject == runs.c.subject, other.c.kind == RunKind.FLOW, other.c.state.in_(ACTIVE_STATES)
-    )
-    query = (
-        select(runs, workflows.c.priority)
-        .join(bindings, bindings.c.name == runs.c.subject)
-        .join(workflows, workflows.c.name == bindings.c.workflow)
-        .where(
-            IS_RUNNABLE_FLOW,
-            or_(runs.c.not_before.is_(None), runs.c.not_before <= now),
-            workflows.c.paused.is_(False),
-            bindings.c.active,
-            ~has_active_run,
-        )
-        .order_by(runs.c.backfill, workflows.c.priority.desc(), runs.c.id)
-        .limit(limit)
-    )
-    return iter(connection.execute(query))

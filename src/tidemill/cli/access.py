@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.cli.lazy_imports import load_accounts_class
 from tidemill.cli.output import Answer, build_table
 from tidemill.display.formatting import format_age
 from tidemill.errors import BadInput
@@ -18,18 +17,13 @@ from tidemill.wire.command_schemas import AccountsDocument
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
-    from tidemill.catalog.access import AccountCatalog
 
 User = Annotated[str, typer.Argument(help="The user's name.")]
 
 
-def _open_accounts(mill: Tidemill) -> AccountCatalog:
-    return load_accounts_class()(mill.catalog)
-
-
 def users(mill: Tidemill) -> Answer:
     """List the users and their tokens."""
-    user_list, tokens = _open_accounts(mill).list_users(), _open_accounts(mill).list_tokens()
+    user_list, tokens = mill.catalog.accounts.list_users(), mill.catalog.accounts.list_tokens()
     now = mill.catalog.read_time()
     document = AccountsDocument.build(users=user_list, tokens=tokens)
     user_table = build_table("users", ("user", "role"), ([u.name, u.role] for u in user_list))
@@ -43,7 +37,7 @@ def user(
     role: Annotated[UserRole, typer.Argument(help="Their permissions.")],
 ) -> Answer:
     """Add a user, or change their role."""
-    saved = _open_accounts(mill).save_user(name, role)
+    saved = mill.catalog.accounts.save_user(name, role)
     return Answer(UserDocument.model_validate(saved), f"{saved.name} is {saved.role}")
 
 
@@ -60,7 +54,7 @@ def token(
         duration = None if expires_in is None else parse_duration(expires_in)
     except ValueError as error:
         raise BadInput(str(error)) from error
-    issued = _open_accounts(mill).issue_token(name, label=label, seconds=duration)
+    issued = mill.catalog.accounts.issue_token(name, label=label, seconds=duration)
     return Answer(dict(TokenDocument.model_validate(issued.token)) | {"text": issued.text}, issued.text)
 
 
@@ -69,7 +63,7 @@ def revoke(
     number: Annotated[str, typer.Argument(help="The token's number: the part after tdm_.")],
 ) -> Answer:
     """Revoke a token."""
-    revoked = _open_accounts(mill).revoke_token(number)
+    revoked = mill.catalog.accounts.revoke_token(number)
     return Answer(TokenDocument.model_validate(revoked), f"token {revoked.id} of {revoked.user} is revoked")
 
 
@@ -79,8 +73,8 @@ def owners(
     users: Annotated[list[str] | None, typer.Argument(help="Users; none: the workflow has no owner.")] = None,
 ) -> Answer:
     """Set the owners of a workflow: other operators may not change anything in it."""
-    _open_accounts(mill).set_owners(workflow, users or [])
-    current = _open_accounts(mill).list_owners(workflow)
+    mill.catalog.accounts.set_owners(workflow, users or [])
+    current = mill.catalog.accounts.list_owners(workflow)
     return Answer({"workflow": workflow, "owners": current}, f"{workflow} belongs to {', '.join(current) or 'no user'}")
 
 

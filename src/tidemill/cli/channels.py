@@ -70,7 +70,7 @@ def blocks(
     limit: Limit = 20,
 ) -> Answer:
     """List blocks, the newest first."""
-    block_list, now = mill.catalog.list_blocks(channel, limit), mill.catalog.read_time()
+    block_list, now = mill.catalog.blocks.list(channel, limit), mill.catalog.read_time()
     document = schemas.BlockListDocument.build(blocks=block_list)
     return Answer(document, render_list("", tables.BLOCK, block_list, now, empty="no blocks"))
 

@@ -45,11 +45,13 @@ def dispatching(
     }
     changes = {name: value for name, value in options.items() if value is not None}
     overrides = (
-        {} if reset else {**mill.dispatch_config.select_overrides(mill.catalog.read_setting_overrides()), **changes}
+        {}
+        if reset
+        else {**mill.dispatch_config.select_overrides(mill.catalog.servers.read_setting_overrides()), **changes}
     )
     config = mill.dispatch_config.apply_overrides(overrides)
     if reset or changes:
-        mill.catalog.override_settings(dict.fromkeys(options) | overrides)
+        mill.catalog.servers.override_settings(dict.fromkeys(options) | overrides)
     document = DispatchConfigDocument.build(**asdict(config), overrides=overrides)
     return Answer(document, build_fields([(name.replace("_", " "), str(v)) for name, v in asdict(config).items()]))
 

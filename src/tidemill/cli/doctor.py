@@ -63,7 +63,7 @@ def run_checks(start: Path, *, spark: bool) -> Iterator[CheckResult]:
         yield CheckResult("storage" if isinstance(error, StorageError) else "catalog", False, str(error))
         return
     with mill:
-        yield CheckResult("catalog", True, format_plural(len(mill.catalog.list_channels()), "registered channel"))
+        yield CheckResult("catalog", True, format_plural(len(mill.catalog.channels.list()), "registered channel"))
         yield from (_run_check(name, check, mill) for name, check in _PROJECT)
         if spark:
             yield _run_check("spark", _check_spark, mill)
@@ -121,10 +121,10 @@ def _check_storage(mill: Tidemill) -> str:
 
 def _check_store(mill: Tidemill) -> str:
     check_not_rolled_back(mill.catalog, mill.store)
-    referenced = sorted(mill.catalog.list_referenced_files())
+    referenced = sorted(mill.catalog.files.list_referenced())
     checked = referenced[:: max(1, -(-len(referenced) // _FILE_SAMPLE_SIZE))]
     found_missing = mill.store.find_missing(checked)
-    missing = sorted(mill.catalog.find_referenced_files(found_missing))  # others were removed meanwhile
+    missing = sorted(mill.catalog.files.find_referenced(found_missing))  # others were removed meanwhile
     summary = f"{len(checked)} of {format_plural(len(referenced), 'referenced file')} checked"
     if missing:
         raise BlockDamaged(
@@ -136,7 +136,7 @@ def _check_store(mill: Tidemill) -> str:
 
 def _check_servers(mill: Tidemill) -> str:
     """Check the states that servers report; those without a recent heartbeat are ignored."""
-    alive = [s for s in mill.catalog.list_servers() if s.last_heartbeat > mill.catalog.read_time() - _HEARTBEAT_TIMEOUT]
+    alive = [s for s in mill.catalog.servers.list() if s.last_heartbeat > mill.catalog.read_time() - _HEARTBEAT_TIMEOUT]
     recovering = [s.name for s in alive if s.state == RECOVERING]
     if recovering:
         raise EngineError(f"{', '.join(recovering)} lost Spark's session and is restarting it; see the server's log")

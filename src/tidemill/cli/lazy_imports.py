@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
     from tidemill.catalog import SqlCatalog
-    from tidemill.catalog.access import AccountCatalog
     from tidemill.demo.story import DemoReport, ProgressReporter
     from tidemill.runtime.runs.server import ServerLoop
     from tidemill.runtime.runs.sources import SourceRunner
@@ -49,12 +48,6 @@ def build_listener(mill: Tidemill, wake: Callable[[], None]) -> HttpListener:
     from tidemill.cli.web import build_listener  # noqa: PLC0415
 
     return build_listener(mill, wake)
-
-
-def load_accounts_class() -> type[AccountCatalog]:
-    from tidemill.catalog.access import AccountCatalog  # noqa: PLC0415
-
-    return AccountCatalog
 
 
 def find_java_problem() -> str | None:

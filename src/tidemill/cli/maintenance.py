@@ -38,7 +38,7 @@ def compact(
 
 def _list_written_channels(mill: Tidemill) -> list[str]:
     """List every channel that has a schema: one without has no data yet."""
-    return [c.channel.name for c in mill.catalog.list_channels() if c.channel.schema is not None]
+    return [c.channel.name for c in mill.catalog.channels.list() if c.channel.schema is not None]
 
 
 def _format_compaction(block: Block | None) -> str:
@@ -111,10 +111,10 @@ def maintenance(
     if pause and resume:
         raise typer.BadParameter("use --pause or --resume, not both")
     if pause or resume:
-        mill.catalog.override_settings({OVERRIDE: PAUSED if pause else None})
-    paused, automatic = is_paused(mill.catalog), mill.settings.maintenance.automatic
+        mill.catalog.servers.override_settings({OVERRIDE: PAUSED if pause else None})
+    paused, automatic = is_paused(mill.catalog.servers), mill.settings.maintenance.automatic
     running = [
-        r for state in ACTIVE_STATES for r in mill.catalog.list_runs(state=state) if r.kind is RunKind.COMPACTION
+        r for state in ACTIVE_STATES for r in mill.catalog.runs.list(state=state) if r.kind is RunKind.COMPACTION
     ]
     compactions = {name: mill.compaction(name) for name in _list_written_channels(mill)}
     now = mill.catalog.read_time()

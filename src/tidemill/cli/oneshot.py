@@ -79,7 +79,7 @@ def submissions(
     limit: Limit = 20,
 ) -> Answer:
     """List submissions of one-shot workflows, the newest first; or show one of them."""
-    catalog = mill.oneshot_service.dataset_catalog
+    catalog = mill.catalog.datasets
     now = mill.catalog.read_time()
     if number is not None:
         return _show_submission(catalog.read_submission(number), now)

@@ -47,7 +47,7 @@ def read(
     row_limit = DEFAULT_ROWS if limit is None and format is OutputFormat.TABLE and not as_json else limit
     # One row more than requested shows whether there are others.
     rows = mill.rows(channel, as_of, None if row_limit is None else row_limit + 1)
-    schema = mill.catalog.read_channel(channel).channel.schema or Schema(())
+    schema = mill.catalog.channels.read(channel).channel.schema or Schema(())
     document = serialization.serialize_rows(channel, schema, rows, row_limit)
     texts = [[_format_value(row[field.name], field) for field in schema] for row in rows[:row_limit]]
     if format is OutputFormat.CSV and not as_json:

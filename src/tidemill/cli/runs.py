@@ -63,7 +63,7 @@ def _request_backfill(mill: Tidemill, flow: str, variant: str | None) -> Answer:
     if variant is not None:
         raise ConfigError("a backfill recomputes declared tables; expected --backfill or --variant, found both")
     requested = request_flow_run(mill.catalog, flow, backfill=True)
-    serving = any(s.state == "serving" for s in mill.catalog.list_servers())
+    serving = any(s.state == "serving" for s in mill.catalog.servers.list())
     hint = "" if serving else "; no server runs: start one with tidemill up"
     message = f"run {requested.id} of {flow} is a backfill that waits for a track{hint}"
     return Answer(RequestedRunDocument.build(run=requested), message)
@@ -84,7 +84,7 @@ def _add_log_hint(mill: Tidemill, flow: str) -> Iterator[None]:
     try:
         yield
     except TidemillError as error:
-        newest = mill.catalog.list_runs(subject=flow, limit=10)
+        newest = mill.catalog.runs.list(subject=flow, limit=10)
         own_runs = [r for r in newest if r.kind is RunKind.FLOW and r.owner == mill.executor.owner]
         if own_runs:
             error.add_note(f"see its log with: tidemill runs {own_runs[0].id} --log")
@@ -95,7 +95,7 @@ def kill(
     mill: Tidemill, run: Annotated[int, typer.Argument(help="The run's number; `tidemill runs` lists them.")]
 ) -> Answer:
     """Stop a run. None of its results become visible."""
-    killed = mill.catalog.kill_run(run)
+    killed = mill.catalog.runs.kill(run)
     return Answer(RequestedRunDocument.build(run=killed), f"run {killed.id} of {killed.subject} {killed.state}")
 
 
@@ -111,8 +111,8 @@ def runs(
         raise typer.BadParameter("--log needs the number of a run")
     with open_project(ctx) as mill:
         if run is not None:
-            return _show_run(mill, mill.catalog.read_run(run), only_log=log)
-        run_list, now = mill.catalog.list_runs(state=state, limit=limit), mill.catalog.read_time()
+            return _show_run(mill, mill.catalog.runs.read(run), only_log=log)
+        run_list, now = mill.catalog.runs.list(state=state, limit=limit), mill.catalog.read_time()
     return Answer(RunListDocument.build(runs=run_list), render_list("", columns.RUN, run_list, now, empty="no runs"))
 
 

@@ -84,14 +84,14 @@ def _handle_signals(mill: Tidemill, loop: ServerLoop) -> Iterator[None]:
 
 def servers(mill: Tidemill) -> Answer:
     """List the servers, and which of them is the leader."""
-    server_list, now = mill.catalog.list_servers(), mill.catalog.read_time()
+    server_list, now = mill.catalog.servers.list(), mill.catalog.read_time()
     shown = render_list("", columns.SERVER, server_list, now, empty="no servers")
     return Answer(server_schemas.ServerListDocument.build(servers=server_list), shown)
 
 
 def triggers(mill: Tidemill, limit: Limit = 20) -> Answer:
     """List the triggers of flows: each condition, when it is due, and its pending data; and the last firings."""
-    trigger_list, firings = mill.catalog.list_triggers(), mill.catalog.list_firings(limit=limit)
+    trigger_list, firings = mill.catalog.triggers.list(), mill.catalog.triggers.list_firings(limit=limit)
     now = mill.catalog.read_time()
     document = TriggersDocument.build(triggers=trigger_list, firings=firings)
     return Answer(
@@ -103,7 +103,7 @@ def triggers(mill: Tidemill, limit: Limit = 20) -> Answer:
 
 def workflows(mill: Tidemill) -> Answer:
     """List the registered workflows."""
-    workflow_list, now = mill.catalog.list_workflows(), mill.catalog.read_time()
+    workflow_list, now = mill.catalog.workflows.list(), mill.catalog.read_time()
     shown = render_list("", columns.WORKFLOW, workflow_list, now, empty="no workflows")
     return Answer(server_schemas.WorkflowListDocument.build(workflows=workflow_list), shown)
 
@@ -132,13 +132,13 @@ def remove(mill: Tidemill, workflow: Named) -> Answer:
 
 def pause(mill: Tidemill, workflow: Named) -> Answer:
     """Pause the runs of a workflow; data is still accepted, and is processed after it is resumed."""
-    mill.catalog.set_workflow_paused(workflow, paused=True)
+    mill.catalog.workflows.set_paused(workflow, paused=True)
     return _show_workflow(mill, workflow)
 
 
 def resume(mill: Tidemill, workflow: Named) -> Answer:
     """Resume a paused workflow."""
-    mill.catalog.set_workflow_paused(workflow, paused=False)
+    mill.catalog.workflows.set_paused(workflow, paused=False)
     return _show_workflow(mill, workflow)
 
 
@@ -148,12 +148,12 @@ def prioritise(
     priority: Annotated[int, typer.Argument(help="Runs of workflows with a larger priority go first.")],
 ) -> Answer:
     """Set the priority of a workflow's runs for when not all can run at once."""
-    mill.catalog.set_workflow_priority(workflow, priority)
+    mill.catalog.workflows.set_priority(workflow, priority)
     return _show_workflow(mill, workflow)
 
 
 def _show_workflow(mill: Tidemill, name: str) -> Answer:
-    workflow = inspection.find_workflow(mill.catalog, name)
+    workflow = inspection.find_workflow(mill.catalog.workflows, name)
     state = "paused" if workflow.paused else "active"
     document = server_schemas.WorkflowDocument.model_validate(workflow)
     return Answer(document, f"{name} {state}, priority {workflow.priority}")

@@ -47,7 +47,7 @@ def _read_arrivals(mill: Tidemill) -> dict[int, list[Row]]:
 
 
 def _list_deltas(mill: Tidemill, channel: str) -> list[Block]:
-    blocks = mill.catalog.list_blocks(channel, limit=100_000)
+    blocks = mill.catalog.blocks.list(channel, limit=100_000)
     deltas = (b for b in blocks if b.kind is BlockKind.DELTA and b.origin is not BlockOrigin.COMPACTION)
     return sorted(deltas, key=lambda b: b.seq)
 

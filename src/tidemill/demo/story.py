@@ -86,7 +86,7 @@ def _run_flow(mill: Tidemill, flow: str, report: DemoReport, on_progress: Progre
 def _verify_result(mill: Tidemill, report: DemoReport, on_progress: ProgressReporter) -> None:
     started = time.monotonic()
     actual = Counter((r["url"], r["digest"]) for r in mill.rows("unique_articles"))
-    head = mill.catalog.read_channel("tagged").head.provenance
+    head = mill.catalog.channels.read("tagged").head.provenance
     report.unique = actual.total()
     report.template_versions = len(head[("articles", "templates")])
     report.equal_to_recompute = actual == compute_unique_articles(mill)

@@ -32,6 +32,7 @@ from tidemill.model.change import Updates
 from tidemill.model.run import Run, RunKind
 from tidemill.model.step_report import StepReport
 from tidemill.model.submission import StoredDataset
+from tidemill.model.usage import UsageFigures
 from tidemill.planner.explanation import (
     PlannedStep,
     RejectedStep,
@@ -40,7 +41,6 @@ from tidemill.planner.explanation import (
     WriterExplanation,
 )
 from tidemill.ports.records import Event, RegisteredTrigger, RegisteredWorkflow, Server, TriggerFiring
-from tidemill.retention.usage_history import UsageFigures
 from tidemill.runtime.inspect.status import TaskStatus
 from tidemill.runtime.oneshot.storage_report import EvictionCandidate, RetainedDataset, StorageShare
 from tidemill.wire.schemas import BlockDocument, ReadingDocument

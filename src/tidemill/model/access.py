@@ -59,3 +59,32 @@ class AuditEntry:
     address: str
     action: str  # method and path
     outcome: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditStart:
+    """A user is about to change something. It is recorded before the change, so that no change lacks an entry."""
+
+    user: str
+    token: str | None
+    address: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOutcome:
+    """The HTTP status that ended an audited change."""
+
+    entry: int
+    outcome: int
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    """A new token and the text that its holder sends; the text is not stored."""
+
+    token: Token
+    text: str
+
+    def __repr__(self) -> str:
+        return f"IssuedToken({self.token!r})"

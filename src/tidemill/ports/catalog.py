@@ -1,8 +1,14 @@
-"""The catalog's interface to the runtime."""
+"""The catalog's interface to the runtime: one port for each noun.
+
+A `…Reader` has the read-only queries of a noun; a `…Catalog` adds its transitions. Each transition is one transaction
+of conditional updates and records an event. If its preconditions no longer hold, it raises `Conflict` and changes
+nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tidemill.model.block import Block, ChannelPosition
@@ -11,6 +17,8 @@ from tidemill.model.notice import Notice
 from tidemill.model.run import ClaimRequest, Run, RunClaim, RunKind, RunOutcome, RunState
 from tidemill.model.store import GracePeriods, Removal
 from tidemill.model.workflow import WorkflowSpec
+from tidemill.ports.accounts import AccountCatalog
+from tidemill.ports.datasets import DatasetCatalog
 from tidemill.ports.records import (
     CatalogIdentity,
     ChannelMergeCost,
@@ -32,58 +40,98 @@ Clock = Callable[[], float]
 """Seconds since the epoch."""
 
 
-class CatalogReader(Protocol):
-    """All read-only queries of the catalog."""
+class WorkflowReader(Protocol):
+    """The workflows that are applied now."""
 
-    def read_time(self) -> float:
-        """Seconds since the epoch, by the clock that all users of the catalog share."""
+    def list_refusals(self, workflow: WorkflowSpec) -> list[str]:
+        """The reasons for which `apply` would reject the workflow: channel changes that make blocks unreadable."""
 
     def read_analyses(self) -> dict[str, Json]:
         """The stored analyses of queries and functions, by key."""
 
-    def read_identity(self) -> CatalogIdentity:
-        """The catalog's id, clock and newest run."""
+    def list(self) -> list[RegisteredWorkflow]: ...
 
-    def list_channels(self) -> list[RegisteredChannel]: ...
-    def read_channel(self, name: str) -> RegisteredChannel: ...
-    def list_refusals(self, workflow: WorkflowSpec) -> list[str]:
-        """The reasons for which `apply` would reject the workflow: channel changes that make blocks unreadable."""
 
-    def list_bindings(self) -> list[RegisteredBinding]: ...
-    def read_cursors(self, channel: str | None = None) -> list[Cursor]: ...
+class WorkflowCatalog(WorkflowReader, Protocol):
+    def apply(self, workflow: WorkflowSpec, document: Json | None = None) -> None:
+        """Register a workflow. `document` is its declaration, if no file declares it."""
+
+    def remove(self, workflow: str) -> None:
+        """Deactivate a workflow; its data stay, for a later declaration of the same channels."""
+
+    def set_paused(self, workflow: str, *, paused: bool) -> None:
+        """Pause or resume a workflow: triggers and servers do not run paused flows. Data that arrive count."""
+
+    def set_priority(self, workflow: str, priority: int) -> None: ...
+    def record_analyses(self, answers: Mapping[str, Json]) -> None:
+        """Store analyses of queries and functions for later loads."""
+
+
+class FlowReader(Protocol):
+    """The bound flows of applied workflows."""
+
     def read_costs(self, flow: str) -> dict[tuple[str, str], Json]:
         """The cost models of refreshes, fitted from past runs, by task and variant."""
 
-    def list_merge_costs(self, min_seconds: float = 0.0) -> list[ChannelMergeCost]:
-        """The merge costs of channels on which readers have spent at least `min_seconds` seconds merging."""
-
-    def read_flow_statistics(self) -> dict[str, FlowStatistics]:
+    def read_statistics(self) -> dict[str, FlowStatistics]:
         """The statistics of all bound flows, by name. Unchanged ones are the same objects as in the last call."""
 
-    def read_setting_overrides(self) -> dict[str, Any]:
-        """The overrides of settings of all servers, by name."""
+    def list(self) -> list[RegisteredBinding]: ...
 
-    def count_content_rows(self) -> dict[str, int]:
-        """The number of rows of each channel's content, where the catalog can derive it."""
 
+class ChannelReader(Protocol):
+    """The channels that applied workflows declare; removed ones can be read by name."""
+
+    def read(self, name: str) -> RegisteredChannel: ...
+    def read_cursors(self, channel: str | None = None) -> list[Cursor]: ...
     def list_versions(self, channel: str, since: int) -> list[int]:
         """The versions of an input channel from `since` on, ascending."""
 
-    def read_block(self, block: int) -> Block: ...
-    def list_blocks(self, channel: str | None = None, limit: int = 100) -> list[Block]:
-        """The newest blocks first, in every state."""
+    def read_position(self, channel: str, *, seq: int | None = None, version: int | None = None) -> ChannelPosition:
+        """The position at the newest filled block not after `seq`, or not visible after `version`.
 
-    def list_filled_blocks(self, channel: str) -> list[Block]:
-        """Every filled block of a channel, oldest first, without files and provenance."""
-
-    def list_visible_blocks(self, channel: str, since: int, upto: int) -> list[Block]:
-        """Every block within (since, upto] that became visible, also if it was garbage-collected since."""
+        Blocks garbage-collected since count: their positions are known, though they may no longer be readable. Only
+        input channels have versions; elsewhere the clock's reading when a block became visible is compared.
+        If the block may have expired, that is an error, since the block before it has another content.
+        """
 
     def list_active_positions(self, channel: str) -> set[int]:
         """The positions at which active runs read the channel: its head when they were claimed."""
 
-    def list_pinned_blocks(self, channel: str) -> set[int]: ...  # blocks that pins exclude from garbage collection
+    def count_content_rows(self) -> dict[str, int]:
+        """The number of rows of each channel's content, where the catalog can derive it."""
 
+    def list_merge_costs(self, min_seconds: float = 0.0) -> list[ChannelMergeCost]:
+        """The merge costs of channels on which readers have spent at least `min_seconds` seconds merging."""
+
+    def read_producer_sequences(self, channel: str, names: Collection[str]) -> dict[str, int]:
+        """The number of the last committed message of each producer on the channel; 0 if there is none."""
+
+    def list(self) -> list[RegisteredChannel]: ...
+
+
+class ChannelCatalog(ChannelReader, Protocol):
+    def record_merge_costs(self, seconds_by_channel: Mapping[str, float]) -> None:
+        """Record interactive reads of channels with their seconds of merging."""
+
+    def expire_producers(self, age: float) -> int:
+        """Expire producers without messages for `age` seconds; returns their number. Hashes of files never expire."""
+
+
+class BlockReader(Protocol):
+    """The blocks of all channels."""
+
+    def read(self, block: int) -> Block: ...
+    def list_filled(self, channel: str) -> list[Block]:
+        """Every filled block of a channel, oldest first, without files and provenance."""
+
+    def list_visible(self, channel: str, since: int, upto: int) -> list[Block]:
+        """Every block within (since, upto] that became visible, also if it was garbage-collected since."""
+
+    def list_pinned(self, channel: str) -> set[int]:
+        """The blocks of a channel that pins exclude from garbage collection."""
+
+    def list_written(self, run: int) -> list[Block]: ...
     def read_base_and_deltas(self, channel: str, at: int) -> list[Block]:
         """The newest filled base at or before `at`, and the filled deltas after it up to `at`."""
 
@@ -93,91 +141,76 @@ class CatalogReader(Protocol):
     def list_delta_links(self, channel: str, since: int) -> list[DeltaLink]:
         """The filled deltas after `since` that can be read, in order."""
 
-    def read_position(self, channel: str, *, seq: int | None = None, version: int | None = None) -> ChannelPosition:
-        """The position at the newest filled block not after `seq`, or not visible after `version`."""
+    def find_inserted(self, channel: str, keys: Collection[str]) -> dict[str, Block]:
+        """The blocks that were inserted under these idempotency keys, by key."""
 
-    def read_lease_end(self, name: str) -> float | None:
-        """The end of the lease of a name, possibly in the past; None if it was never acquired."""
+    def list(self, channel: str | None = None, limit: int = 100) -> list[Block]:
+        """The newest blocks first, in every state."""
 
-    def find_consumer_offset(self, name: str) -> int | None:
-        """The offset of a consumer; None if it has none yet."""
 
-    def read_producer_sequences(self, channel: str, names: Collection[str]) -> dict[str, int]:
-        """The number of the last committed message of each producer on the channel; 0 if there is none."""
+class BlockCatalog(BlockReader, Protocol):
+    def collect(self, blocks: Iterable[int]) -> int:
+        """Garbage-collect blocks: hide them from new readers; their files stay for active runs.
 
-    def read_run(self, run: int) -> Run: ...
-    def list_runs(
-        self, *, state: RunState | None = None, subject: str | None = None, limit: int = 100
-    ) -> list[Run]: ...
-    def read_log(self, run: int) -> str: ...
-    def list_overfull_subjects(self, subjects: Collection[str], *, keep: int) -> list[str]:
-        """The channels and bound flows among `subjects` with more than `keep` runs."""
+        Blocks held by pins are skipped; returns the number of blocks hidden.
+        """
 
-    def list_run_reads(self, run: int) -> list[ChannelRead]: ...
+    def purge(self) -> list[str]:
+        """Drop the files of blocks collected before all active runs started; returns those no other block shares.
+
+        They are marked for removal in the same transaction.
+        """
+
+    def pin(self, block: int, block_ids: Collection[int]) -> None:
+        """Exclude a block and its inputs, `block_ids`, from garbage collection until the block is unpinned."""
+
+    def unpin(self, block: int) -> None: ...
+
+
+class RunReader(Protocol):
+    """The runs of flows, inserts, compactions and actions."""
+
+    def read(self, run: int) -> Run: ...
+    def read_log(self, run: int) -> str:
+        """The logs of all attempts, in their order."""
+
+    def list_reads(self, run: int) -> list[ChannelRead]: ...
     def list_block_reads(self, channel: str, seq: int) -> list[ChannelRead]:
         """The reads of finished runs that covered sequence number `seq` of a channel."""
 
-    def list_written_blocks(self, run: int) -> list[Block]: ...
-    def list_workflows(self) -> list[RegisteredWorkflow]: ...
-    def list_triggers(self, flow: str | None = None) -> list[RegisteredTrigger]: ...
-    def list_firings(self, flow: str | None = None, limit: int = 100) -> list[TriggerFiring]:
-        """Firings, the newest first."""
-
-    def list_servers(self) -> list[Server]: ...
-    def list_due_triggers(self, limit: int = 100) -> list[int]:
-        """The ids of the trigger leaves that are due."""
-
-    def list_runnable_runs(self, limit: int = 100) -> list[Run]:
+    def list_runnable(self, limit: int = 100) -> list[Run]:
         """Runs of flows and of actions that may be claimed now, in the order in which to claim them."""
 
-    def list_events(self, *, after: int = 0, run: int | None = None, limit: int = 100) -> list[Event]: ...
-    def list_referenced_files(self) -> set[str]: ...
-    def list_newest_files(self, limit: int) -> list[str]:
-        """The files of the newest blocks and datasets that have files."""
+    def list_overfull_subjects(self, subjects: Collection[str], *, keep: int) -> list[str]:
+        """The channels and bound flows among `subjects` with more than `keep` runs."""
 
-    def find_referenced_files(self, paths: Collection[str]) -> set[str]:
-        """The files among `paths` that a block or a dataset refers to."""
-
-    def list_active_directories(self) -> set[str]: ...
-    def find_attempts(self, directories: Collection[str]) -> dict[str, Run]:
-        """The runs whose newest attempt wrote in one of these directories, by directory."""
-
-    def list_marked_paths(self) -> set[str]:
-        """Every path that is marked for removal."""
-
-    def list_due_removals(self, grace: GracePeriods, limit: int) -> list[Removal]:
-        """The removals whose grace period has passed, the oldest first."""
+    def list(
+        self,
+        *,
+        state: RunState | None = None,
+        kind: RunKind | None = None,
+        subject: str | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        """Runs, the newest first; the next page starts before the last run of this one."""
 
 
-class CatalogWriter(CatalogReader, Protocol):
-    """All transitions: each is a conditional update in one transaction, and records an event.
-
-    A transition whose preconditions no longer hold raises `Conflict` and changes nothing.
-    """
-
-    def apply_workflow(self, workflow: WorkflowSpec, document: Json | None = None) -> None: ...
-    def record_analyses(self, answers: Mapping[str, Json]) -> None:
-        """Store analyses of queries and functions for later loads."""
-
-    def remove_workflow(self, workflow: str) -> None:
-        """Deactivate a workflow; its data stay."""
-
-    def request_run(self, kind: RunKind, subject: str, *, attempts: int = 1, backfill: bool = False) -> Run:
+class RunCatalog(RunReader, Protocol):
+    def request(self, kind: RunKind, subject: str, *, attempts: int = 1, backfill: bool = False) -> Run:
         """A new run, ready to be claimed at most `attempts` times."""
 
-    def acquire_run(self, run: int, *, owner: str, lease: float) -> Run:
+    def acquire(self, run: int, *, owner: str, lease: float) -> Run:
         """Take the lease of a ready run for `lease` seconds under a new fencing token, before its reads are known."""
 
-    def claim_run(
+    def claim(
         self, run: int, request: ClaimRequest, *, owner: str, lease: float, fencing_token: int | None = None
     ) -> RunClaim:
         """Claim a ready run, or one acquired under `fencing_token`: its reservations, and a lease under a new fencing
         token.
         """
 
-    def claim_new_run(
-        self, kind: RunKind, subject: str, request: ClaimRequest, *, owner: str, lease: float
-    ) -> RunClaim:
+    def claim_new(self, kind: RunKind, subject: str, request: ClaimRequest, *, owner: str, lease: float) -> RunClaim:
         """Create a run and claim it in one transaction; if it cannot be claimed, no run is created.
 
         Raises `KeyUsed` if an insert has used one of its keys, `InsertUnderWay` if that insert is in progress.
@@ -186,11 +219,11 @@ class CatalogWriter(CatalogReader, Protocol):
     def mark_running(self, run: int, fencing_token: int) -> None:
         """Record that the engine started a submitted run."""
 
-    def find_inserted_blocks(self, channel: str, keys: Collection[str]) -> dict[str, Block]:
-        """The blocks that were inserted under these idempotency keys, by key."""
-
     def renew_lease(self, run: int, fencing_token: int, *, lease: float) -> None: ...
-    def commit_run(self, claim: RunClaim, outcome: RunOutcome) -> list[Block]:
+    def release(self, run: int, fencing_token: int, *, seconds: float) -> None:
+        """Release an acquired run; it waits for `seconds`, and the attempt does not count."""
+
+    def commit(self, claim: RunClaim, outcome: RunOutcome) -> list[Block]:
         """Make all effects of a run visible atomically, or raise and change nothing. Returns the filled blocks."""
 
     def commit_compaction(
@@ -201,10 +234,7 @@ class CatalogWriter(CatalogReader, Protocol):
         `rewrite_cost` is the updated cost model of a new base.
         """
 
-    def record_merge_costs(self, seconds_by_channel: Mapping[str, float]) -> None:
-        """Record interactive reads of channels with their seconds of merging."""
-
-    def fail_run(
+    def fail(
         self,
         run: int,
         fencing_token: int,
@@ -220,24 +250,40 @@ class CatalogWriter(CatalogReader, Protocol):
         its triggers stay due.
         """
 
-    def kill_run(self, run: int) -> Run: ...
-    def reclaim_expired_runs(self) -> list[Run]:
+    def kill(self, run: int) -> Run: ...
+    def reclaim_expired(self) -> list[Run]:
         """Cancel the reservations of runs whose lease has expired; they become ready again, or failed.
 
-        A run that only its process can execute, and that was requested long ago and never started, is killed.
+        Each run is reclaimed in a separate transaction. A run that only its process can execute, and that was
+        requested long ago and never started, is killed.
         """
 
-    def reclaim_unknown_runs(self, owner: str, keep: Collection[int]) -> list[Run]:
+    def reclaim_unknown(self, owner: str, keep: Collection[int]) -> list[Run]:
         """Reclaim the runs that an owner holds in the catalog, except those in `keep`, which it executes."""
 
-    def fire_trigger(self, leaf: int) -> int | None:
-        """Handle a due trigger leaf; returns the requested run, None if not due or the compound is incomplete."""
+    def expire(self, subject: str, *, keep: int) -> RunExpiryCounts:
+        """Delete the ended runs of a channel or bound flow, except the newest `keep` and those whose blocks are in use.
 
-    def release_run(self, run: int, fencing_token: int, *, seconds: float) -> None:
-        """Release an acquired run; it waits for `seconds`, and the attempt does not count."""
+        Their events, reads, logs and block descriptions are deleted with them, in batches with a transaction each. It
+        is the only change that records no event, since it deletes history.
+        """
 
-    def override_settings(self, overrides: Mapping[str, Any]) -> None:
-        """Override settings of all dispatchers: policy, placement, tracks; None removes an override."""
+
+class TriggerReader(Protocol):
+    """The leaves of the triggers of bound flows, and their firings."""
+
+    def list_firings(self, flow: str | None = None, limit: int = 100) -> list[TriggerFiring]:
+        """Firings, the newest first."""
+
+    def list_due(self, limit: int = 100) -> list[int]:
+        """The ids of the trigger leaves that are due."""
+
+    def list(self, flow: str | None = None) -> list[RegisteredTrigger]: ...
+
+
+class TriggerCatalog(TriggerReader, Protocol):
+    def fire(self, leaf: int) -> int | None:
+        """Handle a due leaf; returns the run that it requests, None if it is not due or its compound is incomplete."""
 
     def set_freshness_deadline(self, flow: str, at: float) -> None:
         """Make a flow due by `at`, when a freshness target would be missed."""
@@ -245,20 +291,25 @@ class CatalogWriter(CatalogReader, Protocol):
     def set_freshness_lead(self, flow: str, seconds: float) -> None:
         """Make a flow due earlier, since meeting its freshness targets takes about `seconds`."""
 
-    def set_workflow_paused(self, workflow: str, *, paused: bool) -> None: ...
-    def set_workflow_priority(self, workflow: str, priority: int) -> None: ...
-    def create_notices(self, receivers: list[str]) -> int:
-        """Create notices, for each receiver, from the events since the last call; returns their number."""
 
-    def list_due_notices(self, limit: int = 100) -> list[tuple[str, Notice]]:
-        """The notices that are due for delivery, each with its receiver."""
+class ServerReader(Protocol):
+    """The servers, their leases and the settings that they share."""
 
-    def record_delivery(self, notice: int) -> None: ...
-    def record_delivery_failure(self, notice: int, error: str) -> None:
-        """Record a failed delivery; it is retried later, up to a limit."""
+    def read_lease_end(self, name: str) -> float | None:
+        """The end of the lease of a name, possibly in the past; None if it was never acquired."""
 
+    def read_setting_overrides(self) -> dict[str, Any]:
+        """The overrides of settings of all servers, by name."""
+
+    def list(self) -> list[Server]: ...
+
+
+class ServerCatalog(ServerReader, Protocol):
     def record_heartbeat(self, server: Server, *, lease: float) -> bool:
         """Record a server's heartbeat; True if it is the leader for the next `lease` seconds."""
+
+    def deregister(self, server: Server) -> None:
+        """Record that a server stops: another server may become the leader at once."""
 
     def acquire_lease(self, name: str, owner: str, *, lease: float) -> bool:
         """Acquire or renew a named lease for `lease` seconds; False if another owner holds it."""
@@ -266,42 +317,105 @@ class CatalogWriter(CatalogReader, Protocol):
     def release_lease(self, name: str, owner: str) -> None:
         """Release a named lease: another owner may acquire it at once."""
 
-    def move_consumer_offset(self, name: str, since: int | None, upto: int) -> None: ...
-    def expire_producers(self, age: float) -> int:
-        """Expire the numbers of producers without messages for `age` seconds; returns how many."""
+    def override_settings(self, overrides: Mapping[str, Any]) -> None:
+        """Override settings of all dispatchers: policy, placement, tracks; None removes an override."""
 
-    def deregister_server(self, server: Server) -> None:
-        """Record that a server stops: another server may become the leader at once."""
 
-    def collect_blocks(self, blocks: Iterable[int]) -> int:
-        """Garbage-collect blocks: hide them from new readers; their files stay for active runs.
+class EventReader(Protocol):
+    """The event log, and the offsets of its consumers."""
 
-        Blocks held by pins are skipped; returns the number of blocks hidden.
-        """
+    def list_newest(self, limit: int) -> list[Event]:
+        """The last events, the oldest first."""
 
-    def pin_block(self, block: int, block_ids: Collection[int]) -> None:
-        """Exclude a block and its inputs, `block_ids`, from garbage collection until the block is unpinned."""
+    def read_last_id(self) -> int:
+        """The number of the newest event; 0 if there is none."""
 
-    def unpin_block(self, block: int) -> None: ...
+    def find_consumer_offset(self, name: str) -> int | None:
+        """The offset of a consumer; None if it has none yet."""
 
-    def purge_blocks(self) -> list[str]:
-        """Drop the files of blocks collected before all active runs started; returns those no other block shares.
+    def list(self, *, after: int = 0, run: int | None = None, limit: int = 100) -> list[Event]: ...
 
-        They are marked for removal in the same transaction.
-        """
 
+class EventCatalog(EventReader, Protocol):
+    def move_consumer_offset(self, name: str, since: int | None, upto: int) -> None:
+        """Move an offset from `since` by compare-and-swap; None: it does not exist yet."""
+
+
+class NoticeCatalog(Protocol):
+    """Notices: created from events exactly once, and stored until they are delivered."""
+
+    def create(self, receivers: list[str]) -> int:
+        """Create notices, for each receiver, from the events since the last call; returns their number."""
+
+    def list_due(self, limit: int = 100) -> list[tuple[str, Notice]]:
+        """The notices that are due for delivery, each with its receiver."""
+
+    def record_delivery(self, notice: int) -> None: ...
+    def record_delivery_failure(self, notice: int, error: str) -> None:
+        """Record a failed delivery; it is retried later, up to a limit."""
+
+
+class FileReader(Protocol):
+    """The files of blocks and datasets, the directories of attempts, and the paths that are marked for removal."""
+
+    def list_referenced(self) -> set[str]: ...
+    def list_newest(self, limit: int) -> list[str]:
+        """The files of the newest blocks and datasets that have files."""
+
+    def find_referenced(self, paths: Collection[str]) -> set[str]:
+        """The files among `paths` that a block or a dataset refers to."""
+
+    def list_active_directories(self) -> set[str]: ...
+    def find_attempts(self, directories: Collection[str]) -> dict[str, Run]:
+        """The runs whose newest attempt wrote in one of these directories, by directory."""
+
+    def list_marked(self) -> set[str]:
+        """Every path that is marked for removal."""
+
+    def list_due_removals(self, grace: GracePeriods, limit: int) -> list[Removal]:
+        """The removals whose grace period has passed, the oldest first."""
+
+
+class FileCatalog(FileReader, Protocol):
     def mark_orphans(self, run: int, paths: Collection[str]) -> int:
         """Mark unreferenced files of a run for removal; returns the number of newly marked files."""
 
     def finish_removals(self, paths: Collection[str]) -> None:
-        """Record that marked paths were removed from the store."""
+        """Record that marked paths were removed. Another process may have recorded some of them before."""
 
     def record_adoption(self, store: str, before: str | None) -> None:
         """Record that this catalog adopted a store; `before` is the id of its previous catalog."""
 
-    def expire_runs(self, subject: str, *, keep: int) -> RunExpiryCounts:
-        """Delete the ended runs of a channel or bound flow, except the newest `keep` and those whose blocks are in use.
 
-        Their events, reads, logs and block descriptions are deleted with them. It is the only change that records no
-        event, since it deletes history.
-        """
+@dataclass(frozen=True)
+class CatalogReader:
+    """Read-only access to a catalog, by noun. `read_time` is the clock that all users of the catalog share."""
+
+    read_time: Clock
+    read_identity: Callable[[], CatalogIdentity]
+    workflows: WorkflowReader
+    flows: FlowReader
+    channels: ChannelReader
+    blocks: BlockReader
+    runs: RunReader
+    triggers: TriggerReader
+    servers: ServerReader
+    events: EventReader
+    files: FileReader
+
+
+@dataclass(frozen=True)
+class Catalog(CatalogReader):
+    """Access to a catalog, by noun."""
+
+    workflows: WorkflowCatalog
+    channels: ChannelCatalog
+    blocks: BlockCatalog
+    runs: RunCatalog
+    triggers: TriggerCatalog
+    servers: ServerCatalog
+    events: EventCatalog
+    files: FileCatalog
+    notices: NoticeCatalog
+    datasets: DatasetCatalog
+    accounts: AccountCatalog

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tidemill.errors import GarbageCollected
-from tidemill.ports.catalog import CatalogWriter
+from tidemill.ports.catalog import Catalog
 from tidemill.publish.mail import SmtpMailer
 from tidemill.publish.webhook import post_body, sign_body
 
@@ -86,7 +86,7 @@ class BlockDelivery:
     name: str
     channel: str
     receiver: BlockReceiver
-    catalog: CatalogWriter
+    catalog: Catalog
     read_parts: Callable[[int, int], Iterator[DeliveryPart]]
     clock: Callable[[], float] = time.monotonic
     _failures: int = 0
@@ -106,13 +106,13 @@ class BlockDelivery:
 
     def _deliver_blocks(self) -> None:
         consumer = f"delivery:{self.name}:{self.channel}"
-        head = self.catalog.read_channel(self.channel).head.seq
-        offset = self.catalog.find_consumer_offset(consumer)
+        head = self.catalog.channels.read(self.channel).head.seq
+        offset = self.catalog.events.find_consumer_offset(consumer)
         if offset is None:  # blocks from before the delivery was configured are not sent
-            self.catalog.move_consumer_offset(consumer, None, head)
+            self.catalog.events.move_consumer_offset(consumer, None, head)
             return
         while offset < head:
-            self.catalog.move_consumer_offset(consumer, offset, offset := self._deliver_block(offset, head))
+            self.catalog.events.move_consumer_offset(consumer, offset, offset := self._deliver_block(offset, head))
 
     def _deliver_block(self, offset: int, head: int) -> int:
         """Deliver the block after `offset`; returns its sequence number."""

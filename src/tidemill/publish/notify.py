@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidemill.model.notice import Notice, NoticeKind
-from tidemill.ports.catalog import CatalogWriter
+from tidemill.ports.catalog import NoticeCatalog
 from tidemill.publish.mail import MailReceiver
 from tidemill.publish.webhook import WebhookReceiver
 
@@ -48,26 +48,26 @@ def build_receivers(declared: Iterable[WebhookReceiver | MailReceiver]) -> dict[
 class Notifier:
     """Creates notices from events, and delivers those that are due. A slow receiver delays the call."""
 
-    catalog: CatalogWriter
+    notices: NoticeCatalog
     receivers: Mapping[str, NoticeReceiver]
 
     def __call__(self) -> None:
-        self.catalog.create_notices(list(self.receivers))
-        for name, notice in self.catalog.list_due_notices():
+        self.notices.create(list(self.receivers))
+        for name, notice in self.notices.list_due():
             self._deliver_notice(name, notice)
 
     def _deliver_notice(self, name: str, notice: Notice) -> None:
         receiver = self.receivers.get(name)
         if receiver is None:
-            self.catalog.record_delivery_failure(notice.id, f"there is no receiver {name!r} any longer")
+            self.notices.record_delivery_failure(notice.id, f"there is no receiver {name!r} any longer")
             return
         if not receiver.can_receive(notice.kind):
-            self.catalog.record_delivery(notice.id)
+            self.notices.record_delivery(notice.id)
             return
         try:
             receiver.send_notice(notice)
         except Exception as error:
             log.warning("notice %d was not accepted by %s: %s", notice.id, name, type(error).__name__)
-            self.catalog.record_delivery_failure(notice.id, type(error).__name__)
+            self.notices.record_delivery_failure(notice.id, type(error).__name__)
         else:
-            self.catalog.record_delivery(notice.id)
+            self.notices.record_delivery(notice.id)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from tidemill.model.run import RunState
-from tidemill.model.usage import UsageRecord
+from tidemill.model.usage import UsageFigures, UsageRecord, UsageTally
 from tidemill.retention.memo import ReuseVerdict
 
 
@@ -69,44 +69,6 @@ class UsageSplit(StrEnum):
         if self is UsageSplit.USER:
             return record.user or ""
         return record.workflow if self is UsageSplit.WORKFLOW else f"{record.workflow}/{record.task}"
-
-
-@dataclass(frozen=True, slots=True)
-class UsageFigures:
-    """Usage within a minute, hour, day, week or month, in total or of one user, workflow or task."""
-
-    begin: float
-    group: str | None = None  # None: the total
-    submissions: int = 0
-    actions: int = 0
-    computed: int = 0  # actions that were run
-    hits: int = 0  # actions whose result existed, was being computed, or was not needed
-    refreshes: int = 0  # of single tables: a run of two tasks counts twice
-    failed: int = 0  # actions and refreshes
-    seconds: float = 0.0  # of computation
-    saved_seconds: float = 0.0  # seconds of computation that were saved
-    bytes: int = 0  # written
-
-    @property
-    def hit_rate(self) -> float:
-        return self.hits / self.actions if self.actions else 0.0
-
-    def __add__(self, other: UsageFigures) -> UsageFigures:
-        """Return the sum, with the beginning and the name of the first."""
-        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in COUNTED})
-
-
-COUNTED = tuple(field.name for field in fields(UsageFigures))[2:]
-
-
-@dataclass(frozen=True, slots=True)
-class UsageTally:
-    """The totals of an expired hour for one user, workflow and task. No task: of submissions."""
-
-    user: str | None
-    workflow: str
-    task: str | None
-    figures: UsageFigures
 
 
 _Key = tuple[float, str | None]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from starlette.concurrency import run_in_threadpool
 
-from tidemill.catalog.access import AccountCatalog
 from tidemill.model.access import UserRole
+from tidemill.ports.accounts import AccountCatalog
 from tidemill.server.request_guard import is_loopback
 from tidemill.server.throttle import Throttle
 from tidemill.wire.refusals import Forbidden, Unidentified

@@ -102,7 +102,7 @@ def build_api(
         BatchSize(options.max_rows, options.max_bytes),
     )
     app.state.feed = EventFeed(
-        lambda after: mill.catalog.list_events(after=after, limit=PAGE_SIZE), options.poll_interval
+        lambda after: mill.catalog.events.list(after=after, limit=PAGE_SIZE), options.poll_interval
     )
     app.state.heads = RequestBatcher(lambda names: _read_heads(mill, names))
     app.state.subscriptions = build_subscriptions(mill.settings.sources)
@@ -112,7 +112,7 @@ def build_api(
 
 def _read_heads(mill: Tidemill, names: Sequence[str]) -> list[int]:
     """Read each channel once, regardless of the number of its subscribers."""
-    heads = {name: mill.catalog.read_channel(name).head.seq for name in set(names)}
+    heads = {name: mill.catalog.channels.read(name).head.seq for name in set(names)}
     return [heads[name] for name in names]
 
 

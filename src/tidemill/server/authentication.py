@@ -10,8 +10,9 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tidemill.catalog.access import AccountCatalog, AuditOutcome, AuditStart
 from tidemill.errors import TidemillError
+from tidemill.model.access import AuditOutcome, AuditStart
+from tidemill.ports.accounts import AccountCatalog
 from tidemill.server.access import AccessControl, Caller
 from tidemill.server.batching import RequestBatcher
 from tidemill.server.request_guard import HEALTH_PATHS, SAFE_METHODS

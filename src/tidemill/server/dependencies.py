@@ -103,11 +103,11 @@ def require_role(role: UserRole, resolve_workflow: Callable[..., Awaitable[Workf
 
 
 async def resolve_channel_workflow(mill: Mill, name: Name) -> WorkflowFinder:
-    return lambda: mill.catalog.read_channel(name).workflow
+    return lambda: mill.catalog.channels.read(name).workflow
 
 
 async def resolve_flow_workflow(mill: Mill, name: FlowName) -> WorkflowFinder:
-    return lambda: find_flow_workflow(mill.catalog, name)
+    return lambda: find_flow_workflow(mill.catalog.flows, name)
 
 
 async def resolve_run_workflow(mill: Mill, run: Number) -> WorkflowFinder:

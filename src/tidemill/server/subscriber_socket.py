@@ -50,7 +50,7 @@ class SubscriberSocket:
         """Send all existing blocks after `position`; returns the last position sent."""
         head = await self.heads.process_item(self.channel)
         while position < head and not disconnect.done():
-            block = await run_in_threadpool(find_next_block, self.mill.catalog, self.channel, position, head)
+            block = await run_in_threadpool(find_next_block, self.mill.catalog.blocks, self.channel, position, head)
             async for chunk in iterate_in_threadpool(
                 split_into_chunks(block, self.mill.store.open_file, self.selection)
             ):

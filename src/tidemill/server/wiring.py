@@ -9,7 +9,6 @@ from fastapi import FastAPI
 
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
-from tidemill.catalog.access import AccountCatalog
 from tidemill.server.access import AccessControl
 from tidemill.server.app import build_api
 from tidemill.server.options import ApiOptions
@@ -19,7 +18,7 @@ from tidemill.server.throttle import Throttle
 def build_access(mill: Tidemill) -> AccessControl:
     api_settings = mill.settings.api
     throttle = Throttle(time.monotonic, max_failures=api_settings.max_failed_logins)
-    return AccessControl(AccountCatalog(mill.catalog), enabled=api_settings.authentication, throttle=throttle)
+    return AccessControl(mill.catalog.accounts, enabled=api_settings.authentication, throttle=throttle)
 
 
 def build_application(mill: Tidemill, access: AccessControl, wake: Callable[[], None]) -> FastAPI:

@@ -28,7 +28,7 @@ class PageActions:
 
     async def run_flow(self, flow: str) -> None:
         catalog = self.context.mill.catalog
-        find_workflow = partial(find_flow_workflow, catalog, flow)
+        find_workflow = partial(find_flow_workflow, catalog.flows, flow)
         run = await self._perform_action(f"run {flow}", find_workflow, lambda: request_flow_run(catalog, flow))
         if run is not None:
             ui.notify(f"Run {run.id} of {flow} waits for a track")
@@ -39,7 +39,8 @@ class PageActions:
             return
         mill = self.context.mill
         find_workflow = partial(find_run_workflow, mill.catalog, run)
-        if await self._perform_action(f"kill run {run}", find_workflow, lambda: mill.catalog.kill_run(run)) is not None:
+        kill = partial(mill.catalog.runs.kill, run)
+        if await self._perform_action(f"kill run {run}", find_workflow, kill) is not None:
             ui.notify(f"Run {run} was killed")
 
     async def pause_workflow(self, workflow: str) -> None:
@@ -69,7 +70,7 @@ class PageActions:
 
         def toggle_pin() -> bool:
             if block.pinned:
-                catalog.unpin_block(block.id)
+                catalog.blocks.unpin(block.id)
             else:
                 pins.pin_block(catalog, block.id)
             return True
@@ -79,7 +80,7 @@ class PageActions:
 
     async def _set_paused(self, workflow: str, *, paused: bool) -> None:
         def apply_pause() -> bool:
-            self.context.mill.catalog.set_workflow_paused(workflow, paused=paused)
+            self.context.mill.catalog.workflows.set_paused(workflow, paused=paused)
             return True
 
         if await self._perform_action(f"{'pause' if paused else 'resume'} {workflow}", lambda: workflow, apply_pause):

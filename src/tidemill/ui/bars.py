@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidemill.retention.usage_history import TimeResolution, UsageFigures
+from tidemill.model.usage import UsageFigures
+from tidemill.retention.usage_history import TimeResolution
 from tidemill.ui.chart import add_chart, build_options, update_chart
 
 Unit = Callable[[float], tuple[float, str]]

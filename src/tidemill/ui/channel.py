@@ -83,11 +83,11 @@ class ChannelBlocks:
 
 
 def read_channel_blocks(mill: Tidemill, name: str) -> ChannelBlocks:
-    blocks = mill.catalog.list_blocks(name, limit=BLOCKS)
+    blocks = mill.catalog.blocks.list(name, limit=BLOCKS)
     runs: dict[int, Run] = {}
     for number in {b.run for b in blocks if b.run is not None}:
         try:
-            runs[number] = mill.catalog.read_run(number)
+            runs[number] = mill.catalog.runs.read(number)
         except NotFound:
             continue
     return ChannelBlocks(tuple(blocks), runs)

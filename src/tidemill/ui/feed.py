@@ -13,7 +13,6 @@ from nicegui import Event as Signal
 from nicegui import background_tasks
 
 from tidemill.catalog import SqlCatalog
-from tidemill.catalog.pagination import read_last_event_id
 from tidemill.errors import TidemillError
 from tidemill.ports.records import Event
 from tidemill.ui.elements import run_off_loop
@@ -84,9 +83,9 @@ class CatalogFeed:
 
     def _read_unseen(self) -> list[Event]:
         if self._last is None:
-            self._last = max(0, read_last_event_id(self.catalog) - MAX_EVENTS)
+            self._last = max(0, self.catalog.events.read_last_id() - MAX_EVENTS)
         events: list[Event] = []
-        while page := self.catalog.list_events(after=self._last, limit=PAGE_SIZE):
+        while page := self.catalog.events.list(after=self._last, limit=PAGE_SIZE):
             self._last = page[-1].id
             events += page
         return events

@@ -32,9 +32,9 @@ class FlowHistory:
 
 
 def read_flow_history(catalog: CatalogReader, flow: str) -> FlowHistory:
-    runs = [r for r in catalog.list_runs(subject=flow, limit=RUNS) if r.kind is RunKind.FLOW]
-    log = catalog.read_log(runs[0].id) if runs else ""
-    return FlowHistory(tuple(runs), log, tuple(catalog.list_firings(flow, FIRINGS)))
+    runs = [r for r in catalog.runs.list(subject=flow, limit=RUNS) if r.kind is RunKind.FLOW]
+    log = catalog.runs.read_log(runs[0].id) if runs else ""
+    return FlowHistory(tuple(runs), log, tuple(catalog.triggers.list_firings(flow, FIRINGS)))
 
 
 async def show_flow(context: PageContext, name: str) -> None:

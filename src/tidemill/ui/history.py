@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from tidemill.display.columns import build_usage_columns
-from tidemill.model.usage import UsagePeriod
-from tidemill.retention.usage_history import TimeResolution, UsageFigures, UsageSplit, fill_gaps
+from tidemill.model.usage import UsageFigures, UsagePeriod
+from tidemill.retention.usage_history import TimeResolution, UsageSplit, fill_gaps
 from tidemill.runtime.oneshot.service import OneShotService
 from tidemill.ui.bars import BarChart, BarSeries, choose_count_unit, choose_size_unit, choose_time_unit
 from tidemill.ui.context import PageContext

@@ -29,7 +29,7 @@ WRITTEN = select_columns(columns.BLOCK, "channel", "seq", "kind", "state", "rows
 
 async def show_run(context: PageContext, number: int) -> None:
     with open_frame(context, "", f"Run {number}"):
-        run = await context.find_or_report(lambda: context.mill.catalog.read_run(number), "")
+        run = await context.find_or_report(lambda: context.mill.catalog.runs.read(number), "")
         if run is not None:
             await context.keep_refreshing(_RunPage(context, run).refresh_page)
 
@@ -65,7 +65,7 @@ class _RunPage:
 
     async def refresh_page(self) -> None:
         catalog = self._context.mill.catalog
-        run = await run_off_loop(catalog.read_run, self._number)
+        run = await run_off_loop(catalog.runs.read, self._number)
         details = await run_off_loop(read_run_details, catalog, self._number)
         now = await run_off_loop(catalog.read_time)
         self._state.show_state(str(run.state))

@@ -46,7 +46,7 @@ class _RunsPage:
         self._strip.show_lanes(snapshot.runs, now)
         runs = list(snapshot.runs)
         if self._state is not None:
-            runs = await run_off_loop(self._context.mill.catalog.list_runs, state=self._state, limit=RUNS)
+            runs = await run_off_loop(self._context.mill.catalog.runs.list, state=self._state, limit=RUNS)
         self._table.show_values(runs[:MAX_RUNS], now)
 
     def _build_kill_cell(self, run: Run, _now: float) -> TableCell:

@@ -105,7 +105,7 @@ class ProjectSnapshot:
 def take_snapshot(catalog: CatalogReader) -> ProjectSnapshot:
     return ProjectSnapshot(
         read_status(catalog),
-        tuple(catalog.list_triggers()),
-        tuple(catalog.list_workflows()),
-        tuple(catalog.list_runs(limit=RUNS)),
+        tuple(catalog.triggers.list()),
+        tuple(catalog.workflows.list()),
+        tuple(catalog.runs.list(limit=RUNS)),
     )

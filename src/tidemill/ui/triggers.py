@@ -37,7 +37,7 @@ class _TriggersPage:
 
     async def refresh_page(self) -> None:
         snapshot = await self._context.feed.read_snapshot()
-        firings = await run_off_loop(self._context.mill.catalog.list_firings, None, FIRINGS)
+        firings = await run_off_loop(self._context.mill.catalog.triggers.list_firings, None, FIRINGS)
         now = await run_off_loop(self._context.mill.catalog.read_time)
         self._conditions.show_values(snapshot.triggers, now)
         self._workflows.show_values(snapshot.workflows, now)
@@ -63,7 +63,7 @@ async def show_servers(context: PageContext) -> None:
 
         async def refresh_table() -> None:
             snapshot = await context.feed.read_snapshot()
-            servers = await run_off_loop(context.mill.catalog.list_servers)
+            servers = await run_off_loop(context.mill.catalog.servers.list)
             busy.clear()
             busy.update(r.owner for r in snapshot.status.active if r.state in ACTIVE_STATES and not r.backfill)
             now = await run_off_loop(context.mill.catalog.read_time)

@@ -156,7 +156,7 @@ SCALES = {
 
 def insert_rows(mill: Tidemill, schema: Schema, insert: Insert) -> None:
     """Insert through a file, which needs no Spark job."""
-    updates = mill.catalog.read_channel(insert.channel).channel.updates
+    updates = mill.catalog.channels.read(insert.channel).channel.updates
     physical = updates.build_delta_schema(schema) if insert.kind is BlockKind.DELTA else schema
     names = [f.name for f in physical if f.name in schema or any(f.name in row for row in insert.rows)]
     path = mill.directory / f"{insert.channel}.parquet"

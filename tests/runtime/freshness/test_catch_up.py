@@ -72,14 +72,14 @@ def run_flow(mill: Mill, flow: str, limit: CatchUpLimit | None) -> list[Run]:
     """Request a run, and execute it and all runs that follow from it."""
     request_flow_run(mill.catalog, flow)
     runs = []
-    while waiting := mill.catalog.list_runs(state=RunState.READY, subject=flow):
+    while waiting := mill.catalog.runs.list(state=RunState.READY, subject=flow):
         (run,) = waiting
         runs.append(mill.attempt(run, limit))
     return runs
 
 
 def list_reads(mill: Mill, runs: list[Run], channel: str) -> list[ChannelRead]:
-    return [r for run in runs for r in mill.catalog.list_run_reads(run.id) if r.channel == channel]
+    return [r for run in runs for r in mill.catalog.runs.list_reads(run.id) if r.channel == channel]
 
 
 Arrivals = st.lists(
@@ -93,7 +93,7 @@ Arrivals = st.lists(
 @given(arrivals=Arrivals, periods=st.sampled_from((1.0, 2.0, 3.5)))
 def test_a_limited_table_ends_like_an_unlimited_one(arrivals: list[tuple[float, str, int]], periods: float) -> None:
     with open_mill() as mill:
-        before = {channel: mill.catalog.read_channel(channel).head.seq for channel in CHANNELS}
+        before = {channel: mill.catalog.channels.read(channel).head.seq for channel in CHANNELS}
         for gap, channel, row in arrivals:
             mill.now += gap
             mill.insert(channel, str(row))
@@ -110,13 +110,13 @@ def check_read_once(mill: Mill, reads: list[ChannelRead], channel: str, since: i
     """Each run continues after the previous one, and the last ends at the head."""
     assert reads[0].since == since
     assert all(later.since == earlier.upto for earlier, later in pairwise(reads))
-    assert reads[-1].upto == mill.catalog.read_channel(channel).head.seq
+    assert reads[-1].upto == mill.catalog.channels.read(channel).head.seq
 
 
 def check_limit(mill: Mill, reads: list[ChannelRead], channel: str, periods: float) -> None:
     """No run reads more than its limit, except blocks of a single time; the first block ends a period."""
     for reading in reads:
-        links = mill.catalog.list_delta_links(channel, reading.since or 0)
+        links = mill.catalog.blocks.list_delta_links(channel, reading.since or 0)
         times = [link.visible for link in links if link.seq <= reading.upto]
         assert not times or times[-1] - times[0] <= (periods - 1) * PERIOD + 1e-3
 
@@ -200,7 +200,7 @@ def test_a_catch_up_limit_splits_the_plans_of_a_target(tmp_path: Path) -> None:
             mill.insert(channel, row)
     mill.fire_due_triggers()
     counts, left = [], []
-    while waiting := mill.catalog.list_runs(state=RunState.READY, subject="pairs"):
+    while waiting := mill.catalog.runs.list(state=RunState.READY, subject="pairs"):
         run = mill.attempt(waiting[0], CatchUpLimit(2.0, PERIOD))
         counts.append(sum(row["n"] for row in mill.content("pairs")))
         left.append(run.stats.get("pending_blocks", 0))

@@ -128,7 +128,7 @@ def test_one_input_has_different_lags_by_two_pathways(refresh: str, tmp_path: Pa
 
 def test_arrivals_do_not_postpone_a_deadline(tmp_path: Path) -> None:
     mill = Mill(build_workflow(target_lag=DAY), tmp_path)
-    mill.catalog.set_freshness_deadline("ranked", mill.now + 60)
+    mill.catalog.triggers.set_freshness_deadline("ranked", mill.now + 60)
     mill.insert("clicks", "1,a")
     mill.now += 60
     assert len(mill.fire_due_triggers()) == 1
@@ -172,16 +172,16 @@ def test_a_target_below_past_run_times_is_infeasible(tmp_path: Path, monkeypatch
     mill = Mill(build_workflow(target_lag="20s"), tmp_path)
     mill.insert("clicks", "1,a")
     mill.insert("pages", "x,a")
-    assert list(explain_infeasible_targets(mill.catalog, mill.workflow)) == []
-    commit = type(mill.catalog).commit_run
+    assert list(explain_infeasible_targets(mill.catalog.runs, mill.workflow)) == []
+    commit = type(mill.catalog.runs).commit
 
     def commit_slowly(*arguments: object, **options: object) -> object:
         mill.now += 12
         return commit(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(type(mill.catalog), "commit_run", commit_slowly)
+    monkeypatch.setattr(type(mill.catalog.runs), "commit", commit_slowly)
     mill.attempt(request_flow_run(mill.catalog, "ranked"))
-    (message,) = explain_infeasible_targets(mill.catalog, mill.workflow)  # the pathway from pages takes 12 seconds
+    (message,) = explain_infeasible_targets(mill.catalog.runs, mill.workflow)  # the pathway from pages takes 12 seconds
     assert message.startswith(
         "ranked must reflect clicks within 20 s, but refreshing it and what it derives from has taken"
     )
@@ -238,7 +238,7 @@ def test_each_table_of_a_flow_with_a_target_is_refreshed_in_its_cheapest_mode(tm
         mill.now += DAY
         mill.insert("orders", f"{11 + day},a")
         mill.attempt(mill.fire_due_triggers()[0])
-    (newest, *_) = mill.catalog.list_runs(subject="report")
+    (newest, *_) = mill.catalog.runs.list(subject="report")
     assert newest.stats["tasks"]["totals"]["variant"] == "incremental"
     assert mill.rows("most") == {(3,)}
     mill.close()
@@ -274,7 +274,7 @@ def test_a_run_that_cannot_be_planned_fails(tmp_path: Path) -> None:
     run = request_flow_run(mill.catalog, "scores")
     with pytest.raises(ConfigError, match="cannot be refreshed by variant 'incremental' now: there is no previous"):
         mill.controller.execute_run(run, mill.binding("scores"), variant="incremental")
-    assert mill.catalog.read_run(run.id).state is RunState.FAILED
+    assert mill.catalog.runs.read(run.id).state is RunState.FAILED
     mill.close()
 
 

@@ -32,11 +32,11 @@ def test_a_refresh_group_is_refreshed_in_one_run(tmp_path: Path) -> None:
     mill = Mill(workflow().build_spec(), tmp_path)
     mill.insert("events", "tide", "mill")
     (run,) = mill.fire_due_triggers()
-    assert (run.subject, [f.priority for f in mill.catalog.read_flow_statistics().values()]) == ("words", [12.0])
+    assert (run.subject, [f.priority for f in mill.catalog.flows.read_statistics().values()]) == ("words", [12.0])
     mill.attempt(run)
     assert mill.rows("counts") == {("tide", 1), ("mill", 1)}
     assert mill.rows("totals") == {(2,)}
-    assert {b.run for b in mill.catalog.list_blocks() if b.channel in ("counts", "totals") and b.seq} == {run.id}
+    assert {b.run for b in mill.catalog.blocks.list() if b.channel in ("counts", "totals") and b.seq} == {run.id}
     mill.close()
 
 
@@ -45,9 +45,9 @@ def test_a_catch_up_limit_applies_to_the_whole_group(tmp_path: Path) -> None:
     heads: list[set[int]] = []
     mill.insert("events", "first")
     for _ in range(3):
-        (run,) = mill.fire_due_triggers() or mill.catalog.list_runs(state=RunState.READY, subject="words")
+        (run,) = mill.fire_due_triggers() or mill.catalog.runs.list(state=RunState.READY, subject="words")
         mill.attempt(run, CatchUpLimit(1.0, 10.0))
-        heads.append({r.upto for r in mill.catalog.list_run_reads(run.id) if r.channel == "events"})
+        heads.append({r.upto for r in mill.catalog.runs.list_reads(run.id) if r.channel == "events"})
         if len(heads) == 1:
             for word in ("tide", "mill"):
                 mill.now += 10.0

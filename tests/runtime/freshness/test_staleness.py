@@ -101,7 +101,7 @@ def test_the_history_is_read_from_events_and_blocks(driver: Driver) -> None:
     driver.run_flow()
     driver.clock.now += 5
     driver.insert("a")
-    history = read_history(driver.catalog, read_status(driver.catalog), driver.catalog.list_events(limit=1000))
+    history = read_history(driver.catalog, read_status(driver.catalog), driver.catalog.events.list(limit=1000))
     assert [len(history.arrivals[name]) for name in ("a", "b")] == [2, 0]
     (only,) = history.provenance["d"]
     assert only.visible // S == 1_005

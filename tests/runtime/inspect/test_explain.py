@@ -53,7 +53,7 @@ def driver(tmp_path: Path) -> Iterator[Driver]:
 
 @pytest.fixture
 def applied_driver(driver: Driver) -> Driver:
-    driver.catalog.apply_workflow(WORKFLOW)
+    driver.catalog.workflows.apply(WORKFLOW)
     return driver
 
 

@@ -26,13 +26,13 @@ DERIVED = (Channel("e", ChannelRole.DERIVED), Channel("f", ChannelRole.DERIVED))
 def run(driver: Driver, flow: str, seconds: float) -> None:
     claim = driver.claim(driver.request(RunKind.FLOW, flow), ClaimRequest())
     driver.clock.now += seconds
-    driver.catalog.commit_run(claim, RunOutcome((), stats={"tasks": {flow: {}}}))
+    driver.catalog.runs.commit(claim, RunOutcome((), stats={"tasks": {flow: {}}}))
 
 
 def test_arrivals_and_run_times_of_a_catalog_are_replayed(tmp_path: Path) -> None:
     clock = FakeClock()
     driver = Driver(open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}", clock), clock)
-    driver.catalog.apply_workflow(WorkflowSpec("w", (*CHANNELS, *DERIVED), (COPY, IMPORTANT, LAST)))
+    driver.catalog.workflows.apply(WorkflowSpec("w", (*CHANNELS, *DERIVED), (COPY, IMPORTANT, LAST)))
     with pytest.raises(NotFound, match="nothing to replay"):
         build_replay_records(driver.catalog)
     arrivals = []

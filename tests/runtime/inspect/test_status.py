@@ -9,7 +9,6 @@ import pytest
 from tests.runtime.mill import Mill
 
 import tidemill as tm
-from tidemill.catalog.pagination import list_newest_events
 from tidemill.model.channel import ChannelRole
 from tidemill.model.run import RunState
 from tidemill.runtime.freshness.staleness import StalenessMeasure, measure_staleness
@@ -48,7 +47,7 @@ def count_blocks_behind(mill: Mill) -> dict[tuple[str, str], int]:
 
 
 def measure(mill: Mill, table: str) -> float | None:
-    history = read_history(mill.catalog, read_status(mill.catalog), list_newest_events(mill.catalog, EVENTS))
+    history = read_history(mill.catalog, read_status(mill.catalog), mill.catalog.events.list_newest(EVENTS))
     return measure_staleness(history, table, StalenessMeasure.STALENESS, mill.now)
 
 
@@ -59,7 +58,7 @@ def test_after_a_run_without_work_no_consumer_is_behind(mill: Mill) -> None:
     mill.attempt(request_flow_run(mill.catalog, "ranked"))
     assert set(count_blocks_behind(mill).values()) == {0}
     idle = mill.attempt(request_flow_run(mill.catalog, "ranked"))  # it finishes without reading
-    assert (idle.state, mill.catalog.list_run_reads(idle.id)) == (RunState.FINISHED, [])
+    assert (idle.state, mill.catalog.runs.list_reads(idle.id)) == (RunState.FINISHED, [])
     assert set(count_blocks_behind(mill).values()) == {0}
     mill.now += 1
     assert measure(mill, "ranked") == 0.0

@@ -31,7 +31,7 @@ def create_filled_store(sqlite_template: Path, tmp_path: Path, root: Path) -> Pa
     """A catalog and a store without a marker, as in old projects: two inserts and a run."""
     shutil.copy(sqlite_template, tmp_path / "catalog.db")
     with open_plain_mill(url_of(tmp_path), root) as mill:
-        mill.catalog.apply_workflow(WORKFLOW)
+        mill.catalog.workflows.apply(WORKFLOW)
         for number in range(2):
             mill.insert(batch(tmp_path, number))
         mill.run()
@@ -81,7 +81,7 @@ def test_an_unmarked_store_is_not_given_to_an_empty_catalog(filled: Path, root: 
 
 def test_an_unmarked_store_is_not_given_to_a_catalog_of_other_files(filled: Path, root: Path, tmp_path: Path) -> None:
     with open_plain_mill(url_of(filled, "other"), tmp_path / "other blocks") as other:
-        other.catalog.apply_workflow(WORKFLOW)
+        other.catalog.workflows.apply(WORKFLOW)
         for number in range(5):
             other.insert(batch(tmp_path, number))
     with open_plain_mill(url_of(filled, "other"), root) as mixed:
@@ -101,15 +101,15 @@ def test_a_catalog_with_blocks_does_not_own_an_empty_store(filled: Path, tmp_pat
 
 def test_a_store_without_commits_is_recognised_by_its_attempts(tmp_path: Path, root: Path) -> None:
     with open_plain_mill(url_of(tmp_path), root) as mill:
-        mill.catalog.apply_workflow(WORKFLOW)
-        run = mill.catalog.request_run(RunKind.COMPACTION, "events")
-        claim = mill.catalog.claim_run(run.id, ClaimRequest(), owner="dead", lease=30)
+        mill.catalog.workflows.apply(WORKFLOW)
+        run = mill.catalog.runs.request(RunKind.COMPACTION, "events")
+        claim = mill.catalog.runs.claim(run.id, ClaimRequest(), owner="dead", lease=30)
         mill.store.stage_directory(f"{claim.directory}/0")
         check_store(mill.catalog, mill.store)
         assert marker_of(mill).catalog == mill.catalog.read_identity().id
     with open_plain_mill(url_of(tmp_path, "other"), root) as other:
-        other.catalog.apply_workflow(WORKFLOW)
-        other.catalog.request_run(RunKind.COMPACTION, "events")
+        other.catalog.workflows.apply(WORKFLOW)
+        other.catalog.runs.request(RunKind.COMPACTION, "events")
         (root / MARKER_FILE).unlink()
         with pytest.raises(StoreMismatch, match="nothing shows"):
             check_store(other.catalog, other.store)
@@ -145,7 +145,7 @@ def test_marked_files_are_not_removed_from_a_store_of_another_catalog(filled: Pa
         (problem,) = mill.run_maintenance("events").problems
         assert problem.startswith("files were not removed: the block store")
         assert files_in(root) == before
-        assert mill.catalog.list_marked_paths(), "it stays marked"
+        assert mill.catalog.files.list_marked(), "it stays marked"
 
 
 def test_a_marker_is_never_ahead_of_its_catalog(filled: Path, root: Path) -> None:
@@ -168,9 +168,9 @@ def test_adopting_a_store_deletes_nothing(filled: Path, root: Path) -> None:
     with open_plain_mill(url_of(filled, "other"), root) as other:
         assert adopt_store(other.catalog, other.store) == first
         check_store(other.catalog, other.store)
-        (event,) = other.catalog.list_events()
+        (event,) = other.catalog.events.list()
         assert (event.kind, event.detail) == ("store.adopted", {"before": first.catalog})
-        other.catalog.apply_workflow(WORKFLOW)
+        other.catalog.workflows.apply(WORKFLOW)
         for number in range(2):
             other.insert(batch(filled, number))
         mine = files_in(root) - before

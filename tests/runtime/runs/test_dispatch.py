@@ -40,7 +40,7 @@ BINDINGS = (flow("slow", "a"), flow("quick", "a"), flow("important", "a", 50.0),
 @pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[SqlCatalog]:
     catalog = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}")
-    catalog.apply_workflow(WorkflowSpec("w", CHANNELS, BINDINGS))
+    catalog.workflows.apply(WorkflowSpec("w", CHANNELS, BINDINGS))
     yield catalog
     catalog.close()
 
@@ -54,14 +54,14 @@ def list_subjects(started: list[DispatchedRun]) -> list[str]:
 
 
 def test_flow_statistics_have_priorities_and_parents(catalog: SqlCatalog) -> None:
-    statistics = catalog.read_flow_statistics()
+    statistics = catalog.flows.read_statistics()
     assert (statistics["last"].parents, statistics["last"].priority) == (("quick",), 100.0)
     assert (statistics["slow"].parents, statistics["slow"].seconds, statistics["slow"].last_start) == ((), None, None)
 
 
 def test_the_run_with_the_highest_priority_gets_the_track(catalog: SqlCatalog) -> None:
     runs = request_runs(catalog, "slow", "important")
-    dispatch = RunDispatcher(catalog, DispatchConfig(tracks=1, placement="single"))
+    dispatch = RunDispatcher(catalog.flows, DispatchConfig(tracks=1, placement="single"))
     now = time.time()
     (first,) = dispatch.start_runs(runs, now)
     assert first.run.subject == "important"
@@ -72,24 +72,24 @@ def test_the_run_with_the_highest_priority_gets_the_track(catalog: SqlCatalog) -
 
 def test_a_parent_inherits_the_priority_of_derived_tables(catalog: SqlCatalog) -> None:
     runs = request_runs(catalog, "slow", "important", "quick")
-    (first,) = RunDispatcher(catalog, DispatchConfig(tracks=1, placement="single")).start_runs(runs, time.time())
+    (first,) = RunDispatcher(catalog.flows, DispatchConfig(tracks=1, placement="single")).start_runs(runs, time.time())
     assert first.run.subject == "quick"  # because of `last`
-    alone = RunDispatcher(catalog, DispatchConfig(tracks=1, placement="single", inheritance="none"))
+    alone = RunDispatcher(catalog.flows, DispatchConfig(tracks=1, placement="single", inheritance="none"))
     assert list_subjects(alone.start_runs(runs, time.time())) == ["important"]
 
 
 def test_the_settings_can_be_changed_while_it_runs(catalog: SqlCatalog) -> None:
     runs = request_runs(catalog, "slow", "important", "quick")
-    dispatch = RunDispatcher(catalog, DispatchConfig(tracks=1, placement="single"))
+    dispatch = RunDispatcher(catalog.flows, DispatchConfig(tracks=1, placement="single"))
     now = time.time()
     (first,) = dispatch.start_runs(runs, now)
     dispatch.change_config(DispatchConfig("first-come", "single", tracks=2), now)
     remaining = [r for r in runs if r is not first.run]
     assert len(dispatch.start_runs(remaining, now)) == 1  # on the second track; no run is lost
-    catalog.override_settings({"policy": "edf", "tracks": 3})
-    assert DispatchConfig().apply_overrides(catalog.read_setting_overrides()) == DispatchConfig("edf", tracks=3)
-    catalog.override_settings({"policy": None, "tracks": None})
-    assert catalog.read_setting_overrides() == {}
+    catalog.servers.override_settings({"policy": "edf", "tracks": 3})
+    assert DispatchConfig().apply_overrides(catalog.servers.read_setting_overrides()) == DispatchConfig("edf", tracks=3)
+    catalog.servers.override_settings({"policy": None, "tracks": None})
+    assert catalog.servers.read_setting_overrides() == {}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_an_unknown_setting_is_rejected(wrong: dict[str, object]) -> None:
 
 
 def test_runs_that_do_not_fit_partitioned_tracks_are_placed_differently(catalog: SqlCatalog) -> None:
-    dispatch = RunDispatcher(catalog, DispatchConfig(placement="partitioned", tracks=1))
+    dispatch = RunDispatcher(catalog.flows, DispatchConfig(placement="partitioned", tracks=1))
     assert len(dispatch.start_runs(request_runs(catalog, "slow", "important"), time.time())) == 1
 
 
@@ -120,7 +120,7 @@ def test_a_server_applies_setting_overrides(catalog: SqlCatalog) -> None:
         catalog, Server("one", "work", 1), lambda run, _: subjects.append(run.subject), [], ServerIntervals(tick=0.01)
     )
     loop.tick()
-    catalog.override_settings({"tracks": 4, "placement": "single"})
+    catalog.servers.override_settings({"tracks": 4, "placement": "single"})
     loop._heartbeat_at = float("-inf")
     loop.tick()
     assert loop.server.tracks == 4
@@ -131,7 +131,7 @@ def test_a_server_applies_setting_overrides(catalog: SqlCatalog) -> None:
 def test_a_backfill_has_a_track_that_live_runs_never_wait_for(catalog: SqlCatalog) -> None:
     backfills = [request_flow_run(catalog, name, backfill=True) for name in ("important", "slow")]
     live = request_runs(catalog, "quick", "slow")
-    dispatch = RunDispatcher(catalog, DispatchConfig(tracks=2, placement="single", catch_up_limit=3.0))
+    dispatch = RunDispatcher(catalog.flows, DispatchConfig(tracks=2, placement="single", catch_up_limit=3.0))
     started = dispatch.start_runs([*backfills, *live], time.time())
     assert {s.run.subject: s.track for s in started if s.run.backfill} == {"important": -1}
     assert {s.track for s in started if not s.run.backfill} == {0, 1}
@@ -145,50 +145,50 @@ def test_a_due_run_does_not_wait_for_a_backfill_of_its_flow(catalog: SqlCatalog)
     assert (request_flow_run(catalog, "quick", backfill=True).id, backfill_run.backfill) == (backfill_run.id, True)
     live = request_flow_run(catalog, "quick")
     assert live.id != backfill_run.id
-    assert [r.id for r in catalog.list_runnable_runs()] == [live.id, backfill_run.id]  # although it was requested first
-    assert request_retry(catalog, catalog.kill_run(backfill_run.id).id).backfill
+    assert [r.id for r in catalog.runs.list_runnable()] == [live.id, backfill_run.id]  # although it was requested first
+    assert request_retry(catalog, catalog.runs.kill(backfill_run.id).id).backfill
 
 
 def test_the_period_of_a_flow_does_not_depend_on_pending_work(tmp_path: Path) -> None:
     clock = FakeClock()
     catalog = open_catalog(f"sqlite:///{tmp_path / 'due.db'}", clock)
-    catalog.apply_workflow(WorkflowSpec("w", CHANNELS, (replace(BINDINGS[0], triggers=(IntervalTrigger(5.0),)),)))
+    catalog.workflows.apply(WorkflowSpec("w", CHANNELS, (replace(BINDINGS[0], triggers=(IntervalTrigger(5.0),)),)))
     for _ in range(4):
         clock.now += 5.0
-        (leaf,) = catalog.list_due_triggers()
-        catalog.fire_trigger(leaf)
-    assert len(catalog.list_runs(subject="slow")) == 1  # all firings wait for one run
-    assert [f.period for f in catalog.read_flow_statistics().values()] == [5.0]
+        (leaf,) = catalog.triggers.list_due()
+        catalog.triggers.fire(leaf)
+    assert len(catalog.runs.list(subject="slow")) == 1  # all firings wait for one run
+    assert [f.period for f in catalog.flows.read_statistics().values()] == [5.0]
     catalog.close()
 
 
 def test_a_cold_start_does_not_change_the_usual_run_time(tmp_path: Path) -> None:
     clock = FakeClock()
     catalog = open_catalog(f"sqlite:///{tmp_path / 'took.db'}", clock)
-    catalog.apply_workflow(WorkflowSpec("w", CHANNELS, BINDINGS[:1]))
+    catalog.workflows.apply(WorkflowSpec("w", CHANNELS, BINDINGS[:1]))
     tasks: dict[str, object] = {"tasks": {"slow": {}}}
     for seconds, stats in ((30.0, tasks), (1.0, tasks), (2.0, tasks), (0.0, {})):
-        claim = catalog.claim_run(request_flow_run(catalog, "slow").id, ClaimRequest(), owner="me", lease=100)
+        claim = catalog.runs.claim(request_flow_run(catalog, "slow").id, ClaimRequest(), owner="me", lease=100)
         clock.now += seconds
-        catalog.commit_run(claim, RunOutcome((), stats=stats))
-    assert [f.seconds for f in catalog.read_flow_statistics().values()] == [2.0]  # the last run had no work
+        catalog.runs.commit(claim, RunOutcome((), stats=stats))
+    assert [f.seconds for f in catalog.flows.read_statistics().values()] == [2.0]  # the last run had no work
     catalog.close()
 
 
 def test_a_run_with_more_data_is_expected_to_take_longer(tmp_path: Path) -> None:
     clock = FakeClock()
     catalog = open_catalog(f"sqlite:///{tmp_path / 'slope.db'}", clock)
-    catalog.apply_workflow(WorkflowSpec("w", CHANNELS, BINDINGS[:1]))
+    catalog.workflows.apply(WorkflowSpec("w", CHANNELS, BINDINGS[:1]))
     for rows in (100, 300, 100, 500, 300):  # one second, and a hundredth per row
         clock.now += 10.0
-        claim = catalog.claim_run(request_flow_run(catalog, "slow").id, ClaimRequest(), owner="me", lease=100)
+        claim = catalog.runs.claim(request_flow_run(catalog, "slow").id, ClaimRequest(), owner="me", lease=100)
         clock.now += 1.0 + rows / 100
-        catalog.commit_run(claim, RunOutcome((), stats={"tasks": {"slow": {"change": rows}}}))
-    (statistics,) = catalog.read_flow_statistics().values()
+        catalog.runs.commit(claim, RunOutcome((), stats={"tasks": {"slow": {"change": rows}}}))
+    (statistics,) = catalog.flows.read_statistics().values()
     assert statistics.seconds == pytest.approx(4.0)
     arrived = (300 + 100 + 500 + 300) / (4 * 10.0 + 2.0 + 4.0 + 2.0 + 6.0)  # rows per second
     assert statistics.seconds_per_data_second == pytest.approx(arrived / 100, rel=0.01)
-    dispatch = RunDispatcher(catalog, DispatchConfig(tracks=1, placement="single"))
+    dispatch = RunDispatcher(catalog.flows, DispatchConfig(tracks=1, placement="single"))
     (started,) = dispatch.start_runs([request_flow_run(catalog, "slow")], clock.now)
     profile = started.job.profile
     assert profile.usual_cost == pytest.approx(statistics.seconds)
@@ -200,7 +200,7 @@ def test_a_run_with_more_data_is_expected_to_take_longer(tmp_path: Path) -> None
 def test_a_run_goes_first_when_its_patience_ends(catalog: SqlCatalog) -> None:
     now = time.time()
     for patience, first in ((0.0, "important"), (1.0, "slow")):
-        dispatch = RunDispatcher(catalog, DispatchConfig(tracks=1, placement="single", inheritance="none"))
+        dispatch = RunDispatcher(catalog.flows, DispatchConfig(tracks=1, placement="single", inheritance="none"))
         dispatch.change_config(DispatchConfig("edf-priority", "single", "none", 1, patience=patience), now)
         (quick,) = dispatch.start_runs(request_runs(catalog, "quick"), now)
         slow = request_runs(catalog, "slow")
@@ -213,13 +213,13 @@ def test_a_run_goes_first_when_its_patience_ends(catalog: SqlCatalog) -> None:
 
 def test_rates_use_the_selectivity_of_past_runs(catalog: SqlCatalog) -> None:
     for rows_out in (10, 20, 900):
-        claim = catalog.claim_run(request_flow_run(catalog, "quick").id, ClaimRequest(), owner="me", lease=100)
+        claim = catalog.runs.claim(request_flow_run(catalog, "quick").id, ClaimRequest(), owner="me", lease=100)
         stats = {"tasks": {"quick": {"change": 100, "content": 1000, "rows_out": rows_out}}}
-        catalog.commit_run(claim, RunOutcome((), stats=stats))
-    assert {name: f.selectivity for name, f in catalog.read_flow_statistics().items() if f.selectivity is not None} == {
-        "quick": 0.2
-    }
-    dispatch = RunDispatcher(catalog, DispatchConfig("rate", tracks=2, placement="single"))
+        catalog.runs.commit(claim, RunOutcome((), stats=stats))
+    assert {
+        name: f.selectivity for name, f in catalog.flows.read_statistics().items() if f.selectivity is not None
+    } == {"quick": 0.2}
+    dispatch = RunDispatcher(catalog.flows, DispatchConfig("rate", tracks=2, placement="single"))
     started = {s.job.name: s for s in dispatch.start_runs(request_runs(catalog, "quick", "last"), time.time())}
     assert {name: s.job.profile.selectivity for name, s in started.items()} == {"quick": 0.2, "last": 1.0}
     dispatch.finish_run(started["quick"], time.time())
@@ -228,10 +228,10 @@ def test_rates_use_the_selectivity_of_past_runs(catalog: SqlCatalog) -> None:
 def test_arrivals_during_a_run_are_not_attributed_to_it(tmp_path: Path) -> None:
     clock = FakeClock()
     catalog = open_catalog(f"sqlite:///{tmp_path / 'again.db'}", clock)
-    catalog.apply_workflow(WorkflowSpec("w", CHANNELS, BINDINGS))
-    dispatch = RunDispatcher(catalog, DispatchConfig(tracks=1, placement="single", inheritance="none"))
+    catalog.workflows.apply(WorkflowSpec("w", CHANNELS, BINDINGS))
+    dispatch = RunDispatcher(catalog.flows, DispatchConfig(tracks=1, placement="single", inheritance="none"))
     (first,) = dispatch.start_runs([request_flow_run(catalog, "important")], clock.now)
-    catalog.commit_run(catalog.claim_run(first.run.id, ClaimRequest(), owner="me", lease=100), RunOutcome(()))
+    catalog.runs.commit(catalog.runs.claim(first.run.id, ClaimRequest(), owner="me", lease=100), RunOutcome(()))
     clock.now += 100.0
     runs = request_runs(catalog, "slow", "important")  # the benefits are 1 * (3600 + 100) and 50 * 100 per second
     assert dispatch.start_runs(runs, clock.now) == []  # committed, but the track is not free yet
@@ -243,22 +243,22 @@ def test_arrivals_during_a_run_are_not_attributed_to_it(tmp_path: Path) -> None:
 def test_the_freshness_of_jobs_is_measured_by_event_time(tmp_path: Path) -> None:
     clock = FakeClock()
     catalog = open_catalog(f"sqlite:///{tmp_path / 'edges.db'}", clock)
-    catalog.apply_workflow(WorkflowSpec("w", CHANNELS, BINDINGS))
+    catalog.workflows.apply(WorkflowSpec("w", CHANNELS, BINDINGS))
     start = clock.now
     for watermark in (100.0, 150.0):  # half of the elapsed time
-        claim = catalog.claim_run(request_flow_run(catalog, "quick").id, ClaimRequest(), owner="me", lease=1000)
+        claim = catalog.runs.claim(request_flow_run(catalog, "quick").id, ClaimRequest(), owner="me", lease=1000)
         clock.now += 100.0
-        catalog.commit_run(claim, RunOutcome((), stats={"tasks": {"quick": {"watermark": watermark}}}))
-    assert catalog.read_flow_statistics()["quick"].watermark_progress == WatermarkProgress(start + 100.0, 150.0, 0.5)
-    dispatch = RunDispatcher(catalog, DispatchConfig(tracks=3, placement="single"), interval=0.0)
+        catalog.runs.commit(claim, RunOutcome((), stats={"tasks": {"quick": {"watermark": watermark}}}))
+    assert catalog.flows.read_statistics()["quick"].watermark_progress == WatermarkProgress(start + 100.0, 150.0, 0.5)
+    dispatch = RunDispatcher(catalog.flows, DispatchConfig(tracks=3, placement="single"), interval=0.0)
     started = {s.run.subject: s for s in dispatch.start_runs(request_runs(catalog, "quick", "last", "slow"), clock.now)}
     assert (started["quick"].job.fresh, started["quick"].upto) == (150.0, 200.0)
     assert started["last"].upto == 200.0  # it is derived from `quick`
     assert started["slow"].upto == clock.now  # it has no event time
     dispatch.finish_run(started["quick"], clock.now)
     assert started["quick"].job.fresh == 200.0  # as estimated
-    claim = catalog.claim_run(started["quick"].run.id, ClaimRequest(), owner="me", lease=1000)
-    catalog.commit_run(claim, RunOutcome((), stats={"tasks": {"quick": {"watermark": 160.0}}}))
+    claim = catalog.runs.claim(started["quick"].run.id, ClaimRequest(), owner="me", lease=1000)
+    catalog.runs.commit(claim, RunOutcome((), stats={"tasks": {"quick": {"watermark": 160.0}}}))
     dispatch.start_runs(request_runs(catalog, "important"), clock.now)
     assert started["quick"].job.fresh == 160.0  # as committed
     catalog.close()
@@ -284,8 +284,8 @@ def read_jobs(dispatch: RunDispatcher) -> dict[str, tuple[object, float, int]]:
 def test_incremental_updates_equal_a_new_dispatcher(tmp_path: Path) -> None:
     clock = FakeClock()
     catalog = open_catalog(f"sqlite:///{tmp_path / 'bits.db'}", clock)
-    catalog.apply_workflow(WorkflowSpec("w", CHANNELS, BINDINGS))
-    updated = RunDispatcher(catalog, DispatchConfig(placement="proportional"), interval=0.0)
+    catalog.workflows.apply(WorkflowSpec("w", CHANNELS, BINDINGS))
+    updated = RunDispatcher(catalog.flows, DispatchConfig(placement="proportional"), interval=0.0)
     for flow_, seconds, backfill in (
         ("slow", 90.0, False),
         ("quick", 1.0, False),
@@ -294,17 +294,17 @@ def test_incremental_updates_equal_a_new_dispatcher(tmp_path: Path) -> None:
     ):
         run = request_flow_run(catalog, flow_, backfill=backfill)
         updated.start_runs([run], clock.now)
-        claim = catalog.claim_run(run.id, ClaimRequest(), owner="me", lease=1000)
+        claim = catalog.runs.claim(run.id, ClaimRequest(), owner="me", lease=1000)
         clock.now += seconds
-        catalog.commit_run(claim, RunOutcome((), stats={"tasks": {flow_: {}}}))
-    catalog.set_workflow_priority("w", 2)
+        catalog.runs.commit(claim, RunOutcome((), stats={"tasks": {flow_: {}}}))
+    catalog.workflows.set_priority("w", 2)
     run = request_flow_run(catalog, "important", backfill=True)
-    new = RunDispatcher(catalog, DispatchConfig(placement="proportional"))
+    new = RunDispatcher(catalog.flows, DispatchConfig(placement="proportional"))
     for dispatch in (updated, new):
         dispatch.start_runs([run], clock.now)
     assert read_jobs(updated) == read_jobs(new)
     updated.change_config(replace(updated.config, inheritance="none"), clock.now)
-    new = RunDispatcher(catalog, updated.config)
+    new = RunDispatcher(catalog.flows, updated.config)
     for dispatch in (updated, new):
         dispatch.start_runs([run], clock.now)
     assert read_jobs(updated) == read_jobs(new)

@@ -32,7 +32,7 @@ class InsertProject:
     def __init__(self, root: Path, clock: Clock | None = None) -> None:
         self.root = root
         self.catalog: SqlCatalog = open_catalog(f"sqlite:///{root / 'catalog.db'}", clock)
-        self.catalog.apply_workflow(wf.build_spec())
+        self.catalog.workflows.apply(wf.build_spec())
         store = open_store(str(root / "blocks"))
         self.engine = PlainEngine(store.locate_file)
         self.inserter = Inserter(Executor(self.catalog, store, self.engine, "test"), load_file)
@@ -45,11 +45,11 @@ class InsertProject:
 
     def content(self, channel: str) -> list[dict[str, object]]:
         return self.engine.read_rows(
-            ChannelViews(self.catalog, {}).build_snapshot(channel, self.catalog.read_channel(channel).head.seq)
+            ChannelViews(self.catalog, {}).build_snapshot(channel, self.catalog.channels.read(channel).head.seq)
         )
 
     def blocks(self, channel: str) -> int:
-        return self.catalog.read_channel(channel).head.seq
+        return self.catalog.channels.read(channel).head.seq
 
     def insert(self, channel: str, *files: Path, keyed: bool = False) -> list[InsertResult | Exception]:
         return self.batcher.insert_all([self.build_insert(channel, f, keyed) for f in files])
@@ -120,7 +120,7 @@ def test_a_duplicate_key_in_one_file_is_rejected(project: InsertProject) -> None
 
 def test_a_key_that_another_server_used_meanwhile_loses_no_other_rows(project: InsertProject) -> None:
     files = [project.file(f"f{n}", {"id": n, "word": "a"}) for n in range(5)]
-    real = project.catalog.find_inserted_blocks
+    real = project.catalog.blocks.find_inserted
     requested: list[str] = []
 
     def find_and_insert(channel: str, keys: Collection[str]) -> object:
@@ -130,7 +130,7 @@ def test_a_key_that_another_server_used_meanwhile_loses_no_other_rows(project: I
             project.inserter.insert_file("events", files[3], key="f3.jsonl")  # the other server
         return blocks
 
-    object.__setattr__(project.catalog, "find_inserted_blocks", find_and_insert)
+    project.catalog.blocks.find_inserted = find_and_insert  # type: ignore[assignment]
     results = project.insert("events", *files, keyed=True)
     assert sorted(row["id"] for row in project.content("events")) == list(range(5))
     assert [result.repeated for result in results] == [False, False, False, True, False]

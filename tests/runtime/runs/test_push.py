@@ -47,7 +47,7 @@ def test_messages_and_inserts_share_a_block(project: InsertProject) -> None:
     results = project.batcher.insert_all([message(1), small, message(1, producer="q"), message(2, "a", "b")])
     assert len({result.block.id for result in results if isinstance(result, InsertResult)}) == 1
     assert read_ids(project) == [1, 1, 2, 2, 9]
-    assert project.catalog.read_producer_sequences("events", ["p", "q", "r"]) == {"p": 2, "q": 1, "r": 0}
+    assert project.catalog.channels.read_producer_sequences("events", ["p", "q", "r"]) == {"p": 2, "q": 1, "r": 0}
 
 
 def test_duplicate_and_early_messages_are_recognised(project: InsertProject) -> None:
@@ -63,7 +63,7 @@ def test_a_bad_message_stops_only_its_producer(project: InsertProject) -> None:
     assert list_types(answers) == [InsertResult, BadInput, OutOfOrder, InsertResult]
     assert str(answers[1]).startswith("message 2: row 1")
     assert read_ids(project) == [1, 1]
-    assert project.catalog.read_producer_sequences("events", ["p"]) == {"p": 1}
+    assert project.catalog.channels.read_producer_sequences("events", ["p"]) == {"p": 1}
 
 
 def test_an_empty_message_uses_its_number(project: InsertProject) -> None:
@@ -73,7 +73,7 @@ def test_an_empty_message_uses_its_number(project: InsertProject) -> None:
     ]
     assert list_types(project.batcher.insert_all([PushMessage("events", "p", 3, b"")])) == [InsertResult]
     assert read_ids(project) == [2]
-    assert project.catalog.read_producer_sequences("events", ["p"]) == {"p": 3}
+    assert project.catalog.channels.read_producer_sequences("events", ["p"]) == {"p": 3}
 
 
 def test_the_last_upsert_of_a_key_counts_within_one_block(project: InsertProject) -> None:
@@ -162,8 +162,8 @@ def test_resent_messages_are_inserted_once(bursts: list[tuple[int, int, int, boo
             if not lost:
                 senders[which].process_answers(sent, answers)
         for sender in senders:
-            stored = project.catalog.read_producer_sequences("events", [sender.name])[sender.name]
+            stored = project.catalog.channels.read_producer_sequences("events", [sender.name])[sender.name]
             assert stored >= sender.acknowledged
-        counts = {s.name: project.catalog.read_producer_sequences("events", [s.name])[s.name] for s in senders}
+        counts = {s.name: project.catalog.channels.read_producer_sequences("events", [s.name])[s.name] for s in senders}
         assert read_ids(project) == sorted(n for upto in counts.values() for n in range(1, upto + 1))
         project.catalog.close()

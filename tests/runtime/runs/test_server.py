@@ -32,7 +32,7 @@ INTERVALS = ServerIntervals(tick=0.01, leader_lease=5.0)
 @pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[SqlCatalog]:
     catalog = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}")
-    catalog.apply_workflow(WorkflowSpec("w", CHANNELS, (FLOW,)))
+    catalog.workflows.apply(WorkflowSpec("w", CHANNELS, (FLOW,)))
     yield catalog
     catalog.close()
 
@@ -69,8 +69,8 @@ def build_execute(driver: Driver) -> Execute:
 def test_a_run_that_a_trigger_requests_is_executed(driver: Driver, catalog: SqlCatalog) -> None:
     driver.insert("a")
     loop = build_loop(catalog, build_execute(driver))
-    run_until(loop, lambda: bool(catalog.list_runs(state=RunState.FINISHED, subject="copy")))
-    assert [s.state for s in catalog.list_servers()] == ["stopped"]
+    run_until(loop, lambda: bool(catalog.runs.list(state=RunState.FINISHED, subject="copy")))
+    assert [s.state for s in catalog.servers.list()] == ["stopped"]
 
 
 def test_a_server_that_is_woken_constantly_rests_between_ticks(catalog: SqlCatalog) -> None:
@@ -113,8 +113,8 @@ def test_a_drained_server_waits_for_active_runs(driver: Driver, catalog: SqlCata
     driver.insert("a")  # no server will process this
     proceed.set()
     thread.join(30)
-    assert [r.state for r in catalog.list_runs(subject="copy")] == [RunState.FINISHED]
-    assert len(catalog.list_due_triggers()) == 1
+    assert [r.state for r in catalog.runs.list(subject="copy")] == [RunState.FINISHED]
+    assert len(catalog.triggers.list_due()) == 1
 
 
 def test_only_the_leader_fires_triggers(driver: Driver, catalog: SqlCatalog) -> None:
@@ -122,9 +122,9 @@ def test_only_the_leader_fires_triggers(driver: Driver, catalog: SqlCatalog) -> 
     one.tick()
     driver.insert("a")
     two.tick()
-    assert catalog.list_firings() == []
+    assert catalog.triggers.list_firings() == []
     one.tick()
-    assert len(catalog.list_firings()) == 1
+    assert len(catalog.triggers.list_firings()) == 1
     for loop in (one, two):
         loop.drain()
         loop.run()
@@ -142,7 +142,7 @@ def test_a_failed_run_does_not_affect_others(
             raise RuntimeError("a surprise")
         build_execute(driver)(run, limit)
 
-    run_until(build_loop(catalog, execute), lambda: bool(catalog.list_runs(state=RunState.FINISHED, subject="copy")))
+    run_until(build_loop(catalog, execute), lambda: bool(catalog.runs.list(state=RunState.FINISHED, subject="copy")))
     assert "a surprise" in caplog.text
 
 
@@ -151,7 +151,7 @@ def test_a_catalog_that_does_not_answer_is_retried(
 ) -> None:
     driver.insert("a")
     requests: list[int] = []
-    real = catalog.list_due_triggers
+    real = catalog.triggers.list_due
 
     def list_due(limit: int = 100) -> list[int]:
         requests.append(limit)
@@ -159,10 +159,10 @@ def test_a_catalog_that_does_not_answer_is_retried(
             raise CatalogError("cut off")
         return real(limit)
 
-    monkeypatch.setattr(catalog, "list_due_triggers", list_due)
+    monkeypatch.setattr(catalog.triggers, "list_due", list_due)
     run_until(
         build_loop(catalog, build_execute(driver)),
-        lambda: bool(catalog.list_runs(state=RunState.FINISHED, subject="copy")),
+        lambda: bool(catalog.runs.list(state=RunState.FINISHED, subject="copy")),
     )
     assert caplog.text.count("does not answer") == 1
 
@@ -170,9 +170,9 @@ def test_a_catalog_that_does_not_answer_is_retried(
 def test_a_server_executes_no_more_runs_than_tracks(driver: Driver, catalog: SqlCatalog) -> None:
     names = [f"f{n}" for n in range(4)]
     bindings = tuple(BoundFlow(n, FLOW.tasks[:1]) for n in names)
-    catalog.apply_workflow(WorkflowSpec("w", CHANNELS, bindings))
+    catalog.workflows.apply(WorkflowSpec("w", CHANNELS, bindings))
     for name in names:
-        catalog.request_run(RunKind.FLOW, name)
+        catalog.runs.request(RunKind.FLOW, name)
     counts: list[int] = []
     active = threading.Semaphore(0)
     count = 0
@@ -183,7 +183,7 @@ def test_a_server_executes_no_more_runs_than_tracks(driver: Driver, catalog: Sql
         with lock:
             count += 1
             counts.append(count)
-        catalog.kill_run(run.id)
+        catalog.runs.kill(run.id)
         with lock:
             count -= 1
         active.release()
@@ -220,7 +220,7 @@ def build_loop_with_engine(
 
 
 def list_states(catalog: SqlCatalog) -> list[tuple[str, bool]]:
-    return [(s.state, s.leader) for s in catalog.list_servers()]
+    return [(s.state, s.leader) for s in catalog.servers.list()]
 
 
 def test_a_server_without_an_engine_takes_no_runs_and_reports_it(
@@ -234,11 +234,11 @@ def test_a_server_without_an_engine_takes_no_runs_and_reports_it(
     driver.insert("a")
     loop.tick()
     assert list_states(catalog) == [("recovering", False)]
-    assert (engine.starts, catalog.list_firings()) == (0, [])
+    assert (engine.starts, catalog.triggers.list_firings()) == (0, [])
     engine.health, engine.required_starts = EngineHealth("gone"), 2
     run_until(loop, lambda: bool(executed))
     assert engine.starts == 2
-    assert catalog.list_firings() != []
+    assert catalog.triggers.list_firings() != []
 
 
 def test_a_server_that_gives_up_its_engine_stops(driver: Driver, catalog: SqlCatalog, tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_server_that_gives_up_its_engine_stops(driver: Driver, catalog: SqlCat
     with pytest.raises(EngineLost, match="gave up: out of memory"):
         loop.run()
     assert (engine.starts, list_states(catalog)) == (0, [("stopped", False)])
-    assert catalog.list_runs(subject="copy") == []
+    assert catalog.runs.list(subject="copy") == []
 
 
 def test_a_server_releases_runs_whose_claim_was_lost_in_an_outage(
@@ -264,4 +264,4 @@ def test_a_server_releases_runs_whose_claim_was_lost_in_an_outage(
 
     with pytest.raises(CatalogError):
         executor.process_runs.claim_run(claim_and_fail)
-    run_until(loop, lambda: bool(catalog.list_runs(state=RunState.FINISHED, subject="copy")))
+    run_until(loop, lambda: bool(catalog.runs.list(state=RunState.FINISHED, subject="copy")))

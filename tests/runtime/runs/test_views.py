@@ -52,7 +52,8 @@ def test_a_snapshot_also_answers_for_old_and_new_content(driver: Driver, monkeyp
     driver.compact("a", 4)
     views = ChannelViews(driver.catalog, {})
     build_view(views, "all")
-    for name in ("read_base_and_deltas", "list_deltas", "read_channel"):
-        monkeypatch.setattr(driver.catalog, name, None)
+    for name in ("read_base_and_deltas", "list_deltas"):
+        monkeypatch.setattr(driver.catalog.blocks, name, None)
+    monkeypatch.setattr(driver.catalog.channels, "read", None)
     assert build_view(views, "old").base.seq == 4
     assert [d.seq for d in build_view(views, "new").deltas] == [5, 6]

@@ -39,12 +39,14 @@ class CatalogFacts:
     @cached_property
     def cursors(self) -> dict[tuple[str, str, str], ChannelPosition]:
         """Positions by flow, task and channel."""
-        return {(c.binding, c.task, c.channel): c.position for c in self.catalog.read_cursors()}
+        return {(c.binding, c.task, c.channel): c.position for c in self.catalog.channels.read_cursors()}
 
     def read_cost_models(self, flow: str, task: str) -> dict[str, CostModel]:
         """Read the cost models of a task's variants that ever ran."""
         if flow not in self._costs:
-            self._costs[flow] = {k: CostModel.from_json(data) for k, data in self.catalog.read_costs(flow).items()}
+            self._costs[flow] = {
+                k: CostModel.from_json(data) for k, data in self.catalog.flows.read_costs(flow).items()
+            }
         return {variant: model for (owner, variant), model in self._costs[flow].items() if owner == task}
 
     def compute_content_size(self, channel: str) -> DataSize:

@@ -112,14 +112,13 @@ def _count_fitting_moments(times: list[float], limit: CatchUpLimit) -> int:
 
 
 def _find_pending_blocks(catalog: CatalogReader, readers: Iterable[Reader]) -> dict[Reader, _PendingBlocks]:
-    cursors = {(c.binding, c.task, c.channel): c.position.seq for c in catalog.read_cursors()}
+    cursors = {(c.binding, c.task, c.channel): c.position.seq for c in catalog.channels.read_cursors()}
     pending: dict[Reader, _PendingBlocks] = {}
     for reader in readers:
         cursor, channel = cursors.get(reader, 0), reader[2]
-        pending[reader] = _PendingBlocks(
-            cursor,
-            find_stops(catalog.list_delta_links(channel, cursor), cursor, catalog.read_channel(channel).head.seq),
-        )
+        head = catalog.channels.read(channel).head.seq
+        stops = find_stops(catalog.blocks.list_delta_links(channel, cursor), cursor, head)
+        pending[reader] = _PendingBlocks(cursor, stops)
     return pending
 
 

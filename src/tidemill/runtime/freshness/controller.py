@@ -66,7 +66,7 @@ class FreshnessController:
         if blocks is None or plan.own_run is None:
             return None
         if plan.decision is not None:
-            self.executor.catalog.set_freshness_lead(binding.name, timer.elapsed_seconds)
+            self.executor.catalog.triggers.set_freshness_lead(binding.name, timer.elapsed_seconds)
         return blocks
 
     def run_flow(
@@ -121,7 +121,7 @@ class FreshnessController:
                 return acquired.fencing_token, self._run_planned(plan.prerequisites, {"cause": run.id})
             except Conflict:
                 catalog = self.executor.catalog
-                catalog.release_run(run.id, acquired.fencing_token, seconds=CONFLICT_RETRY_SECONDS)
+                catalog.runs.release(run.id, acquired.fencing_token, seconds=CONFLICT_RETRY_SECONDS)
                 return None
 
     def _run_planned(self, planned_runs: tuple[PlannedRun, ...], details: Mapping[str, Any]) -> dict[str, int]:
@@ -157,7 +157,7 @@ class FreshnessController:
 
         def commit(claim: RunClaim, _log: RunLog, _lease: Lease) -> list[Block]:
             self._schedule_reminder(binding, plan.decision)
-            return self.executor.catalog.commit_run(claim, RunOutcome((), stats=_describe_plan(plan)))
+            return self.executor.catalog.runs.commit(claim, RunOutcome((), stats=_describe_plan(plan)))
 
         return commit
 
@@ -173,11 +173,11 @@ class FreshnessController:
 
     def _get_lead_time(self, binding: BoundFlow) -> float:
         """Return the seconds by which a flow's run starts before a target would be missed."""
-        return max((t.lead_seconds for t in self.executor.catalog.list_triggers(binding.name)), default=0.0)
+        return max((t.lead_seconds for t in self.executor.catalog.triggers.list(binding.name)), default=0.0)
 
     def _is_requested(self, run: Run) -> bool:
         """Tell whether the run was requested, and neither triggered by a target nor left by a catch-up limit."""
-        fired = [f.trigger for f in self.executor.catalog.list_firings(run.subject) if f.run == run.id]
+        fired = [f.trigger for f in self.executor.catalog.triggers.list_firings(run.subject) if f.run == run.id]
         return not all(isinstance(trigger, LagTrigger) for trigger in fired) if fired else run.due is None
 
     def _schedule_reminder(self, binding: BoundFlow, decision: PlanDecision | None) -> None:
@@ -189,9 +189,9 @@ class FreshnessController:
             return
         now = self.executor.catalog.read_time()
         if decision.result is not None and not decision.steps:
-            self.executor.catalog.set_freshness_deadline(binding.name, now + REPLAN_SECONDS)
+            self.executor.catalog.triggers.set_freshness_deadline(binding.name, now + REPLAN_SECONDS)
         elif decision.next_due is not None:
-            self.executor.catalog.set_freshness_deadline(binding.name, decision.next_due / 1_000_000)
+            self.executor.catalog.triggers.set_freshness_deadline(binding.name, decision.next_due / 1_000_000)
 
 
 def _compute_read_positions(planned_run: PlannedRun, written: Mapping[str, int]) -> ReadPositions:

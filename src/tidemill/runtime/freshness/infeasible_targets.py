@@ -9,18 +9,18 @@ from tidemill.model.channel import Channel
 from tidemill.model.run import Run, RunKind, RunState
 from tidemill.model.targeted_workflow import find_pathways
 from tidemill.model.workflow import WorkflowSpec
-from tidemill.ports.catalog import CatalogReader
+from tidemill.ports.catalog import RunReader
 
 RECENT_RUNS = 10
 """Newest runs of a flow from which its duration is estimated."""
 
 
-def explain_infeasible_targets(catalog: CatalogReader, workflow: WorkflowSpec) -> Iterator[str]:
+def explain_infeasible_targets(runs: RunReader, workflow: WorkflowSpec) -> Iterator[str]:
     """Explain each target whose flows, run in sequence, usually take longer than its lag."""
     for channel in workflow.channels:
         for (source, lag), passed in sorted(_group_targets(workflow, channel).items()):
             expected = sum(
-                _compute_usual_seconds(catalog, b.name) for b in workflow.bindings if b.written_channels & passed
+                _compute_usual_seconds(runs, b.name) for b in workflow.bindings if b.written_channels & passed
             )
             if expected > lag:
                 yield (
@@ -39,9 +39,9 @@ def _group_targets(workflow: WorkflowSpec, channel: Channel) -> dict[tuple[str, 
     return targets
 
 
-def _compute_usual_seconds(catalog: CatalogReader, flow: str) -> float:
+def _compute_usual_seconds(runs: RunReader, flow: str) -> float:
     """Return the median seconds of a flow's runs; zero if it never ran."""
-    finished = catalog.list_runs(subject=flow, state=RunState.FINISHED, limit=RECENT_RUNS)
+    finished = runs.list(subject=flow, state=RunState.FINISHED, limit=RECENT_RUNS)
     durations = [seconds for run in finished if (seconds := _compute_duration(run)) is not None]
     return median(durations) if durations else 0.0
 

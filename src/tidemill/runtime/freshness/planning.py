@@ -245,4 +245,4 @@ class PlanningContext:
     def _read_arrivals(self, channel: str, points: Iterable[ChannelPoint]) -> list[int]:
         """Read the versions of an input from the oldest that any channel reflects."""
         reflected = (p.reached[path] for p in points for path in p.reached.pathways if path[0] == channel)
-        return self.catalog.list_versions(channel, min((min(versions) for versions in reflected), default=0))
+        return self.catalog.channels.list_versions(channel, min((min(versions) for versions in reflected), default=0))

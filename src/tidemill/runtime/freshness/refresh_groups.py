@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from tidemill.model.flow import BoundFlow
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.refresh_groups import GroupMember, propose_group
-from tidemill.ports.catalog import CatalogReader
+from tidemill.ports.catalog import CatalogReader, ServerReader
 from tidemill.ports.records import FlowStatistics
 
 
 def advise_refresh_group(catalog: CatalogReader, workflows: Sequence[WorkflowSpec], flow: BoundFlow) -> str | None:
     """Advise whether one run for a flow and its candidates for a group would be better, and why."""
     workflow = next(w for w in workflows if flow in w.bindings)
-    statistics = catalog.read_flow_statistics()
+    statistics = catalog.flows.read_statistics()
     members = [member for b in _find_candidates(workflow, flow) for member in _build_member(statistics.get(b.name))]
     if len(members) < 2 or flow.name not in {m.flow for m in members}:
         return None
-    return str(propose_group(members, _sum_waiting_priorities(catalog, statistics, {m.flow for m in members})))
+    return str(propose_group(members, _sum_waiting_priorities(catalog.servers, statistics, {m.flow for m in members})))
 
 
 def _find_candidates(workflow: WorkflowSpec, flow: BoundFlow) -> list[BoundFlow]:
@@ -45,10 +45,10 @@ def _build_member(statistics: FlowStatistics | None) -> Iterable[GroupMember]:
 
 
 def _sum_waiting_priorities(
-    catalog: CatalogReader, statistics: Mapping[str, FlowStatistics], members: set[str]
+    servers: ServerReader, statistics: Mapping[str, FlowStatistics], members: set[str]
 ) -> float:
     """Sum the priorities of the other flows that wait for the same track; zero while the tracks keep up."""
-    tracks = max(1, sum(s.tracks for s in catalog.list_servers() if s.state == "serving"))
+    tracks = max(1, sum(s.tracks for s in servers.list() if s.state == "serving"))
     utilisation = (
         sum(f.seconds / max(f.period, f.seconds) for f in statistics.values() if f.seconds and f.period) / tracks
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from tidemill.model.channel import ChannelRole
 from tidemill.model.provenance import Pathway
 from tidemill.model.time import Version
-from tidemill.ports.catalog import CatalogReader
+from tidemill.ports.catalog import BlockReader, CatalogReader
 from tidemill.ports.records import Event, RegisteredBinding
 from tidemill.runtime.freshness.staleness import StalenessHistory, VisibleProvenance
 from tidemill.runtime.freshness.watermarks import BLOCKS, find_newest_versions, read_watermarks
@@ -23,17 +23,17 @@ def read_history(catalog: CatalogReader, status: ProjectStatus, events: Iterable
     """Read the history: events record when a derived channel advanced, and blocks which versions it reflected."""
     advances = _group_advances(events)
     inputs, tables = _list_names(status, ChannelRole.INPUT), _list_names(status, ChannelRole.DERIVED)
-    bindings = catalog.list_bindings()
+    bindings = catalog.flows.list()
     watermarks, pathways = (
-        read_watermarks(catalog, bindings),
+        read_watermarks(catalog.blocks, bindings),
         find_pathways([c.registered for c in status.channels], bindings),
     )
     untimed = {
         name: {p: 0 for p in pathways.get(name, ()) if not watermarks.has_event_time(name, p)} for name in tables
     }
     return StalenessHistory(
-        {name: _read_arrivals(catalog, name) for name in inputs},
-        {name: _read_visible_provenance(catalog, name, advances[name], untimed[name]) for name in tables},
+        {name: _read_arrivals(catalog.blocks, name) for name in inputs},
+        {name: _read_visible_provenance(catalog.blocks, name, advances[name], untimed[name]) for name in tables},
         _compute_weights(bindings, set(tables)),
         watermarks,
     )
@@ -61,19 +61,19 @@ def _group_advances(events: Iterable[Event]) -> dict[str, dict[int, Version]]:
     return advances
 
 
-def _read_arrivals(catalog: CatalogReader, channel: str) -> list[Version]:
-    return sorted({b.version for b in catalog.list_blocks(channel, BLOCKS) if b.version is not None})
+def _read_arrivals(blocks: BlockReader, channel: str) -> list[Version]:
+    return sorted({b.version for b in blocks.list(channel, BLOCKS) if b.version is not None})
 
 
 def _read_visible_provenance(
-    catalog: CatalogReader, channel: str, advances: dict[int, Version], initial: Mapping[Pathway, Version]
+    blocks: BlockReader, channel: str, advances: dict[int, Version], initial: Mapping[Pathway, Version]
 ) -> list[VisibleProvenance]:
     """Read the provenance of a channel over time.
 
     `initial` has version 0 of each pathway: of an input whose data arrived after the table was written, the table
     reflects no version, and lacks the first.
     """
-    reached = {b.seq: b.channel_provenance for b in catalog.list_blocks(channel, BLOCKS)} if advances else {}
+    reached = {b.seq: b.channel_provenance for b in blocks.list(channel, BLOCKS)} if advances else {}
     newest = {seq: find_newest_versions(reached[seq]) for seq in advances if seq in reached}
     provenance = [
         VisibleProvenance(advances[seq], {**initial, **versions} if versions else versions)

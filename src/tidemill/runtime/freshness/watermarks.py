@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tidemill.model.provenance import Pathway, Provenance
 from tidemill.model.time import Version
-from tidemill.ports.catalog import CatalogReader
+from tidemill.ports.catalog import BlockReader
 from tidemill.ports.records import FlowStatistics, RegisteredBinding, WatermarkProgress
 
 BLOCKS = 200
@@ -73,11 +73,11 @@ def find_newest_versions(reached: Provenance) -> Newest:
     return {pathway: max(versions) for pathway, versions in reached.pathways.items()}
 
 
-def read_watermarks(catalog: CatalogReader, bindings: Iterable[RegisteredBinding]) -> WatermarkHistory:
+def read_watermarks(blocks: BlockReader, bindings: Iterable[RegisteredBinding]) -> WatermarkHistory:
     """Read the watermarks of all channels that a watermark task writes."""
     return WatermarkHistory(
         {
-            channel: _read_channel_watermarks(catalog, channel)
+            channel: _read_channel_watermarks(blocks, channel)
             for channel in sorted(set(_list_watermarked_channels(bindings)))
         }
     )
@@ -93,11 +93,11 @@ def _list_watermarked_channels(bindings: Iterable[RegisteredBinding]) -> Iterato
     return (write["channel"] for task in tasks for write in task["writes"])
 
 
-def _read_channel_watermarks(catalog: CatalogReader, channel: str) -> list[ChannelWatermark]:
-    blocks = sorted(catalog.list_blocks(channel, BLOCKS), key=lambda b: b.seq)
+def _read_channel_watermarks(blocks: BlockReader, channel: str) -> list[ChannelWatermark]:
+    newest = sorted(blocks.list(channel, BLOCKS), key=lambda b: b.seq)
     return [
         ChannelWatermark(find_newest_versions(b.channel_provenance), b.watermark)
-        for b in blocks
+        for b in newest
         if b.channel_provenance
     ]
 

@@ -32,7 +32,7 @@ class BlockTrace:
 
 def trace_block(catalog: CatalogReader, block: int) -> BlockTrace:
     """Trace one block a step upstream and a step downstream."""
-    traced = catalog.read_block(block)
+    traced = catalog.blocks.read(block)
     return BlockTrace(traced, find_sources(catalog, traced), _find_made_blocks(catalog, traced))
 
 
@@ -40,16 +40,16 @@ def find_sources(catalog: CatalogReader, block: Block) -> tuple[TraceSource, ...
     """Find the sources of a block, one step upstream."""
     if block.run is None or block.origin is not BlockOrigin.RUN:
         return ()
-    readings = [r for r in catalog.list_run_reads(block.run) if r.task == block.task]
+    readings = [r for r in catalog.runs.list_reads(block.run) if r.task == block.task]
     return tuple(_build_source(catalog, r) for r in readings)
 
 
 def _build_source(catalog: CatalogReader, reading: ChannelRead) -> TraceSource:
     channel, since, upto = reading.channel, reading.since, reading.upto
     if since is None:
-        content = catalog.read_base_and_deltas(channel, upto)
+        content = catalog.blocks.read_base_and_deltas(channel, upto)
         return TraceSource(channel, None, upto, tuple(content), expired=_get_last_seq(content, 0) != upto)
-    blocks = catalog.list_visible_blocks(channel, since, upto)
+    blocks = catalog.blocks.list_visible(channel, since, upto)
     starts = [b.since for b in blocks if b.since is not None]
     linked = {since, *(b.seq for b in blocks)}.issuperset(starts)
     return TraceSource(channel, since, upto, tuple(blocks), expired=not linked or _get_last_seq(blocks, since) != upto)
@@ -62,7 +62,7 @@ def _get_last_seq(blocks: Sequence[Block], before: int) -> int:
 def _find_made_blocks(catalog: CatalogReader, block: Block) -> tuple[Block, ...]:
     return tuple(
         written
-        for reading in catalog.list_block_reads(block.channel, block.seq)
-        for written in catalog.list_written_blocks(reading.run)
+        for reading in catalog.runs.list_block_reads(block.channel, block.seq)
+        for written in catalog.blocks.list_written(reading.run)
         if written.task == reading.task
     )

@@ -9,20 +9,20 @@ from typing import Any
 from tidemill.errors import GarbageCollected
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
-from tidemill.ports.catalog import CatalogReader
+from tidemill.ports.catalog import BlockReader, CatalogReader
 from tidemill.ports.engine import Engine
 from tidemill.runtime.runs.views import ChannelViews
 
 _FIRST_RANGE = 100  # sequence numbers that are searched first
 
 
-def find_next_block(catalog: CatalogReader, channel: str, position: int, head: int) -> Block:
+def find_next_block(blocks: BlockReader, channel: str, position: int, head: int) -> Block:
     """Return the smallest block that continues from `position`; if there is none, the newest full content after it."""
     for upto in sorted({min(position + _FIRST_RANGE, head), head}):
-        successors = [b for b in catalog.list_deltas(channel, position, upto) if b.since == position]
+        successors = [b for b in blocks.list_deltas(channel, position, upto) if b.since == position]
         if successors:
             return min(successors, key=lambda b: b.seq)
-    base = catalog.read_base_and_deltas(channel, head)[:1]
+    base = blocks.read_base_and_deltas(channel, head)[:1]
     if not base or base[0].seq <= position:
         raise GarbageCollected(
             f"the changes of channel {channel} after {position} were garbage-collected; "
@@ -48,7 +48,7 @@ class ChangeFeed:
 
     def read_new(self) -> Any:
         """Return the rows since the last call as a frame of the engine, which can be filtered."""
-        head = self.catalog.read_channel(self.channel).head.seq
+        head = self.catalog.channels.read(self.channel).head.seq
         view = ChannelViews(self.catalog, self.updates).build_change(self.channel, self.position, head)
         self.position = head
         return self.engine.read_frame(view)

@@ -12,7 +12,7 @@ from tidemill.model.step_report import StepReport
 from tidemill.model.task import Refresh, Task
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.explanation import PlanExplanation, TableExplanation, explain_plan, explain_writer
-from tidemill.ports.catalog import CatalogReader
+from tidemill.ports.catalog import CatalogReader, FlowReader
 from tidemill.runtime.freshness.planning import PlanningContext
 from tidemill.runtime.freshness.refresh_groups import advise_refresh_group
 from tidemill.runtime.maintenance.compaction import explain_compaction
@@ -28,14 +28,14 @@ def explain_table(
         raise NotFound(f"no table {table!r} is declared; the tables are {names or 'none'}")
     workflow = next(w for w in workflows if writer_tasks[0][0] in w.bindings)
     context = PlanningContext(catalog, updates, workflow)
-    applied = _find_applied_flows(catalog, workflow)
+    applied = _find_applied_flows(catalog.flows, workflow)
     choices = {b.name: context.choose_variants(b)[1] for b, _ in writer_tasks if b.name in applied}
     writers = tuple(
         explain_writer(b.name, t, choices.get(b.name, {}).get(t.name), read_last_steps(catalog, b.name, t.name))
         for b, t in writer_tasks
     )
     plan = _build_plan(context, table) if applied == {b.name for b in workflow.bindings} else None
-    registered = any(c.channel.name == table for c in catalog.list_channels())
+    registered = any(c.channel.name == table for c in catalog.channels.list())
     compaction = explain_compaction(catalog, updates, table) if registered else None
     return TableExplanation(
         table, writers, plan, compaction, advise_refresh_group(catalog, workflows, writer_tasks[0][0])
@@ -69,7 +69,7 @@ def _list_results(task: Task) -> list[str]:
     return [w.port for w in task.writes if not isinstance(code, Refresh) or w.argument == code.table]
 
 
-def _find_applied_flows(catalog: CatalogReader, workflow: WorkflowSpec) -> set[str]:
+def _find_applied_flows(flows: FlowReader, workflow: WorkflowSpec) -> set[str]:
     """Return the flows that are registered as they are declared."""
-    registered = {b.name: b.identity for b in catalog.list_bindings()}
+    registered = {b.name: b.identity for b in flows.list()}
     return {b.name for b in workflow.bindings if registered.get(b.name) == b.compute_identity()}

@@ -16,7 +16,7 @@ from tidemill.model.channel import Channel, ChannelRole
 from tidemill.model.schema import Schema
 from tidemill.model.wave import LineageTag
 from tidemill.model.wave_steps import WAVE
-from tidemill.ports.catalog import CatalogReader
+from tidemill.ports.catalog import ChannelReader
 
 Row = dict[str, Any]
 RowFinder = Callable[[str, str], list[Row]]
@@ -49,15 +49,15 @@ class EventLineage:
     relatives: tuple[LineageRow, ...]
 
 
-def trace_lineage(catalog: CatalogReader, find: RowFinder, channel: str, text: str) -> EventLineage:
+def trace_lineage(channels: ChannelReader, find: RowFinder, channel: str, text: str) -> EventLineage:
     tag = LineageTag.from_text(text)
-    registered = catalog.read_channel(channel)
+    registered = channels.read(channel)
     if _find_tagged_schema(registered.channel) is None:
         raise BadInput(
             f"events of channel {channel!r} have no lineage tags: it has no column {WAVE!r}; use one that has"
         )
-    channels = (c.channel for c in catalog.list_channels() if c.workflow == registered.workflow)
-    tagged = {c.name: schema for c in channels if (schema := _find_tagged_schema(c)) is not None}
+    of_workflow = (c.channel for c in channels.list() if c.workflow == registered.workflow)
+    tagged = {c.name: schema for c in of_workflow if (schema := _find_tagged_schema(c)) is not None}
     relatives = tuple(sorted(_find_related_rows(find, tagged, tag), key=lambda r: (len(r.tag.path), r.tag, r.channel)))
     if not any(r.relation is LineageRelation.SAME and r.channel == channel for r in relatives):
         raise NotFound(f"channel {channel!r} has no event {text!r}; its tags are in the column {WAVE!r}")

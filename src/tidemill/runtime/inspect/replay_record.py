@@ -8,7 +8,7 @@ from itertools import pairwise
 from tidemill.errors import NotFound
 from tidemill.model.channel import ChannelRole
 from tidemill.model.run import Run, RunKind, RunState
-from tidemill.ports.catalog import CatalogReader
+from tidemill.ports.catalog import CatalogReader, RunReader
 from tidemill.ports.records import FlowStatistics, RegisteredBinding
 from tidemill.sim.staleness.replay import RecordedTable
 
@@ -21,20 +21,20 @@ def build_replay_records(catalog: CatalogReader, since: float = 0.0) -> dict[str
 
     A run loads the data that arrived between the start of the previous run and its own.
     """
-    statistics = catalog.read_flow_statistics()
-    runs = {name: _read_runs(catalog, name, since) for name in statistics}
+    statistics = catalog.flows.read_statistics()
+    runs = {name: _read_runs(catalog.runs, name, since) for name in statistics}
     recorded = {name: f for name, f in statistics.items() if len(runs[name]) > 1}
     if not recorded:
         raise NotFound("no flow has run twice recently, so there is nothing to replay; let servers run for a while")
-    inputs = [c.channel.name for c in catalog.list_channels() if c.channel.role is ChannelRole.INPUT]
-    arrivals = {c: [v / 1e6 for v in catalog.list_versions(c, int(since * 1e6))] for c in inputs}
-    reads = {b.name: _list_read_channels(b) for b in catalog.list_bindings()}
+    inputs = [c.channel.name for c in catalog.channels.list() if c.channel.role is ChannelRole.INPUT]
+    arrivals = {c: [v / 1e6 for v in catalog.channels.list_versions(c, int(since * 1e6))] for c in inputs}
+    reads = {b.name: _list_read_channels(b) for b in catalog.flows.list()}
     records = {name: _build_record(recorded, f, runs[name], reads[name], arrivals) for name, f in recorded.items()}
     return {name: record for name, record in records.items() if record.batches or record.parents}
 
 
-def _read_runs(catalog: CatalogReader, flow: str, since: float) -> list[Run]:
-    finished = catalog.list_runs(subject=flow, state=RunState.FINISHED, limit=RECENT_RUNS)
+def _read_runs(runs: RunReader, flow: str, since: float) -> list[Run]:
+    finished = runs.list(subject=flow, state=RunState.FINISHED, limit=RECENT_RUNS)
     matching = (r for r in finished if r.kind is RunKind.FLOW and r.stats.get("tasks") and (r.started or 0.0) >= since)
     return sorted(matching, key=lambda r: r.started or 0.0)
 

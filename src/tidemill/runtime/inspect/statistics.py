@@ -30,10 +30,10 @@ class TaskStatistics:
 
 def compute_statistics(catalog: CatalogReader, status: ProjectStatus) -> list[TaskStatistics]:
     now = catalog.read_time()
-    priorities = {name: f.priority for name, f in catalog.read_flow_statistics().items()}
+    priorities = {name: f.priority for name, f in catalog.flows.read_statistics().items()}
     statistics: list[TaskStatistics] = []
     for flow in status.flows:
-        runs = catalog.list_runs(subject=flow.name, state=RunState.FINISHED, limit=RECENT_RUNS)
+        runs = catalog.runs.list(subject=flow.name, state=RunState.FINISHED, limit=RECENT_RUNS)
         finished = [r for r in runs if r.kind is RunKind.FLOW and r.stats.get("tasks")]
         statistics += (
             _compute_task_statistics(

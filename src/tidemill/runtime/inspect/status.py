@@ -13,7 +13,7 @@ from tidemill.model.run import ACTIVE_STATES, PENDING_STATES, Run, RunKind, RunS
 from tidemill.model.task import ReadMode
 from tidemill.model.time import Timeline, Version
 from tidemill.planner.catalog_state import TargetStatus, compute_target_status
-from tidemill.ports.catalog import CatalogReader
+from tidemill.ports.catalog import BlockReader, CatalogReader, RunReader
 from tidemill.ports.records import RegisteredBinding, RegisteredChannel
 from tidemill.runtime.freshness.watermarks import WatermarkHistory, find_newest_versions, read_watermarks
 
@@ -91,18 +91,18 @@ class ProjectStatus:
 
 
 def read_status(catalog: CatalogReader) -> ProjectStatus:
-    channels, bindings = catalog.list_channels(), catalog.list_bindings()
+    channels, bindings = catalog.channels.list(), catalog.flows.list()
     consumers = _list_consumers(catalog, channels, bindings)
-    active = [r for state in (*ACTIVE_STATES, *PENDING_STATES) for r in catalog.list_runs(state=state)]
+    active = [r for state in (*ACTIVE_STATES, *PENDING_STATES) for r in catalog.runs.list(state=state)]
     pathways = find_pathways(channels, bindings)
     timeline, watermarks, rows = (
         _build_timeline(catalog, channels, pathways),
-        read_watermarks(catalog, bindings),
-        catalog.count_content_rows(),
+        read_watermarks(catalog.blocks, bindings),
+        catalog.channels.count_content_rows(),
     )
     return ProjectStatus(
         channels=tuple(_build_channel_status(c, consumers, timeline, watermarks, rows, pathways) for c in channels),
-        flows=tuple(_build_flow_status(catalog, b, consumers) for b in bindings),
+        flows=tuple(_build_flow_status(catalog.runs, b, consumers) for b in bindings),
         active=tuple(active),
     )
 
@@ -153,7 +153,7 @@ def _build_timeline(
         }
         for pathway, versions in registered.head.provenance.pathways.items():
             oldest[pathway[0]] = min(*versions, oldest.get(pathway[0], min(versions)))
-    arrivals = {channel: catalog.list_versions(channel, since) for channel, since in oldest.items()}
+    arrivals = {channel: catalog.channels.list_versions(channel, since) for channel, since in oldest.items()}
     newest = max((versions[-1] for versions in arrivals.values() if versions), default=0)
     return Timeline(arrivals, max(int(catalog.read_time() * 1_000_000), newest + 1) if arrivals else newest)
 
@@ -178,14 +178,14 @@ def _build_channel_status(
 
 
 def _build_flow_status(
-    catalog: CatalogReader, binding: RegisteredBinding, consumers: tuple[ChannelConsumer, ...]
+    runs: RunReader, binding: RegisteredBinding, consumers: tuple[ChannelConsumer, ...]
 ) -> FlowStatus:
     pending = {c.channel for c in consumers if c.flow == binding.name and c.behind}
     return FlowStatus(
         name=binding.name,
         workflow=binding.workflow,
         tasks=_build_task_statuses(binding),
-        last=_find_last_run(catalog, binding.name),
+        last=_find_last_run(runs, binding.name),
         pending_channels=tuple(sorted(pending)),
     )
 
@@ -204,16 +204,16 @@ def _build_task_status(spec: Json) -> TaskStatus:
     )
 
 
-def _find_last_run(catalog: CatalogReader, flow: str) -> Run | None:
-    return next((r for r in catalog.list_runs(subject=flow, limit=_RECENT_RUNS) if r.kind is RunKind.FLOW), None)
+def _find_last_run(runs: RunReader, flow: str) -> Run | None:
+    return next((r for r in runs.list(subject=flow, limit=_RECENT_RUNS) if r.kind is RunKind.FLOW), None)
 
 
 def _list_consumers(
     catalog: CatalogReader, channels: list[RegisteredChannel], bindings: list[RegisteredBinding]
 ) -> tuple[ChannelConsumer, ...]:
-    counter = _BlockCounter(catalog, {c.channel.name: c.head.seq for c in channels})
-    cursors = {(c.binding, c.task, c.channel): c.position.seq for c in catalog.read_cursors()}
-    return tuple(c for b in bindings for c in _build_consumers(b, _read_consumption(catalog, b, cursors), counter))
+    counter = _BlockCounter(catalog.blocks, {c.channel.name: c.head.seq for c in channels})
+    cursors = {(c.binding, c.task, c.channel): c.position.seq for c in catalog.channels.read_cursors()}
+    return tuple(c for b in bindings for c in _build_consumers(b, _read_consumption(catalog.runs, b, cursors), counter))
 
 
 def _build_consumers(
@@ -245,7 +245,7 @@ def _is_writer(task: TaskStatus, channel: str) -> bool:
 
 
 def _read_consumption(
-    catalog: CatalogReader, binding: RegisteredBinding, cursors: Mapping[tuple[str, str, str], int]
+    runs: RunReader, binding: RegisteredBinding, cursors: Mapping[tuple[str, str, str], int]
 ) -> Consumption:
     """Return the positions of a flow's cursors; for full reads without a cursor, those of the last finished run."""
     consumed, open_reads = dict[tuple[str, str], int](), set[tuple[str, str]]()
@@ -256,17 +256,15 @@ def _read_consumption(
                 consumed[task.name, channel] = cursor
             elif set(modes) == {ReadMode.ALL} and not _is_writer(task, channel):
                 open_reads.add((task.name, channel))
-    return _read_last_readings(catalog, binding.name, open_reads) | consumed if open_reads else consumed
+    return _read_last_readings(runs, binding.name, open_reads) | consumed if open_reads else consumed
 
 
-def _read_last_readings(
-    catalog: CatalogReader, flow: str, open_reads: set[tuple[str, str]]
-) -> dict[tuple[str, str], int]:
+def _read_last_readings(runs: RunReader, flow: str, open_reads: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
     """Return how far the last finished run read each of these: some runs of a flow have nothing to do."""
     positions: dict[tuple[str, str], int] = {}
-    for run in catalog.list_runs(subject=flow, state=RunState.FINISHED, limit=_RECENT_RUNS):
+    for run in runs.list(subject=flow, state=RunState.FINISHED, limit=_RECENT_RUNS):
         if run.kind is RunKind.FLOW and run.stats.get("tasks"):
-            read = {(r.task, r.channel): r.upto for r in catalog.list_run_reads(run.id)}
+            read = {(r.task, r.channel): r.upto for r in runs.list_reads(run.id)}
             positions = {key: upto for key, upto in read.items() if key in open_reads} | positions
             if open_reads <= positions.keys():
                 break
@@ -276,8 +274,8 @@ def _read_last_readings(
 class _BlockCounter:
     """Counts the blocks between a position and the head of a channel; queries the catalog once per channel."""
 
-    def __init__(self, catalog: CatalogReader, heads: Mapping[str, int]) -> None:
-        self._catalog = catalog
+    def __init__(self, blocks: BlockReader, heads: Mapping[str, int]) -> None:
+        self._blocks = blocks
         self._heads = heads
         self._seqs: dict[str, frozenset[int]] = {}
 
@@ -288,5 +286,5 @@ class _BlockCounter:
     def _read_seqs(self, channel: str) -> frozenset[int]:
         # A compacted base has the sequence number of the last delta it contains, and adds nothing new.
         if channel not in self._seqs:
-            self._seqs[channel] = frozenset(b.seq for b in self._catalog.list_filled_blocks(channel))
+            self._seqs[channel] = frozenset(b.seq for b in self._blocks.list_filled(channel))
         return self._seqs[channel]

@@ -14,7 +14,7 @@ from tidemill.model.run import ACTIVE_STATES, ClaimRequest, RunClaim, RunKind
 from tidemill.model.view import DeltaChain, Snapshot, list_blocks
 from tidemill.planner.cost import CostModel, CostTerms, ScanVolume, estimate_seconds, guess_cost_model
 from tidemill.planner.graph import DataSize
-from tidemill.ports.catalog import CatalogReader
+from tidemill.ports.catalog import CatalogReader, ChannelReader
 from tidemill.ports.records import ChannelMergeCost
 from tidemill.retention.compaction import (
     LIMITS,
@@ -65,7 +65,7 @@ class Compactor:
         return assess_compaction(self.executor.catalog, self.updates, channel, self.limits)
 
     def is_running(self, channel: str) -> bool:
-        runs = self.executor.catalog.list_runs(subject=channel)
+        runs = self.executor.catalog.runs.list(subject=channel)
         running = [r for r in runs if r.state in ACTIVE_STATES]
         return any(run.kind is RunKind.COMPACTION for run in running)
 
@@ -80,7 +80,7 @@ class Compactor:
             timer = WorkTimer(self.executor.engine)
             block = _build_block(compaction, self._write_files(compaction.view, claim, log))
             cost_model = self._update_cost_model(compaction, block, timer.elapsed_seconds)
-            return catalog.commit_compaction(claim, block, log=log.text, rewrite_cost=cost_model)
+            return catalog.runs.commit_compaction(claim, block, log=log.text, rewrite_cost=cost_model)
 
         return self.executor.run_once(claim, commit)
 
@@ -88,14 +88,14 @@ class Compactor:
         """Return the channel's cost model of major compactions, updated with this one; None for a minor compaction."""
         if isinstance(compaction, MinorCompaction):
             return None
-        model = _read_rewrite_costs(self.executor.catalog.list_merge_costs(), compaction.view.channel)[
+        model = _read_rewrite_costs(self.executor.catalog.channels.list_merge_costs(), compaction.view.channel)[
             compaction.view.channel
         ]
         return model.add_run(_estimate_input(compaction.view), seconds, [DataSize(block.rows, block.bytes)]).to_json()
 
     def _check_blocks_exist(self, compaction: Compaction) -> None:
         """Raise `Conflict` if a chosen block was collected before the run was claimed; later they stay readable."""
-        existing = {b.id for b in self.executor.catalog.list_filled_blocks(compaction.view.channel)}
+        existing = {b.id for b in self.executor.catalog.blocks.list_filled(compaction.view.channel)}
         if not all(b.id in existing for b in list_blocks(compaction.view)):
             raise Conflict(
                 f"channel {compaction.view.channel!r} was compacted by another process; nothing is left to do"
@@ -128,22 +128,22 @@ def assess_compaction(
 ) -> CompactionVerdict:
     """Decide which compaction is due on a channel, and why."""
     content = _read_content(catalog, updates, channel)
-    return choose_compaction(content, _compute_balance(catalog, content), limits)
+    return choose_compaction(content, _compute_balance(catalog.channels, content), limits)
 
 
 def explain_compaction(catalog: CatalogReader, updates: Mapping[str, Updates], channel: str) -> str | None:
     """Describe the decision; None if nothing was written to the channel yet."""
-    written = catalog.read_channel(channel).channel.schema is not None
+    written = catalog.channels.read(channel).channel.schema is not None
     return str(assess_compaction(catalog, updates, channel)) if written else None
 
 
 def _read_content(catalog: CatalogReader, updates: Mapping[str, Updates], channel: str) -> Snapshot:
-    return ChannelViews(catalog, updates).build_snapshot(channel, catalog.read_channel(channel).head.seq)
+    return ChannelViews(catalog, updates).build_snapshot(channel, catalog.channels.read(channel).head.seq)
 
 
-def _compute_balance(catalog: CatalogReader, content: Snapshot) -> MergeBalance:
+def _compute_balance(channels: ChannelReader, content: Snapshot) -> MergeBalance:
     """Compare the cost that readers have paid for merging a channel with the estimated cost of a new base."""
-    merge_costs = {m.channel: m for m in catalog.list_merge_costs()}
+    merge_costs = {m.channel: m for m in channels.list_merge_costs()}
     merge_cost = merge_costs.get(content.channel, ChannelMergeCost(content.channel))
     rewrite_seconds = estimate_seconds(
         content.channel, _read_rewrite_costs(merge_costs.values(), content.channel), _estimate_input(content)

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from tidemill.errors import GarbageCollected
 from tidemill.model.block import Block, BlockState
 from tidemill.model.view import build_snapshot, list_blocks
-from tidemill.ports.catalog import CatalogReader, CatalogWriter
+from tidemill.ports.catalog import BlockReader, Catalog, CatalogReader
 from tidemill.runtime.inspect.block_trace import find_sources
 
 
-def pin_block(catalog: CatalogWriter, block: int) -> set[int]:
+def pin_block(catalog: Catalog, block: int) -> set[int]:
     """Pin a block, so that it is not garbage-collected; returns all blocks that are retained for it."""
-    retained = find_held_blocks(catalog, catalog.read_block(block))
-    catalog.pin_block(block, retained | {block})
+    retained = find_held_blocks(catalog, catalog.blocks.read(block))
+    catalog.blocks.pin(block, retained | {block})
     return retained
 
 
@@ -24,7 +24,7 @@ def find_held_blocks(catalog: CatalogReader, block: Block) -> set[int]:
     So the content at the block can be read, and the contents that its run read, and recursively theirs.
     """
     seen, pending = {block.id}, [block]
-    retained = _find_readable_blocks(catalog, block.channel, block.seq)
+    retained = _find_readable_blocks(catalog.blocks, block.channel, block.seq)
     while pending:
         current = pending.pop()
         retained |= {current.id} if current.state is BlockState.FILLED else set()
@@ -32,7 +32,7 @@ def find_held_blocks(catalog: CatalogReader, block: Block) -> set[int]:
             retained |= {
                 readable
                 for position in _list_ends(source.since, source.upto)
-                for readable in _find_readable_blocks(catalog, source.channel, position)
+                for readable in _find_readable_blocks(catalog.blocks, source.channel, position)
             }
             pending += (b for b in source.blocks if b.id not in seen)
             seen |= {b.id for b in source.blocks}
@@ -45,14 +45,12 @@ def _list_ends(since: int | None, upto: int) -> Iterator[int]:
         yield since
 
 
-def _find_readable_blocks(catalog: CatalogReader, channel: str, position: int) -> set[int]:
+def _find_readable_blocks(blocks: BlockReader, channel: str, position: int) -> set[int]:
     """Find the blocks from which a channel's content is read; none if it was garbage-collected."""
-    blocks = catalog.read_base_and_deltas(channel, position)
+    readable = blocks.read_base_and_deltas(channel, position)
+    if not readable:
+        return set()
     try:
-        return (
-            {b.id for b in list_blocks(build_snapshot(channel, blocks[0].schema, blocks, position))}
-            if blocks
-            else set()
-        )
+        return {b.id for b in list_blocks(build_snapshot(channel, readable[0].schema, readable, position))}
     except GarbageCollected:
         return set()

@@ -15,7 +15,7 @@ from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.model.store import GracePeriods
 from tidemill.model.timestamps import to_microseconds
-from tidemill.ports.catalog import CatalogReader
+from tidemill.ports.catalog import ServerReader
 from tidemill.retention.compaction import LIMITS, CompactionLimits, is_check_due
 from tidemill.runtime.maintenance.compaction import MAJOR_COMPACTION_COST, Compactor
 from tidemill.runtime.maintenance.store_ownership import advance_marker
@@ -28,8 +28,8 @@ OVERRIDE = "maintenance"
 PAUSED = "paused"
 
 
-def is_paused(catalog: CatalogReader) -> bool:
-    return bool(catalog.read_setting_overrides().get(OVERRIDE) == PAUSED)
+def is_paused(servers: ServerReader) -> bool:
+    return bool(servers.read_setting_overrides().get(OVERRIDE) == PAUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,10 @@ class MaintenanceService:
         catalog = self.executor.catalog
         checked = [b for b in written if is_check_due(b, self.rules.limits)]
         due = {b.channel for b in checked}
-        due |= {r.channel for run in {b.run for b in checked if b.run is not None} for r in catalog.list_run_reads(run)}
-        return due | {m.channel for m in catalog.list_merge_costs(min_seconds=MAJOR_COMPACTION_COST.start)}
+        due |= {
+            r.channel for run in {b.run for b in checked if b.run is not None} for r in catalog.runs.list_reads(run)
+        }
+        return due | {m.channel for m in catalog.channels.list_merge_costs(min_seconds=MAJOR_COMPACTION_COST.start)}
 
     def _maintain_due(self, due: set[str]) -> None:
         if due and self.can_continue():
@@ -140,7 +142,7 @@ class MaintenanceService:
         advance_marker(self.executor.catalog, self.executor.store)
 
     def can_continue(self) -> bool:
-        return not self.stopping.is_set() and not is_paused(self.executor.catalog)
+        return not self.stopping.is_set() and not is_paused(self.executor.catalog.servers)
 
     @property
     def _vacuum_service(self) -> VacuumService:
@@ -148,7 +150,7 @@ class MaintenanceService:
 
     def _maintain_channels(self, vacuum: VacuumService, channels: Iterable[str] | None) -> MaintenanceResult:
         catalog, rules = self.executor.catalog, self.rules
-        names = [c.channel.name for c in catalog.list_channels()] if channels is None else channels
+        names = [c.channel.name for c in catalog.channels.list()] if channels is None else channels
         since = None if rules.keep is None else to_microseconds(catalog.read_time() - rules.keep)
         return vacuum.maintain_channels(
             names, self.compactor, history=rules.history, points=rules.points, keep_since=since

@@ -13,7 +13,7 @@ from dataclasses import replace
 from tidemill.errors import StoreMismatch
 from tidemill.model.store import StoreMarker
 from tidemill.model.timestamps import format_version
-from tidemill.ports.catalog import CatalogReader, CatalogWriter
+from tidemill.ports.catalog import Catalog, CatalogReader, FileReader
 from tidemill.ports.records import CatalogIdentity
 from tidemill.ports.storage import BlockStore
 
@@ -40,7 +40,7 @@ def advance_marker(catalog: CatalogReader, store: BlockStore) -> None:
         store.write_marker(replace(marker, clock=identity.clock))
 
 
-def adopt_store(catalog: CatalogWriter, store: BlockStore) -> StoreMarker | None:
+def adopt_store(catalog: Catalog, store: BlockStore) -> StoreMarker | None:
     """Make this catalog the owner of the store, regardless of its marker; returns the previous marker, if any.
 
     Nothing is deleted. Files of other catalogs' runs stay, and this catalog never removes them.
@@ -52,7 +52,7 @@ def adopt_store(catalog: CatalogWriter, store: BlockStore) -> StoreMarker | None
     inherited = max(store.list_runs(), default=0)
     identity = catalog.read_identity()
     store.write_marker(StoreMarker(identity.id, identity.clock, catalog.read_time(), inherited))
-    catalog.record_adoption(store.name, None if before is None else before.catalog)
+    catalog.files.record_adoption(store.name, None if before is None else before.catalog)
     return before
 
 
@@ -92,7 +92,7 @@ def _check_marker(store: BlockStore, marker: StoreMarker, identity: CatalogIdent
 def _claim_unmarked_store(catalog: CatalogReader, store: BlockStore) -> StoreMarker:
     """Mark a store that is new, or that this catalog used before stores had markers."""
     check_not_rolled_back(catalog, store)
-    if not _is_recognised(catalog, store):
+    if not _is_recognised(catalog.files, store):
         raise StoreMismatch(
             f"nothing shows that the block store {store.name} is this catalog's: expected the files that the "
             "catalog references, or an empty store without any, found neither. Is TIDEMILL_STORAGE_URL, or url under "
@@ -108,9 +108,9 @@ def _claim_unmarked_store(catalog: CatalogReader, store: BlockStore) -> StoreMar
     )
 
 
-def _is_recognised(catalog: CatalogReader, store: BlockStore) -> bool:
-    files = catalog.list_newest_files(SAMPLE)
-    if files:
-        return len(store.find_missing(files)) < len(files)
+def _is_recognised(files: FileReader, store: BlockStore) -> bool:
+    newest = files.list_newest(SAMPLE)
+    if newest:
+        return len(store.find_missing(newest)) < len(newest)
     runs = store.list_runs()[-SAMPLE:]
-    return not runs or bool(catalog.find_attempts(list(store.list_attempts(runs))))
+    return not runs or bool(files.find_attempts(list(store.list_attempts(runs))))

@@ -87,7 +87,7 @@ class VacuumService:
     ) -> MaintenanceResult:
         """Do the due maintenance on these channels, and all due removals; a few queries per channel if none is due."""
         names, problems = set(channels), list[str]()
-        written = [c for c in self.executor.catalog.list_channels() if c.channel.name in names and c.head.seq > 0]
+        written = [c for c in self.executor.catalog.channels.list() if c.channel.name in names and c.head.seq > 0]
         compacted = [block for c in written for block in self._compact_channel(c.channel.name, compactor, problems)]
         collected = self._collect_channels(written, keep_since, points)
         collected = replace(collected, files=self._remove_files(problems))
@@ -104,8 +104,8 @@ class VacuumService:
 
         With `keep_since` (microseconds since the epoch) every content from then on stays readable.
         """
-        reclaimed = self.executor.catalog.reclaim_expired_runs()
-        collected = self._collect_channels(self.executor.catalog.list_channels(), keep_since)
+        reclaimed = self.executor.catalog.runs.reclaim_expired()
+        collected = self._collect_channels(self.executor.catalog.channels.list(), keep_since)
         return replace(collected, files=self.remove_due_files(), reclaimed=len(reclaimed))
 
     def remove_due_files(self) -> int:
@@ -115,11 +115,11 @@ class VacuumService:
         compaction may only share files that a block references.
         """
         catalog, removed = self.executor.catalog, 0
-        while self.can_continue() and (due := catalog.list_due_removals(self.grace, REMOVAL_BATCH)):
+        while self.can_continue() and (due := catalog.files.list_due_removals(self.grace, REMOVAL_BATCH)):
             check_store(catalog, self.executor.store)
             removed += self._delete_files(r.path for r in due if r.kind is not RemovalKind.ATTEMPT)
             removed += self._delete_attempts([r.path for r in due if r.kind is RemovalKind.ATTEMPT])
-            catalog.finish_removals([r.path for r in due])
+            catalog.files.finish_removals([r.path for r in due])
         return removed
 
     def drop_copies(self) -> int:
@@ -128,7 +128,8 @@ class VacuumService:
         copies = store.list_copies()  # before the catalog is queried: later copies are not considered
         if not copies or not self.can_continue():
             return 0
-        active, used = catalog.list_active_directories(), catalog.list_referenced_files() | catalog.list_marked_paths()
+        active = catalog.files.list_active_directories()
+        used = catalog.files.list_referenced() | catalog.files.list_marked()
         return store.drop_copies(p for p in copies if p not in used and not any(p.startswith(f"{d}/") for d in active))
 
     def scan_store(self) -> ScanResult:
@@ -140,14 +141,14 @@ class VacuumService:
         check_store(catalog, store)
         check_not_rolled_back(catalog, store)
         attempts = list(store.list_attempts(store.list_runs()))
-        known_attempts, marked_paths = catalog.find_attempts(attempts), catalog.list_marked_paths()
+        known_attempts, marked_paths = catalog.files.find_attempts(attempts), catalog.files.list_marked()
         finished = {
             d: r.id
             for d, r in known_attempts.items()
             if r.state not in (*PENDING_STATES, *ACTIVE_STATES) and d not in marked_paths
         }
         # a finished attempt references no further files later
-        referenced = catalog.list_referenced_files()
+        referenced = catalog.files.list_referenced()
         marked = sum(
             self._mark_unnamed(directory, run, referenced) for directory, run in finished.items() if self.can_continue()
         )
@@ -158,10 +159,10 @@ class VacuumService:
     def expire_runs(self, channels: Iterable[str], history: int) -> RunExpiryCounts:
         """Expire all but the newest runs of these channels: inserts, compactions, and flows on them."""
         names = set(channels)
-        flows = {b.name for b in self.executor.catalog.list_bindings() if names & _list_channels(b)}
-        overfull = self.executor.catalog.list_overfull_subjects(names | flows, keep=history)
+        flows = {b.name for b in self.executor.catalog.flows.list() if names & _list_channels(b)}
+        overfull = self.executor.catalog.runs.list_overfull_subjects(names | flows, keep=history)
         expired = (
-            self.executor.catalog.expire_runs(subject, keep=history) for subject in overfull if self.can_continue()
+            self.executor.catalog.runs.expire(subject, keep=history) for subject in overfull if self.can_continue()
         )
         return sum(expired, start=RunExpiryCounts())
 
@@ -183,16 +184,16 @@ class VacuumService:
         self, channels: Iterable[RegisteredChannel], keep_since: int | None, points: int = 0
     ) -> CollectionResult:
         catalog = self.executor.catalog
-        readers = _list_readers(catalog.list_bindings())
+        readers = _list_readers(catalog.flows.list())
         collected = sum(
             self._collect_blocks(self._find_superseded_blocks(c, readers, keep_since, points)) for c in channels
         )
-        return CollectionResult(collected, 0, marked=len(catalog.purge_blocks()) if self.can_continue() else 0)
+        return CollectionResult(collected, 0, marked=len(catalog.blocks.purge()) if self.can_continue() else 0)
 
     def _collect_blocks(self, blocks: list[Block]) -> int:
         """Collect blocks of one channel; 0 if another process does so at the same time."""
         try:
-            return self.executor.catalog.collect_blocks(b.id for b in blocks) if blocks and self.can_continue() else 0
+            return self.executor.catalog.blocks.collect(b.id for b in blocks) if blocks and self.can_continue() else 0
         except Conflict:
             return 0
 
@@ -211,7 +212,7 @@ class VacuumService:
         """Delete the files of attempts without a result; a referenced file, which should not exist, is kept."""
         store = self.executor.store
         written = [path for directory in directories for path in self._list_written(directory)]
-        referenced = self.executor.catalog.find_referenced_files(written)
+        referenced = self.executor.catalog.files.find_referenced(written)
         count = self._delete_files(path for path in written if path not in referenced)
         for directory in directories:
             store.prune_directory(directory)
@@ -219,7 +220,7 @@ class VacuumService:
 
     def _mark_unnamed(self, directory: str, run: int, referenced: Collection[str]) -> int:
         unreferenced = [path for path in self._list_written(directory) if path not in referenced]
-        return self.executor.catalog.mark_orphans(run, unreferenced) if unreferenced else 0
+        return self.executor.catalog.files.mark_orphans(run, unreferenced) if unreferenced else 0
 
     def _list_written(self, directory: str) -> list[str]:
         return [path for path in self.executor.store.list_directory(directory) if is_written_by_runs(path)]
@@ -228,26 +229,26 @@ class VacuumService:
         self, channel: RegisteredChannel, readers: _Readers, keep_since: int | None, points: int
     ) -> list[Block]:
         catalog, name = self.executor.catalog, channel.channel.name
-        blocks = catalog.list_filled_blocks(name)
+        blocks = catalog.blocks.list_filled(name)
         if not find_collectable(blocks, channel.head.seq, ()):
             return []
-        needs = [*self._list_cursor_needs(name, readers), *map(ReadNeed, catalog.list_active_positions(name))]
+        needs = [*self._list_cursor_needs(name, readers), *map(ReadNeed, catalog.channels.list_active_positions(name))]
         if points:
             seqs = sorted({b.seq for b in blocks if b.seq <= channel.head.seq})
             needs.append(ReadNeed(seqs[-min(points, len(seqs))], onwards=True))
         if keep_since is not None:
             needs.append(ReadNeed(self._find_seq_at(name, keep_since), onwards=True))
-        return find_collectable(blocks, channel.head.seq, needs, catalog.list_pinned_blocks(name))
+        return find_collectable(blocks, channel.head.seq, needs, catalog.blocks.list_pinned(name))
 
     def _list_cursor_needs(self, channel: str, readers: _Readers) -> Iterator[ReadNeed]:
         """Yield the positions of the cursors that declared tasks continue from."""
-        for cursor in self.executor.catalog.read_cursors(channel):
+        for cursor in self.executor.catalog.channels.read_cursors(channel):
             if (cursor.binding, cursor.task, channel) in readers:
                 yield ReadNeed(cursor.position.seq)
 
     def _find_seq_at(self, channel: str, version: int) -> int:
         try:
-            return self.executor.catalog.read_position(channel, version=version).seq
+            return self.executor.catalog.channels.read_position(channel, version=version).seq
         except errors.GarbageCollected:  # expired: all remaining blocks are newer, or lead there
             return 0
 

@@ -19,7 +19,6 @@ from tidemill.model.submission import ActionResult, ActionSpec
 from tidemill.model.task import Command, Task
 from tidemill.model.view import View
 from tidemill.ports.engine import WriteTarget
-from tidemill.runtime.oneshot.dataset_catalog import DatasetCatalog
 from tidemill.runtime.runs.execution import Executor, RunWork, compute_backoff
 from tidemill.runtime.runs.flow import format_tag
 from tidemill.runtime.runs.lease import Lease
@@ -39,7 +38,6 @@ class ActionRunner:
     """Runs actions. `locate` returns the local path of a program or script that an action names."""
 
     executor: Executor
-    dataset_catalog: DatasetCatalog
     sources: SourceResolver
     environment: Mapping[str, str]
     locate: Callable[[str], str]
@@ -52,16 +50,16 @@ class ActionRunner:
     def _compute_retry_delay(self, run: Run) -> float | None:
         """Return the back-off in seconds; None for an unreadable action, whose attempt fails and reports why."""
         try:
-            retry = self._build_task(self.dataset_catalog.read_action_spec(run.id))[1].retry
+            retry = self._build_task(self.executor.catalog.datasets.read_action_spec(run.id))[1].retry
         except TidemillError:
             return None
         return compute_backoff(retry, run)
 
     def _run_and_commit(self, claim: RunClaim, log: RunLog, lease: Lease) -> ActionResult:
-        spec = self.dataset_catalog.read_action_spec(claim.run.id)
+        spec = self.executor.catalog.datasets.read_action_spec(claim.run.id)
         action, task = self._build_task(spec)
         self._check_unchanged(spec, action, task)
-        self.executor.catalog.mark_running(claim.run.id, claim.run.fencing_token)
+        self.executor.catalog.runs.mark_running(claim.run.id, claim.run.fencing_token)
         timer = WorkTimer(self.executor.engine)
         directory = f"{claim.directory}/{OUTPUT}"
         target = WriteTarget(
@@ -78,7 +76,7 @@ class ActionRunner:
         files = self.executor.store.publish_files(directory, target.receipt.rows)
         log.write_line(f"{action.name}: {sum(f.rows for f in files)} rows")
         result = ActionResult(schema, files, timer.elapsed_seconds, log.text)
-        self.dataset_catalog.commit_dataset(claim, result)
+        self.executor.catalog.datasets.commit(claim, result)
         return result
 
     def _build_task(self, spec: ActionSpec) -> tuple[Action, Task]:
@@ -124,7 +122,7 @@ class ActionRunner:
             try:
                 self.executor.store.check_files(dataset.files)
             except BlockDamaged as damage:
-                self.dataset_catalog.mark_lost(dataset.identity)
+                self.executor.catalog.datasets.mark_lost(dataset.identity)
                 raise BlockDamaged(
                     f"its input {dataset.workflow}/{dataset.name} is lost ({damage}); "
                     "submit the workflow again to recompute it"

@@ -13,13 +13,13 @@ from tidemill.errors import EvictionFailed
 from tidemill.model.identity import Identity
 from tidemill.model.states import PRODUCING_STATES, STATES_WITH_FILES, DatasetState
 from tidemill.model.submission import StoredDataset
+from tidemill.ports.datasets import DatasetCatalog
 from tidemill.ports.storage import BlockStore
 from tidemill.retention.eviction import ALGORITHMS, DEFAULT, EvictionAlgorithm
 from tidemill.retention.eviction.budgets import SpaceRequest, choose_evictions
 from tidemill.retention.eviction.history import ProducedDataset, SubmissionHistory
 from tidemill.retention.eviction.store import DatasetStore, to_figures
 from tidemill.retention.eviction.two_sided import estimate_recompute_seconds, sum_recompute_seconds
-from tidemill.runtime.oneshot.dataset_catalog import DatasetCatalog
 from tidemill.runtime.oneshot.storage_report import (
     EvictionCandidate,
     RetainedDataset,
@@ -36,7 +36,7 @@ from tidemill.runtime.oneshot.storage_report import (
 class DatasetEvictor:
     """Chooses evictions by the history of submissions, which it caches, so that only new submissions are read."""
 
-    dataset_catalog: DatasetCatalog
+    datasets: DatasetCatalog
     store: BlockStore
     check_store: Callable[[], object]  # raises unless this catalog owns the store
     budgets: StorageBudgets = field(default_factory=StorageBudgets)
@@ -62,7 +62,7 @@ class DatasetEvictor:
         self.delete_evicted()
         return (
             self._evict_chosen(self.report_storage())
-            if compute_shares(self.dataset_catalog.read_held_bytes(), self.budgets).exceeded_shares
+            if compute_shares(self.datasets.read_held_bytes(), self.budgets).exceeded_shares
             else None
         )
 
@@ -75,7 +75,7 @@ class DatasetEvictor:
 
     def _evict_chosen(self, report: StorageReport) -> StorageReport:
         if report.evictions:
-            self.dataset_catalog.evict_datasets(g.dataset.identity for g in report.evictions)
+            self.datasets.evict(g.dataset.identity for g in report.evictions)
             self.delete_evicted()
         return report
 
@@ -84,21 +84,21 @@ class DatasetEvictor:
 
         A dataset is unreadable before its first file is deleted, and counts as deleted only after its last.
         """
-        deleted, pending = 0, self.dataset_catalog.list_pending_evictions()
+        deleted, pending = 0, self.datasets.list_pending_evictions()
         if pending:
             self.check_store()
         for identity in pending:
-            paths = self.dataset_catalog.begin_deletion(identity)
+            paths = self.datasets.begin_deletion(identity)
             if paths is not None:
                 self.store.delete_files(paths)
-                self.dataset_catalog.finish_deletion(identity)
+                self.datasets.finish_deletion(identity)
                 deleted += 1
         return deleted
 
     def _read_datasets(self) -> dict[Identity, StoredDataset]:
         """Read all current datasets, after the graphs, so that all datasets of the graphs are included."""
-        new_actions = self.dataset_catalog.list_submitted_actions(self._last_submission)
-        datasets = {d.identity: d for d in self.dataset_catalog.list_datasets()}
+        new_actions = self.datasets.list_submitted_actions(self._last_submission)
+        datasets = {d.identity: d for d in self.datasets.list()}
         self._update_history(new_actions, datasets)
         return datasets
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from tidemill.errors import RunFailed, TidemillError
 from tidemill.model.run import RunKind, RunState
 from tidemill.model.submission import DatasetPlacement, Submission
+from tidemill.ports.datasets import DatasetCatalog
 from tidemill.runtime.oneshot.actions import ActionRunner
-from tidemill.runtime.oneshot.dataset_catalog import DatasetCatalog
 
 POLL_SECONDS = 0.2
 """Seconds between polls of actions that other processes run."""
@@ -23,7 +23,7 @@ ProgressListener = Callable[[Submission], None]
 class SubmissionRunner:
     """Works on submissions in this process, beside any servers."""
 
-    catalog: DatasetCatalog
+    datasets: DatasetCatalog
     actor: ActionRunner
     place: CopyPlacer
     delete: Callable[[], object]  # deletes the evicted datasets
@@ -32,7 +32,7 @@ class SubmissionRunner:
         """Run and wait until a submission has ended; raises `RunFailed` if any of its actions failed."""
         while True:
             self.place_copies(number)
-            submission = self.catalog.read_submission(number)
+            submission = self.datasets.read_submission(number)
             on_progress(submission)
             if submission.has_ended:
                 break
@@ -44,16 +44,16 @@ class SubmissionRunner:
 
     def _recover_dead_runs(self) -> None:
         """Reclaim runs of dead processes, and finish their deletions: new requests for the same data wait for both."""
-        self.actor.executor.catalog.reclaim_expired_runs()
+        self.actor.executor.catalog.runs.reclaim_expired()
         self.delete()
 
     def place_copies(self, number: int | None = None) -> None:
         """Make the requested copies of existing datasets; one that fails does not prevent the others."""
         problems: list[TidemillError] = []
-        for placement in self.catalog.list_pending_copies(number):
+        for placement in self.datasets.list_pending_copies(number):
             try:
                 self.place(placement)
-                self.catalog.record_copy(placement)
+                self.datasets.record_copy(placement)
             except TidemillError as error:
                 problems.append(error)
         if problems:
@@ -62,7 +62,7 @@ class SubmissionRunner:
     def _run_ready_actions(self, submission: Submission) -> bool:
         """Attempt the submission's ready actions, else one that it may wait for; True if any was attempted."""
         own_runs = {a.run.id for a in submission.actions if a.run is not None}
-        runnable = [r for r in self.actor.executor.catalog.list_runnable_runs(limit=1000) if r.kind is RunKind.ACTION]
+        runnable = [r for r in self.actor.executor.catalog.runs.list_runnable(limit=1000) if r.kind is RunKind.ACTION]
         attempted = False
         for run in [r for r in runnable if r.id in own_runs] or runnable[:1]:
             with suppress(TidemillError):  # the run records the error, and may be retried

@@ -13,11 +13,11 @@ from tidemill.model.block import DataFile
 from tidemill.model.run import Run
 from tidemill.model.states import DatasetState
 from tidemill.model.submission import DatasetPlacement, StoredDataset, Submission, SubmittedAction
-from tidemill.model.usage import UsagePeriod
-from tidemill.retention.usage_history import TimeResolution, UsageFigures, UsageSplit, compute_figures
+from tidemill.model.usage import UsageFigures, UsagePeriod
+from tidemill.ports.datasets import DatasetCatalog
+from tidemill.retention.usage_history import TimeResolution, UsageSplit, compute_figures
 from tidemill.runtime.maintenance.store_ownership import check_store
 from tidemill.runtime.oneshot.actions import ActionRunner
-from tidemill.runtime.oneshot.dataset_catalog import DatasetCatalog
 from tidemill.runtime.oneshot.eviction import DatasetEvictor
 from tidemill.runtime.oneshot.progress import ProgressListener, SubmissionRunner
 from tidemill.runtime.oneshot.storage_report import StorageBudgets, StorageReport
@@ -36,18 +36,21 @@ class OneShotService:
     """Submits, runs and explains one-shot workflows, and manages their datasets."""
 
     executor: Executor
-    dataset_catalog: DatasetCatalog
     sources: SourceResolver
     environment: Mapping[str, str]
     locate: Callable[[str], str]  # the path of a program or script that an action names
     copier: DatasetCopier
     budgets: StorageBudgets = field(default_factory=StorageBudgets)
 
+    @property
+    def datasets(self) -> DatasetCatalog:
+        return self.executor.catalog.datasets
+
     def submit_workflow(self, text: str, user: str) -> Submission:
         """Submit a workflow, and make the requested copies of its existing datasets."""
-        submission = Submitter(self.dataset_catalog, self.sources, self.environment).submit_workflow(text, user)
+        submission = Submitter(self.datasets, self.sources, self.environment).submit_workflow(text, user)
         self._build_submission_runner().place_copies(submission.id)
-        return self.dataset_catalog.read_submission(submission.id)
+        return self.datasets.read_submission(submission.id)
 
     def complete_submission(self, number: int, on_progress: ProgressListener = lambda _: None) -> Submission:
         """Run the ready actions of a submission, and wait for those that other processes run, until it has ended."""
@@ -66,7 +69,7 @@ class OneShotService:
 
     def find_action(self, submission: int, name: str) -> SubmittedAction:
         """Find an action of a submission by its id, or by its name if that is unique."""
-        actions = self.dataset_catalog.read_submission(submission).actions
+        actions = self.datasets.read_submission(submission).actions
         matches = [a for a in actions if a.key == name] or [a for a in actions if a.name == name]
         if len(matches) != 1:
             labels = ", ".join(f"{a.key} ({a.name})" for a in actions[:20])
@@ -78,9 +81,7 @@ class OneShotService:
         self, period: UsagePeriod, by: TimeResolution, per: UsageSplit | None = None
     ) -> list[UsageFigures]:
         """Compute usage figures of submissions and refreshes within a period."""
-        return compute_figures(
-            self.dataset_catalog.read_usage(period), self.dataset_catalog.read_tallies(period), by, per
-        )
+        return compute_figures(self.datasets.read_usage(period), self.datasets.read_tallies(period), by, per)
 
     def report_storage(self, amount: int | None = None) -> StorageReport:
         """Report on storage, with the eviction that frees this many bytes; by default the next eviction."""
@@ -88,7 +89,7 @@ class OneShotService:
 
     def find_dataset(self, name: str) -> StoredDataset:
         """Find a stored, running or pinned dataset by a prefix of its identity, or by workflow/name."""
-        datasets = (d for d in self.dataset_catalog.list_datasets() if d.pinned or d.state is not DatasetState.DELETED)
+        datasets = (d for d in self.datasets.list() if d.pinned or d.state is not DatasetState.DELETED)
         matches = [d for d in datasets if d.identity.startswith(name) or f"{d.workflow}/{d.name}" == name]
         if len(matches) != 1:
             raise NotFound(
@@ -100,26 +101,26 @@ class OneShotService:
     def drop_dataset(self, name: str) -> StoredDataset:
         """Delete a leaf."""
         dataset = self.find_dataset(name)
-        self.dataset_catalog.drop_dataset(dataset.identity)
+        self.datasets.drop(dataset.identity)
         self.build_evictor().delete_evicted()
         return dataset
 
     def pin_dataset(self, name: str, *, pinned: bool = True) -> StoredDataset:
         """Pin a dataset against eviction, or unpin it."""
         dataset = self.find_dataset(name)
-        self.dataset_catalog.pin_dataset(dataset.identity, pinned=pinned)
+        self.datasets.pin(dataset.identity, pinned=pinned)
         return self.find_dataset(dataset.identity)
 
     def build_evictor(self) -> DatasetEvictor:
         check = partial(check_store, self.executor.catalog, self.executor.store)
-        return DatasetEvictor(self.dataset_catalog, self.executor.store, check, self.budgets)
+        return DatasetEvictor(self.datasets, self.executor.store, check, self.budgets)
 
     def _build_action_runner(self) -> ActionRunner:
-        return ActionRunner(self.executor, self.dataset_catalog, self.sources, self.environment, self.locate)
+        return ActionRunner(self.executor, self.sources, self.environment, self.locate)
 
     def _build_submission_runner(self) -> SubmissionRunner:
         return SubmissionRunner(
-            self.dataset_catalog, self._build_action_runner(), self._place_copy, self.build_evictor().delete_evicted
+            self.datasets, self._build_action_runner(), self._place_copy, self.build_evictor().delete_evicted
         )
 
     def _place_copy(self, placement: DatasetPlacement) -> None:

@@ -10,8 +10,8 @@ from tidemill.api.documents import KINDS, SourceResolver, build_nodes, validate_
 from tidemill.errors import Conflict
 from tidemill.model.action import Action, OneShotWorkflow
 from tidemill.model.submission import ActionRequest, Submission, SubmissionRequest
+from tidemill.ports.datasets import DatasetCatalog
 from tidemill.retention.memo import IdentifiedNode, MemoNode, identify_nodes
-from tidemill.runtime.oneshot.dataset_catalog import DatasetCatalog
 
 _ATTEMPTS = 5
 """Attempts to identify the actions while others force results under the same identities."""
@@ -21,7 +21,7 @@ _ATTEMPTS = 5
 class Submitter:
     """Submits workflows. `environment` are the environment variables that actions may depend on."""
 
-    catalog: DatasetCatalog
+    datasets: DatasetCatalog
     sources: SourceResolver
     environment: Mapping[str, str]
 
@@ -42,19 +42,19 @@ class Submitter:
         names = self._identify_nodes(nodes)
         permanent = workflow.list_permanent_actions()
         requests = tuple(_build_request(a, names, keep=a.id in permanent) for a in workflow.sort_actions())
-        return self.catalog.read_submission(
-            self.catalog.submit_workflow(SubmissionRequest(workflow.name, user, document, requests))
+        return self.datasets.read_submission(
+            self.datasets.submit_workflow(SubmissionRequest(workflow.name, user, document, requests))
         )
 
     def _identify_nodes(self, nodes: Sequence[MemoNode]) -> dict[str, IdentifiedNode]:
         """Identify the output of each node. A collision of identities is so rare that it is checked afterwards."""
-        generations = self.catalog.read_generations()
+        generations = self.datasets.read_generations()
         names = identify_nodes(nodes, lambda _: None, generations, self.environment)
-        recorded = self.catalog.read_descriptions(n.identity for n in names.values())
+        recorded = self.datasets.read_descriptions(n.identity for n in names.values())
         if all(recorded.get(n.identity, n.description) == n.description for n in names.values()):
             return names
         return identify_nodes(
-            nodes, lambda i: self.catalog.read_descriptions([i]).get(i), generations, self.environment
+            nodes, lambda i: self.datasets.read_descriptions([i]).get(i), generations, self.environment
         )
 
 

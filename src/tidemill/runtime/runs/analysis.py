@@ -21,7 +21,7 @@ from tidemill.model.codec import Json
 from tidemill.model.schema import Schema
 from tidemill.model.task import Task
 from tidemill.model.workflow import WorkflowSpec
-from tidemill.ports.catalog import CatalogReader, CatalogWriter
+from tidemill.ports.catalog import WorkflowCatalog, WorkflowReader
 from tidemill.ports.engine import Engine
 
 _CHANNEL = "channel "
@@ -62,9 +62,9 @@ class CachingAnalyser:
         return self.new.get(key) or self._known.get(key)
 
 
-def read_knowledge(catalog: CatalogReader, engine: Engine | None = None) -> SchemaKnowledge:
+def read_knowledge(workflows: WorkflowReader, engine: Engine | None = None) -> SchemaKnowledge:
     """Read the analyses of the last applied workflows; with an engine, new requests are answered, too."""
-    analyses = catalog.read_analyses()
+    analyses = workflows.read_analyses()
     observed = {
         key.removeprefix(_CHANNEL): ObservedSchema(Schema.from_ddl(answer["schema"]), answer["writer"])
         for key, answer in analyses.items()
@@ -73,19 +73,19 @@ def read_knowledge(catalog: CatalogReader, engine: Engine | None = None) -> Sche
     return SchemaKnowledge(CachingAnalyser(analyses, engine), observed)
 
 
-def record_knowledge(catalog: CatalogWriter, knowledge: SchemaKnowledge) -> None:
+def record_knowledge(workflows: WorkflowCatalog, knowledge: SchemaKnowledge) -> None:
     """Store new analyses, so that loading the workflows finds them."""
     if isinstance(knowledge.analyser, CachingAnalyser) and knowledge.analyser.new:
-        catalog.record_analyses(knowledge.analyser.new)
+        workflows.record_analyses(knowledge.analyser.new)
 
 
-def record_learned_schemas(catalog: CatalogWriter, schemas: Mapping[str, ObservedSchema]) -> None:
+def record_learned_schemas(workflows: WorkflowCatalog, schemas: Mapping[str, ObservedSchema]) -> None:
     """Store schemas that were observed in blocks; they take effect when workflows are applied next."""
     answers = {
         _CHANNEL + name: {"schema": str(observed.schema), "writer": observed.writer}
         for name, observed in schemas.items()
     }
-    catalog.record_analyses(answers)
+    workflows.record_analyses(answers)
 
 
 def find_learned_schemas(

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from tidemill.errors import CatalogError
 from tidemill.model.run import Run, RunClaim
-from tidemill.ports.catalog import CatalogWriter
+from tidemill.ports.catalog import RunCatalog
 
 T = TypeVar("T", Run, RunClaim)
 
@@ -22,8 +22,8 @@ T = TypeVar("T", Run, RunClaim)
 class ProcessRuns:
     """The running runs of this process, under the name `owner`. Thread-safe."""
 
-    def __init__(self, catalog: CatalogWriter, owner: str) -> None:
-        self._catalog = catalog
+    def __init__(self, runs: RunCatalog, owner: str) -> None:
+        self._runs = runs
         self._owner = owner
         self._changed = threading.Condition()
         self._pending_claims = 0  # claims in progress
@@ -65,4 +65,4 @@ class ProcessRuns:
             self._changed.wait_for(lambda: not self._pending_claims)
             self._in_doubt = False
             with self.watch_failures():
-                self._catalog.reclaim_unknown_runs(self._owner, list(self.running))
+                self._runs.reclaim_unknown(self._owner, list(self.running))

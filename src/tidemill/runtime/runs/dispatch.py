@@ -16,7 +16,7 @@ from typing import Any
 
 from tidemill.errors import ConfigError, InfeasibleSchedule
 from tidemill.model.run import Run
-from tidemill.ports.catalog import CatalogReader
+from tidemill.ports.catalog import FlowReader
 from tidemill.ports.records import FlowStatistics
 from tidemill.runtime.freshness.catch_up import CatchUpLimit
 from tidemill.runtime.freshness.watermarks import ProgressByFlow, compute_data_time, compute_paces
@@ -108,9 +108,9 @@ class DispatchedRun:
 class RunDispatcher:
     """Decides which runnable runs start on this server, and on which track. Thread-safe."""
 
-    def __init__(self, catalog: CatalogReader, config: DispatchConfig, interval: float = STATISTICS_INTERVAL) -> None:
+    def __init__(self, flows: FlowReader, config: DispatchConfig, interval: float = STATISTICS_INTERVAL) -> None:
         self.config = config.validate_values()
-        self._catalog = catalog
+        self._flows = flows
         self._interval = interval
         self._read_at = float("-inf")
         self._statistics: dict[str, FlowStatistics] = {}  # as of the last read
@@ -240,7 +240,7 @@ class RunDispatcher:
 
     def _read_facts(self, runnable: Iterable[Run]) -> dict[str, FlowStatistics]:
         """Read the statistics of all flows, with defaults for runnable subjects that are not flows."""
-        statistics = self._catalog.read_flow_statistics()
+        statistics = self._flows.read_statistics()
         unknown_subjects = {run.subject for run in runnable if run.subject not in statistics}
         return statistics | {name: FlowStatistics(name, 1.0, 0, (), None) for name in sorted(unknown_subjects)}
 

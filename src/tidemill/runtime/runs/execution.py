@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -19,7 +20,7 @@ from tidemill.model.change import Updates
 from tidemill.model.flow import BoundFlow
 from tidemill.model.run import PENDING_STATES, ClaimRequest, Run, RunClaim, RunKind, build_claim_request
 from tidemill.model.task import RetryPolicy
-from tidemill.ports.catalog import CatalogWriter
+from tidemill.ports.catalog import Catalog
 from tidemill.ports.engine import Engine, Progress
 from tidemill.ports.storage import BlockStore
 from tidemill.runtime.runs.claims import ProcessRuns
@@ -50,7 +51,7 @@ class RunWork(Generic[T]):
 class Executor:
     """Executes runs in this process under the name `owner`."""
 
-    catalog: CatalogWriter
+    catalog: Catalog
     store: BlockStore
     engine: Engine
     owner: str
@@ -60,7 +61,7 @@ class Executor:
     process_runs: ProcessRuns = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "process_runs", ProcessRuns(self.catalog, self.owner))
+        object.__setattr__(self, "process_runs", ProcessRuns(self.catalog.runs, self.owner))
 
     def run_flow(
         self,
@@ -77,18 +78,18 @@ class Executor:
         are those of `build_flow_work`.
         """
         self.process_runs.recover_claims()
-        for expired in self.catalog.reclaim_expired_runs():
+        for expired in self.catalog.runs.reclaim_expired():
             if expired.subject == binding.name:
                 self._give_up(expired.id)
-        run = self.catalog.request_run(RunKind.FLOW, binding.name, attempts=find_retry_policy(binding).attempts)
+        run = self.catalog.runs.request(RunKind.FLOW, binding.name, attempts=find_retry_policy(binding).attempts)
         work = self.build_flow_work(binding, updates, progress, upto=upto, details=details)
         while True:
             claim = self._claim_with_retry(run.id, work.request)
             try:
                 blocks = self._attempt_claimed(claim, work)
-                return self.catalog.read_run(run.id), blocks
+                return self.catalog.runs.read(run.id), blocks
             except TidemillError:
-                state = self.catalog.read_run(run.id)
+                state = self.catalog.runs.read(run.id)
                 if state.state not in PENDING_STATES:
                     raise
                 self.sleep(max(0.0, (state.not_before or 0.0) - self.catalog.read_time()))
@@ -112,7 +113,7 @@ class Executor:
         def commit(claim: RunClaim, log: RunLog, lease: Lease) -> list[Block]:
             services = (self.catalog, self.store, self.engine)
             outcome = FlowAttempt(*services, binding, updates, claim, log, lease, progress, details).run_tasks()
-            return self.catalog.commit_run(claim, replace(outcome, backlog_since=oldest_unread))
+            return self.catalog.runs.commit(claim, replace(outcome, backlog_since=oldest_unread))
 
         retry = find_retry_policy(binding)
         return RunWork(build_claim_request(binding, upto), commit, lambda run: compute_backoff(retry, run))
@@ -142,15 +143,15 @@ class Executor:
         """Create and claim a run that only this process can execute."""
         self.process_runs.recover_claims()
         return self.process_runs.claim_run(
-            lambda: self.catalog.claim_new_run(kind, subject, request, owner=self.owner, lease=self.lease)
+            lambda: self.catalog.runs.claim_new(kind, subject, request, owner=self.owner, lease=self.lease)
         )
 
     def take_run(self, run: int) -> Run:
-        return self.process_runs.claim_run(lambda: self.catalog.acquire_run(run, owner=self.owner, lease=self.lease))
+        return self.process_runs.claim_run(lambda: self.catalog.runs.acquire(run, owner=self.owner, lease=self.lease))
 
     def claim_run(self, run: int, request: ClaimRequest, *, fencing_token: int | None = None) -> RunClaim:
         return self.process_runs.claim_run(
-            lambda: self.catalog.claim_run(
+            lambda: self.catalog.runs.claim(
                 run, request, owner=self.owner, lease=self.lease, fencing_token=fencing_token
             )
         )
@@ -159,9 +160,8 @@ class Executor:
     def hold_lease(self, run: Run, log: RunLog, retry_in: float | None = None) -> Iterator[Lease]:
         """Renew the lease of a run inside the context; an exception ends the attempt."""
         try:
-            with Lease(
-                self.catalog, run, self.lease, on_loss=lambda: self.engine.cancel_jobs(format_tag(run))
-            ) as lease:
+            cancel = partial(self.engine.cancel_jobs, format_tag(run))
+            with Lease(self.catalog.runs, run, self.lease, on_loss=cancel) as lease:
                 yield lease
         except BaseException as error:
             self._record_failure(run, error, log, retry_in)
@@ -173,7 +173,7 @@ class Executor:
         """Return all running runs to the queue, so that another server can retry them at once."""
         for run in list(self.process_runs.running.values()):
             with suppress(LeaseLost):
-                self.catalog.fail_run(
+                self.catalog.runs.fail(
                     run.id, run.fencing_token, error=f"{self.owner} was stopped", retry_in=0.0, is_lost=True
                 )
             self.engine.cancel_jobs(format_tag(run))
@@ -194,8 +194,8 @@ class Executor:
 
     def _give_up(self, run: int) -> None:
         """Kill the run unless another process has started it."""
-        if self.catalog.read_run(run).state in PENDING_STATES:
-            self.catalog.kill_run(run)
+        if self.catalog.runs.read(run).state in PENDING_STATES:
+            self.catalog.runs.kill(run)
 
     def _record_failure(self, run: Run, error: BaseException, log: RunLog, retry_in: float | None) -> None:
         """Record a failed attempt and cancel its reservations, unless another process took the run and has done so."""
@@ -210,7 +210,7 @@ class Executor:
         lost = error_retry_seconds is not None
         with suppress(LeaseLost, CatalogError), self.process_runs.watch_failures():
             retry_seconds = error_retry_seconds if lost else retry_seconds
-            self.catalog.fail_run(
+            self.catalog.runs.fail(
                 run.id, run.fencing_token, error=message, log=log.text, retry_in=retry_seconds, is_lost=lost
             )
 

@@ -37,7 +37,7 @@ from tidemill.model.view import ConvertedDelta, Snapshot, SnapshotDiff, View, li
 from tidemill.planner.cost import CostModel, ScanVolume
 from tidemill.planner.graph import DataSize
 from tidemill.planner.refresh_mode import build_prior
-from tidemill.ports.catalog import CatalogWriter
+from tidemill.ports.catalog import Catalog
 from tidemill.ports.engine import Engine, Progress, WriteTarget
 from tidemill.ports.records import RegisteredChannel
 from tidemill.ports.storage import BlockStore
@@ -68,7 +68,7 @@ def format_directory(claim: RunClaim, block: int) -> str:
 class FlowAttempt:
     """One attempt at a bound flow: runs the tasks in order and collects their outcome."""
 
-    catalog: CatalogWriter
+    catalog: Catalog
     store: BlockStore
     engine: Engine
     binding: BoundFlow
@@ -87,7 +87,7 @@ class FlowAttempt:
     merged: dict[str, float] = field(default_factory=dict)  # seconds spent on merging, by channel
 
     def run_tasks(self) -> RunOutcome:
-        self.catalog.mark_running(self.claim.run.id, self.claim.run.fencing_token)
+        self.catalog.runs.mark_running(self.claim.run.id, self.claim.run.fencing_token)
         for done, task in enumerate(self.binding.tasks):
             if self.progress is not None:
                 self.progress(task.name, done / len(self.binding.tasks))
@@ -246,7 +246,7 @@ class FlowAttempt:
             return ChannelPosition()
         if head.seq == output.reservation.seq - 1:
             return head
-        return self.catalog.read_position(output.reservation.channel, seq=output.reservation.seq - 1)
+        return self.catalog.channels.read_position(output.reservation.channel, seq=output.reservation.seq - 1)
 
     def _record_consumption(self, task: Task, reads: tuple[ConsumedInput, ...]) -> None:
         """Record one consumption per channel: from the cursor if any argument reads it as NEW or advances it."""
@@ -280,7 +280,7 @@ class FlowAttempt:
             for o in self.outputs
             if o.reservation.task == task.name and o.reservation.channel not in task.state_ports
         ]
-        data = self.catalog.read_costs(self.binding.name).get(key)
+        data = self.catalog.flows.read_costs(self.binding.name).get(key)
         model = build_prior(task.variant.name, len(sizes)) if data is None else CostModel.from_json(data)
         for channel, seconds_estimate in merge_seconds.items():
             self.merged[channel] = self.merged.get(channel, 0.0) + model.merge_cost.cost_factor * seconds_estimate

@@ -100,7 +100,7 @@ class Inserter:
             return digest, loaded.rows
 
         def is_inserted() -> bool:
-            return self.executor.catalog.read_producer_sequences(channel, [producer])[producer] > 0
+            return self.executor.catalog.channels.read_producer_sequences(channel, [producer])[producer] > 0
 
         if is_inserted():
             return None
@@ -128,7 +128,7 @@ class Inserter:
             return InsertResult(self.insert_block(channel, kind, (), fill), repeated=False)
         deadline = time.monotonic() + self.executor.busy_timeout
         while True:
-            block = self.executor.catalog.find_inserted_blocks(channel, [key]).get(key)
+            block = self.executor.catalog.blocks.find_inserted(channel, [key]).get(key)
             if block is not None:
                 return InsertResult(block, repeated=True)
             try:
@@ -139,11 +139,11 @@ class Inserter:
                 if time.monotonic() > deadline:
                     raise
                 self.executor.sleep(POLL_SECONDS)
-                self.executor.catalog.reclaim_expired_runs()  # its process may have died
+                self.executor.catalog.runs.reclaim_expired()  # its process may have died
 
     def get_input_channel(self, name: str) -> tuple[Channel, Schema]:
         """Return an input channel, and the schema that inserted rows must have."""
-        channel = self.executor.catalog.read_channel(name).channel
+        channel = self.executor.catalog.channels.read(name).channel
         if channel.role is not ChannelRole.INPUT or channel.schema is None:
             raise BadInput(f"channel {name} is derived: its tasks write it; insert into the input channels they read")
         return channel, channel.schema
@@ -170,7 +170,7 @@ class Inserter:
             files = self.executor.store.publish_files(directory, rows)
             log.write_line(f"{sum(f.rows for f in files)} rows into {name}")
             output = WrittenBlock(reservation, schema, files, compute_identity("insert", name, digest))
-            return self.executor.catalog.commit_run(
+            return self.executor.catalog.runs.commit(
                 claim, RunOutcome((output,), log=log.text, producer_advances=advanced)
             )
 
@@ -179,6 +179,6 @@ class Inserter:
         try:
             return self.executor.run_once(claim, commit)[0]
         except CatalogError:
-            if self.executor.catalog.read_run(claim.run.id).state is RunState.FINISHED:  # only the answer was lost
-                return self.executor.catalog.list_written_blocks(claim.run.id)[0]
+            if self.executor.catalog.runs.read(claim.run.id).state is RunState.FINISHED:  # only the answer was lost
+                return self.executor.catalog.blocks.list_written(claim.run.id)[0]
             raise

@@ -150,7 +150,8 @@ class InsertBatcher:
         validator = _ChannelValidator(*self.inserter.get_input_channel(name), self.loader, answers)
         messages = {n: request for n, request in requests.items() if isinstance(request, PushMessage)}
         producers = {message.producer for message in messages.values()}
-        sequences = self.inserter.executor.catalog.read_producer_sequences(name, producers) if producers else {}
+        channels = self.inserter.executor.catalog.channels
+        sequences = channels.read_producer_sequences(name, producers) if producers else {}
         classification = classify_messages(messages, sequences)
         answers |= classification.answers
         duplicates |= classification.duplicates
@@ -172,7 +173,7 @@ class InsertBatcher:
     def _insert_block(self, group: Sequence[_CheckedInsert]) -> dict[int, InsertAnswer]:
         channel = group[0].channel.name
         keys = [insert.key for insert in group if insert.key is not None]
-        earlier_blocks = self.inserter.executor.catalog.find_inserted_blocks(channel, keys) if keys else {}
+        earlier_blocks = self.inserter.executor.catalog.blocks.find_inserted(channel, keys) if keys else {}
         new_inserts = [insert for insert in group if insert.key not in earlier_blocks]
 
         def fill_block(_to: Channel, _schema: Schema, directory: str, _tag: str) -> tuple[str, int]:

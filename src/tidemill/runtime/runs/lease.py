@@ -8,7 +8,7 @@ from types import TracebackType
 
 from tidemill.errors import LeaseLost, TidemillError
 from tidemill.model.run import Run
-from tidemill.ports.catalog import CatalogWriter
+from tidemill.ports.catalog import RunCatalog
 
 
 class Lease:
@@ -18,8 +18,8 @@ class Lease:
     thread, prevents a commit after another process took the run.
     """
 
-    def __init__(self, catalog: CatalogWriter, run: Run, seconds: float, on_loss: Callable[[], None]) -> None:
-        self._catalog = catalog
+    def __init__(self, runs: RunCatalog, run: Run, seconds: float, on_loss: Callable[[], None]) -> None:
+        self._runs = runs
         self._run = run
         self._seconds = seconds
         self._on_loss = on_loss
@@ -40,7 +40,7 @@ class Lease:
     def _renew_lease(self) -> None:
         while not self._done.wait(self._seconds / 3):
             try:
-                self._catalog.renew_lease(self._run.id, self._run.fencing_token, lease=self._seconds)
+                self._runs.renew_lease(self._run.id, self._run.fencing_token, lease=self._seconds)
             except LeaseLost:
                 self.lost.set()
                 self._on_loss()

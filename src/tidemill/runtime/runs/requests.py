@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from tidemill.errors import Conflict, NotFound
 from tidemill.model.run import PENDING_STATES, Run, RunKind, RunState
-from tidemill.ports.catalog import CatalogReader, CatalogWriter
+from tidemill.ports.catalog import Catalog, CatalogReader, FlowReader
 
 _RETRYABLE = (RunState.FAILED, RunState.KILLED)
 
 
-def request_flow_run(catalog: CatalogWriter, flow: str, *, backfill: bool = False) -> Run:
+def request_flow_run(catalog: Catalog, flow: str, *, backfill: bool = False) -> Run:
     """Request a run of a flow, with the attempts that its tasks allow.
 
     A waiting run of the flow is returned instead, because it will read all pending data. A backfill recomputes declared
     tables and reads all pending data of other tasks, on a track that live tables do not wait for.
     """
-    binding = next((b for b in catalog.list_bindings() if b.name == flow), None)
+    binding = next((b for b in catalog.flows.list() if b.name == flow), None)
     if binding is None:
         raise NotFound(f"no bound flow {flow!r} is registered; the status lists the registered ones")
-    queued = (r for r in catalog.list_runs(subject=flow) if r.kind is RunKind.FLOW and r.state in PENDING_STATES)
+    queued = (r for r in catalog.runs.list(subject=flow) if r.kind is RunKind.FLOW and r.state in PENDING_STATES)
     same_kind = [r for r in queued if r.backfill is backfill]
     if same_kind:
         return same_kind[-1]
     attempts = int(binding.spec.get("attempts", 1))
-    return catalog.request_run(RunKind.FLOW, flow, attempts=attempts, backfill=backfill)
+    return catalog.runs.request(RunKind.FLOW, flow, attempts=attempts, backfill=backfill)
 
 
-def request_retry(catalog: CatalogWriter, run: int) -> Run:
+def request_retry(catalog: Catalog, run: int) -> Run:
     """Request a new run in place of a failed or killed one."""
-    before = catalog.read_run(run)
+    before = catalog.runs.read(run)
     if before.kind is not RunKind.FLOW:
         raise Conflict(f"run {run} is not a run of a flow but of kind {before.kind}; repeat its original request")
     if before.state not in _RETRYABLE:
@@ -38,13 +38,13 @@ def request_retry(catalog: CatalogWriter, run: int) -> Run:
 
 def find_run_workflow(catalog: CatalogReader, run: int) -> str | None:
     """Return the workflow of a run, if it is still registered; an action has none."""
-    record = catalog.read_run(run)
+    record = catalog.runs.read(run)
     if record.kind is RunKind.ACTION:
         return None
     if record.kind is RunKind.FLOW:
-        return find_flow_workflow(catalog, record.subject)
-    return catalog.read_channel(record.subject).workflow
+        return find_flow_workflow(catalog.flows, record.subject)
+    return catalog.channels.read(record.subject).workflow
 
 
-def find_flow_workflow(catalog: CatalogReader, flow: str) -> str | None:
-    return next((b.workflow for b in catalog.list_bindings() if b.name == flow), None)
+def find_flow_workflow(flows: FlowReader, flow: str) -> str | None:
+    return next((b.workflow for b in flows.list() if b.name == flow), None)

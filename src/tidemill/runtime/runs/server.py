@@ -17,7 +17,7 @@ from typing import Any
 
 from tidemill.errors import ConfigError, EngineLost, TidemillError
 from tidemill.model.run import Run
-from tidemill.ports.catalog import CatalogWriter
+from tidemill.ports.catalog import Catalog
 from tidemill.ports.engine import Engine
 from tidemill.ports.records import RECOVERING, SERVING, Server
 from tidemill.runtime.freshness.catch_up import CatchUpLimit
@@ -88,7 +88,7 @@ class ServerLoop:
 
     def __init__(
         self,
-        catalog: CatalogWriter,
+        catalog: Catalog,
         server: Server,
         execute: Execute,
         periodic_tasks: Sequence[PeriodicTask],
@@ -99,7 +99,7 @@ class ServerLoop:
     ) -> None:
         self.server = server
         self._config = config or DispatchConfig(tracks=server.tracks)
-        self._dispatcher = RunDispatcher(catalog, self._config)
+        self._dispatcher = RunDispatcher(catalog.flows, self._config)
         self.is_leader = False
         self._catalog = catalog
         self._execute = execute
@@ -190,22 +190,22 @@ class ServerLoop:
     def _send_heartbeat(self) -> None:
         now = time.monotonic()
         if now - self._heartbeat_at >= self._intervals.leader_lease / 3:
-            is_leader = self._catalog.record_heartbeat(self.server, lease=self._intervals.leader_lease)
+            is_leader = self._catalog.servers.record_heartbeat(self.server, lease=self._intervals.leader_lease)
             self._clock_offset = self._catalog.read_time() - time.monotonic()
             if is_leader != self.is_leader:
                 log.info("%s %s", self.server.name, "leads" if is_leader else "no longer leads")
             self.is_leader, self._heartbeat_at = is_leader, now
-            self._apply_overrides(self._catalog.read_setting_overrides())
+            self._apply_overrides(self._catalog.servers.read_setting_overrides())
 
     def _get_catalog_time(self) -> float:
         """Return the catalog's time, the clock of all timestamps of runs."""
         return time.monotonic() + self._clock_offset
 
     def _fire_triggers(self) -> bool:
-        due = self._catalog.list_due_triggers(TRIGGERS_PER_TICK)
+        due = self._catalog.triggers.list_due(TRIGGERS_PER_TICK)
         for trigger in due:
-            self._catalog.fire_trigger(trigger)
-        for run in self._catalog.reclaim_expired_runs():
+            self._catalog.triggers.fire(trigger)
+        for run in self._catalog.runs.reclaim_expired():
             log.warning("run %d of %s was reclaimed from its server: %s", run.id, run.subject, run.error)
         return len(due) == TRIGGERS_PER_TICK
 
@@ -215,7 +215,7 @@ class ServerLoop:
         free = self._dispatcher.config.all_tracks - len(self._running)
         if free <= 0 or self._stopping.is_set() or self.server.state != SERVING:
             return
-        runnable = [r for r in self._catalog.list_runnable_runs(DISPATCH_WINDOW) if r.id not in self._running]
+        runnable = [r for r in self._catalog.runs.list_runnable(DISPATCH_WINDOW) if r.id not in self._running]
         if runnable:
             for started in self._dispatcher.start_runs(runnable, self._get_catalog_time()):
                 self._running[started.run.id] = self._tracks.submit(self._execute_run, started)
@@ -248,6 +248,6 @@ class ServerLoop:
 
     def _deregister_server(self) -> None:
         try:
-            self._catalog.deregister_server(self.server)
+            self._catalog.servers.deregister(self.server)
         except TidemillError as error:
             log.error("could not deregister this server from the catalog: %s", error)

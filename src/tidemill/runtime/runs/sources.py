@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from tidemill.errors import TidemillError
-from tidemill.ports.catalog import CatalogWriter
+from tidemill.ports.catalog import ServerCatalog
 
 log = logging.getLogger("tidemill.sources")
 
@@ -27,8 +27,8 @@ class DataSource:
 class SourceRunner:
     """Runs data sources inside its context."""
 
-    def __init__(self, catalog: CatalogWriter, owner: str, lease: float, stopping: threading.Event) -> None:
-        self._catalog = catalog
+    def __init__(self, servers: ServerCatalog, owner: str, lease: float, stopping: threading.Event) -> None:
+        self._servers = servers
         self._owner = owner
         self._lease = lease
         self._stopping = stopping
@@ -54,7 +54,7 @@ class SourceRunner:
             thread.join(self._lease)
 
     def _run_source(self, source: DataSource) -> None:
-        lease = _SourceLease(self._catalog, f"source:{source.name}", self._owner, self._lease, self._stopping)
+        lease = _SourceLease(self._servers, f"source:{source.name}", self._owner, self._lease, self._stopping)
         while not self._stopping.is_set():
             try:
                 if lease():
@@ -68,8 +68,8 @@ class SourceRunner:
 class _SourceLease:
     """Tells whether this process still holds the lease; renews it at intervals."""
 
-    def __init__(self, catalog: CatalogWriter, name: str, owner: str, lease: float, stopping: threading.Event) -> None:
-        self._catalog = catalog
+    def __init__(self, servers: ServerCatalog, name: str, owner: str, lease: float, stopping: threading.Event) -> None:
+        self._servers = servers
         self._name = name
         self._owner = owner
         self._lease = lease
@@ -83,7 +83,7 @@ class _SourceLease:
         if now - self._renewed < self._lease / 3:
             return True
         try:
-            holds = self._catalog.acquire_lease(self._name, self._owner, lease=self._lease)
+            holds = self._servers.acquire_lease(self._name, self._owner, lease=self._lease)
         except TidemillError as error:
             log.error("%s: cannot renew the lease: %s", self._name, error)
             return now - self._renewed < self._lease
@@ -92,4 +92,4 @@ class _SourceLease:
 
     def release_lease(self) -> None:
         self._renewed = float("-inf")
-        self._catalog.release_lease(self._name, self._owner)
+        self._servers.release_lease(self._name, self._owner)

@@ -30,7 +30,7 @@ class ChannelViews:
 
     def get_channel(self, name: str) -> RegisteredChannel:
         if name not in self._channels:
-            self._channels[name] = self._catalog.read_channel(name)
+            self._channels[name] = self._catalog.channels.read(name)
         return self._channels[name]
 
     def build_snapshot(self, channel: str, at: int, pending: Sequence[Block] = ()) -> Snapshot:
@@ -43,7 +43,8 @@ class ChannelViews:
         """Build the change after `since`, up to `upto`: a chain of deltas if there is one, else a difference."""
         schema = self.get_schema(channel, pending)
         updates = self.get_updates(channel)
-        committed = self._find_cached_blocks(channel, since, upto) or self._catalog.list_deltas(channel, since, upto)
+        cached = self._find_cached_blocks(channel, since, upto)
+        committed = cached or self._catalog.blocks.list_deltas(channel, since, upto)
         blocks = self._apply_declared_updates(channel, [*committed, *pending])
         deltas = build_chain(channel, schema, updates, blocks, since, upto)
         if deltas is not None and (deltas.updates.name == updates.name or not deltas.deltas):
@@ -68,7 +69,7 @@ class ChannelViews:
     def _read_snapshot(self, channel: str, schema: Schema, position: int, pending: Sequence[Block]) -> Snapshot:
         committed = self._find_cached_blocks(channel, position, position)
         if committed is None:
-            committed = self._catalog.read_base_and_deltas(channel, position)
+            committed = self._catalog.blocks.read_base_and_deltas(channel, position)
             self._committed.setdefault(channel, []).append((position, committed))
         return build_snapshot(channel, schema, self._apply_declared_updates(channel, [*committed, *pending]), position)
 

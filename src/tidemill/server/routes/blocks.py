@@ -16,13 +16,13 @@ router = APIRouter(tags=["blocks"], dependencies=AS_VIEWER, responses=build_resp
 @router.get("/blocks")
 def list_blocks(mill: Mill, limit: Limit = 20) -> schemas.BlockListDocument:
     """List blocks of all channels, the newest first."""
-    return schemas.BlockListDocument.build(blocks=mill.catalog.list_blocks(None, limit))
+    return schemas.BlockListDocument.build(blocks=mill.catalog.blocks.list(None, limit))
 
 
 @router.get("/blocks/{block}")
 def get_block(mill: Mill, block: Number) -> schemas.BlockDocument:
     """Show one block."""
-    return schemas.BlockDocument.model_validate(mill.catalog.read_block(block))
+    return schemas.BlockDocument.model_validate(mill.catalog.blocks.read(block))
 
 
 @router.get("/blocks/{block}/trace")

@@ -33,13 +33,13 @@ def get_channel(mill: Mill, name: Name) -> schemas.ChannelDetailsDocument:
 @router.get("/channels/{name}/schema")
 def get_schema(mill: Mill, name: Name) -> schemas.ChannelSchemaDocument:
     """Show a channel's columns; null if the first block decides."""
-    return schemas.ChannelSchemaDocument.build(channel=name, schema=mill.catalog.read_channel(name).channel.schema)
+    return schemas.ChannelSchemaDocument.build(channel=name, schema=mill.catalog.channels.read(name).channel.schema)
 
 
 @router.get("/channels/{name}/blocks")
 def list_blocks(mill: Mill, name: Name, limit: Limit = 20) -> schemas.BlockListDocument:
     """List a channel's blocks, the newest first."""
-    return schemas.BlockListDocument.build(blocks=mill.catalog.list_blocks(name, limit))
+    return schemas.BlockListDocument.build(blocks=mill.catalog.blocks.list(name, limit))
 
 
 @router.get("/channels/{name}/rows", responses=build_responses(400, 410))
@@ -51,7 +51,7 @@ def get_rows(
 ) -> schemas.RowsDocument:
     """Show rows of a channel, now or as of a sequence number or a time, in no particular order."""
     rows = mill.rows(name, as_of, limit + 1)  # one more, to find out whether there are others
-    return serialization.serialize_rows(name, mill.catalog.read_channel(name).channel.schema, rows, limit)
+    return serialization.serialize_rows(name, mill.catalog.channels.read(name).channel.schema, rows, limit)
 
 
 @router.get("/channels/{name}/lineage", responses=build_responses(400))

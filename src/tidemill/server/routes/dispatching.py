@@ -22,19 +22,19 @@ triggers = APIRouter(tags=["triggers"], dependencies=AS_VIEWER)
 @triggers.get("/triggers")
 def list_triggers(mill: Mill, flow: OfFlow = None) -> server_schemas.TriggerListDocument:
     """List the triggers of flows, when they are due, and their pending input."""
-    return server_schemas.TriggerListDocument.build(triggers=mill.catalog.list_triggers(flow))
+    return server_schemas.TriggerListDocument.build(triggers=mill.catalog.triggers.list(flow))
 
 
 @triggers.get("/firings")
 def list_firings(mill: Mill, flow: OfFlow = None, limit: Limit = 20) -> server_schemas.FiringListDocument:
     """List the triggers that fired, the newest first, and the runs that handle them."""
-    return server_schemas.FiringListDocument.build(firings=mill.catalog.list_firings(flow, limit))
+    return server_schemas.FiringListDocument.build(firings=mill.catalog.triggers.list_firings(flow, limit))
 
 
 @triggers.get("/servers")
 def list_servers(mill: Mill) -> server_schemas.ServerListDocument:
     """List the servers, and which of them leads."""
-    return server_schemas.ServerListDocument.build(servers=mill.catalog.list_servers())
+    return server_schemas.ServerListDocument.build(servers=mill.catalog.servers.list())
 
 
 router = APIRouter(tags=["dispatching"])
@@ -59,7 +59,7 @@ def change_dispatching(
     """Change how all servers order runs; omitted or null values go back to each server's settings."""
     overrides = body.model_dump()
     mill.dispatch_config.apply_overrides({name: value for name, value in overrides.items() if value is not None})
-    mill.catalog.override_settings(overrides)
+    mill.catalog.servers.override_settings(overrides)
     wake()
     return _serialize_config(mill)
 
@@ -68,7 +68,7 @@ def change_dispatching(
 def get_metrics(mill: Mill) -> Response:
     """The figures of tasks, tables and runs, in the Prometheus text format."""
     status = read_status(mill.catalog)
-    paused = is_paused(mill.catalog)
+    paused = is_paused(mill.catalog.servers)
     text = render_metrics(
         status, figures(mill.catalog, status), mill.history(), mill.catalog.read_time(), paused=paused
     )
@@ -76,6 +76,6 @@ def get_metrics(mill: Mill) -> Response:
 
 
 def _serialize_config(mill: Tidemill) -> server_schemas.DispatchConfigDocument:
-    overrides = mill.dispatch_config.select_overrides(mill.catalog.read_setting_overrides())
+    overrides = mill.dispatch_config.select_overrides(mill.catalog.servers.read_setting_overrides())
     config = mill.dispatch_config.apply_overrides(overrides)
     return server_schemas.DispatchConfigDocument.build(**asdict(config), overrides=overrides)

@@ -11,7 +11,6 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import format_sse_event
 from starlette.concurrency import run_in_threadpool
 
-from tidemill.catalog.pagination import read_last_event_id
 from tidemill.model.codec import Json
 from tidemill.server.dependencies import AS_VIEWER, After, Limit, Mill, TheFeed, TheOptions
 from tidemill.server.error_handlers import Responses
@@ -58,7 +57,7 @@ async def stream_events(
     The stream ends after some minutes; a client that reconnects with the last number seen misses nothing.
     """
     last = last_event_id if last_event_id is not None else after
-    position = await run_in_threadpool(read_last_event_id, mill.catalog) if last is None else last
+    position = await run_in_threadpool(mill.catalog.events.read_last_id) if last is None else last
     until = time.monotonic() + options.stream_seconds
     return StreamingResponse(_format_stream(feed, position, lambda: _is_over(request, until)), media_type=_MEDIA)
 

@@ -87,7 +87,7 @@ async def _insert_small(
             if clock() > deadline:
                 raise
             await asyncio.sleep(POLL_SECONDS)
-            await run_in_threadpool(mill.catalog.reclaim_expired_runs)  # the other process may have died
+            await run_in_threadpool(mill.catalog.runs.reclaim_expired)  # the other process may have died
 
 
 def _load_upload(

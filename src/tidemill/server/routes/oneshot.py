@@ -38,16 +38,14 @@ def submit_workflow(
 @submissions.get("/submissions", dependencies=AS_VIEWER)
 def list_submissions(mill: Mill, before: Before = None, limit: Limit = 20) -> oneshot_schemas.SubmissionListDocument:
     """List submissions, the newest first. The next page begins `before` the last of this one."""
-    submissions = mill.oneshot_service.dataset_catalog.list_submissions(before=before, limit=limit)
+    submissions = mill.catalog.datasets.list_submissions(before=before, limit=limit)
     return oneshot_schemas.SubmissionListDocument.build(submissions=submissions)
 
 
 @submissions.get("/submissions/{number}", responses=build_responses(404), dependencies=AS_VIEWER)
 def get_submission(mill: Mill, number: Number) -> oneshot_schemas.SubmissionDocument:
     """Show a submission with its actions."""
-    return oneshot_schemas.SubmissionDocument.model_validate(
-        mill.oneshot_service.dataset_catalog.read_submission(number)
-    )
+    return oneshot_schemas.SubmissionDocument.model_validate(mill.catalog.datasets.read_submission(number))
 
 
 @submissions.get("/submissions/{number}/actions/{key}", responses=build_responses(404), dependencies=AS_VIEWER)

@@ -80,7 +80,7 @@ async def serve_producer(
 ) -> None:
     """Accept a producer's messages, and acknowledge them when they are durable."""
     await run_in_threadpool(mill.insert_batcher.inserter.get_input_channel, name)
-    sequences = await run_in_threadpool(mill.catalog.read_producer_sequences, name, [producer])
+    sequences = await run_in_threadpool(mill.catalog.channels.read_producer_sequences, name, [producer])
     await socket.accept()
     await socket.send_text(render_reply(PushReplyDocument(producer=producer, last=sequences[producer])))
     state = socket.app.state

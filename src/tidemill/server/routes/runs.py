@@ -7,7 +7,6 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from tidemill.app import inspection
-from tidemill.catalog.pagination import list_run_page
 from tidemill.model.run import RunKind, RunState
 from tidemill.runtime.runs.requests import request_retry
 from tidemill.server.dependencies import AS_RUN_OPERATOR, AS_VIEWER, Before, Limit, Mill, Number, OfSubject, Wake
@@ -27,7 +26,7 @@ def list_runs(
     limit: Limit = 20,
 ) -> schemas.RunListDocument:
     """List runs, the newest first. The next page begins `before` the last of this one."""
-    runs = list_run_page(mill.catalog, state=state, kind=kind, subject=subject, before=before, limit=limit)
+    runs = mill.catalog.runs.list(state=state, kind=kind, subject=subject, before=before, limit=limit)
     return schemas.RunListDocument.build(runs=runs)
 
 
@@ -40,13 +39,13 @@ def get_run(mill: Mill, run: Number) -> schemas.RunDetailsDocument:
 @router.get("/runs/{run}/log", responses=build_responses(404), dependencies=AS_VIEWER)
 def get_log(mill: Mill, run: Number) -> schemas.RunLogDocument:
     """Show the log of all attempts at a run, in order."""
-    return schemas.RunLogDocument(run=run, log=mill.catalog.read_log(run))
+    return schemas.RunLogDocument(run=run, log=mill.catalog.runs.read_log(run))
 
 
 @router.post("/runs/{run}/kill", responses=build_responses(404, 409), dependencies=AS_RUN_OPERATOR)
 def kill_run(mill: Mill, run: Number) -> schemas.RunDocument:
     """Kill a run that is ready or running; none of its results become visible."""
-    return schemas.RunDocument.model_validate(mill.catalog.kill_run(run))
+    return schemas.RunDocument.model_validate(mill.catalog.runs.kill(run))
 
 
 @router.post("/runs/{run}/retry", status_code=202, responses=build_responses(404, 409), dependencies=AS_RUN_OPERATOR)

@@ -39,7 +39,7 @@ def get_staleness(
 @health.get("/healthz")
 def get_health(mill: Mill) -> schemas.HealthDocument:
     """Check that the server responds, its catalog can be read and Spark is available. Needs no token."""
-    mill.catalog.list_workflows()
+    mill.catalog.workflows.list()
     problem = mill.engine.report_health().problem
     if problem is not None:
         raise EngineLost(problem)

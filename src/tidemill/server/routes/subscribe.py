@@ -30,7 +30,7 @@ async def subscribe_channel(
 ) -> None:
     """Send the rows of each new block: those after a position, or from now on."""
     selection = RowSelection.from_texts(columns, where or ())
-    registered = await run_in_threadpool(mill.catalog.read_channel, name)
+    registered = await run_in_threadpool(mill.catalog.channels.read, name)
     if registered.channel.schema is not None:
         selection.check_columns(name, registered.channel.schema)
     position = registered.head.seq if after is None else after

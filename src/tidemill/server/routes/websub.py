@@ -51,7 +51,7 @@ async def verify_subscription(
     if not subscription.is_intended(mode, topic):
         raise NotFound("this subscription was not requested")
     await run_in_threadpool(
-        mill.catalog.acquire_lease, format_lease_name(subscription), _HUB, lease=compute_renewal(granted)
+        mill.catalog.servers.acquire_lease, format_lease_name(subscription), _HUB, lease=compute_renewal(granted)
     )
     log.info("source %s: the hub granted the subscription for %d s", subscription.name, granted)
     return PlainTextResponse(challenge)

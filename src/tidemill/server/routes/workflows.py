@@ -25,7 +25,7 @@ router = APIRouter(tags=["workflows"])
 @router.get("/workflows", dependencies=AS_VIEWER)
 def list_workflows(mill: Mill) -> server_schemas.WorkflowListDocument:
     """List the registered workflows."""
-    return server_schemas.WorkflowListDocument.build(workflows=mill.catalog.list_workflows())
+    return server_schemas.WorkflowListDocument.build(workflows=mill.catalog.workflows.list())
 
 
 @router.post("/workflows", responses=build_responses(400, 409, 413), dependencies=AS_DOCUMENT_OPERATOR)
@@ -64,14 +64,14 @@ def apply_changes(mill: Mill, wake: Wake) -> server_schemas.RegistrationPlanDocu
 @router.post("/workflows/{name}/pause", responses=build_responses(404), dependencies=AS_WORKFLOW_OPERATOR)
 def pause_workflow(mill: Mill, name: WorkflowName) -> server_schemas.WorkflowDocument:
     """Pause a workflow: servers run none of its flows; data is still accepted, and processed when it resumes."""
-    mill.catalog.set_workflow_paused(name, paused=True)
+    mill.catalog.workflows.set_paused(name, paused=True)
     return _serialize_workflow(mill, name)
 
 
 @router.post("/workflows/{name}/resume", responses=build_responses(404), dependencies=AS_WORKFLOW_OPERATOR)
 def resume_workflow(mill: Mill, wake: Wake, name: WorkflowName) -> server_schemas.WorkflowDocument:
     """Resume a paused workflow."""
-    mill.catalog.set_workflow_paused(name, paused=False)
+    mill.catalog.workflows.set_paused(name, paused=False)
     wake()
     return _serialize_workflow(mill, name)
 
@@ -81,9 +81,9 @@ def prioritise_workflow(
     mill: Mill, name: WorkflowName, body: server_schemas.PriorityDocument
 ) -> server_schemas.WorkflowDocument:
     """Set the priority of a workflow's runs when not all can run at once."""
-    mill.catalog.set_workflow_priority(name, body.priority)
+    mill.catalog.workflows.set_priority(name, body.priority)
     return _serialize_workflow(mill, name)
 
 
 def _serialize_workflow(mill: Tidemill, name: str) -> server_schemas.WorkflowDocument:
-    return server_schemas.WorkflowDocument.model_validate(inspection.find_workflow(mill.catalog, name))
+    return server_schemas.WorkflowDocument.model_validate(inspection.find_workflow(mill.catalog.workflows, name))

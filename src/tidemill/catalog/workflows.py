@@ -1,17 +1,19 @@
-"""Applying a workflow: its channels and flows are registered, changed or deactivated. Data are never changed."""
+"""Workflows: applying one registers, changes or deactivates its channels and flows. Data are never changed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from sqlalchemy import Connection, Table, delete, insert, or_, select, update
 
-from tidemill.catalog import triggers
+from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
 from tidemill.catalog.engine import acquire_lock
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.rows import AnyRow, to_task_versions
-from tidemill.catalog.tables import analyses, bindings, blocks, channels, cursors, workflows
+from tidemill.catalog.tables import IS_IN_USE, analyses, bindings, blocks, channels, cursors, triggers, workflows
 from tidemill.catalog.transaction import Transaction
+from tidemill.catalog.triggers import register_triggers
 from tidemill.errors import Conflict, NotFound
 from tidemill.model.block import BlockKind, BlockOrigin, BlockState
 from tidemill.model.change import Updates
@@ -22,36 +24,81 @@ from tidemill.model.flow import BoundFlow
 from tidemill.model.identity import Identity
 from tidemill.model.schema import Schema
 from tidemill.model.workflow import WorkflowSpec
+from tidemill.ports.records import RegisteredWorkflow
 
 _LOCK = 0x71DE0002
 
 
-def apply_workflow(tx: Transaction, workflow: WorkflowSpec, document: Json | None = None) -> None:
-    """Register a workflow. `document` is its declaration, if no file declares it."""
+class SqlWorkflowCatalog(CatalogPart):
+    """A `WorkflowCatalog` over SQL."""
+
+    @in_transaction
+    def apply(self, tx: Transaction, workflow: WorkflowSpec, document: Json | None = None) -> None:
+        _apply_workflow(tx, workflow, document)
+
+    @in_transaction
+    def remove(self, tx: Transaction, workflow: str) -> None:
+        if not tx.connection.execute(select(workflows.c.name).where(workflows.c.name == workflow)).first():
+            raise NotFound(f"there is no workflow {workflow!r}; list them with: tidemill workflows")
+        _apply_workflow(tx, WorkflowSpec(workflow, (), ()))
+        tx.record_event(EventKind.WORKFLOW_REMOVED, workflow)
+
+    @in_transaction
+    def set_paused(self, tx: Transaction, workflow: str, *, paused: bool) -> None:
+        _update_workflow(tx, workflow, paused=paused)
+        of_workflow = triggers.c.binding_id.in_(select(bindings.c.id).where(bindings.c.workflow == workflow))
+        tx.connection.execute(update(triggers).where(of_workflow).values(paused=paused))
+        tx.record_event(EventKind.WORKFLOW_PAUSED if paused else EventKind.WORKFLOW_RESUMED, workflow)
+
+    @in_transaction
+    def set_priority(self, tx: Transaction, workflow: str, priority: int) -> None:
+        _update_workflow(tx, workflow, priority=priority)
+        tx.record_event(EventKind.WORKFLOW_PRIORITISED, workflow, priority=priority)
+
+    @in_snapshot
+    def list_refusals(self, connection: Connection, workflow: WorkflowSpec) -> list[str]:
+        query = select(channels).where(channels.c.name.in_([c.name for c in workflow.channels]))
+        return _find_refusals(connection, workflow, {row.name: row for row in connection.execute(query)})
+
+    @in_snapshot
+    def read_analyses(self, connection: Connection) -> dict[str, Json]:
+        return _read_analyses(connection)
+
+    @in_transaction
+    def record_analyses(self, tx: Transaction, answers: Mapping[str, Json]) -> None:
+        known = _read_analyses(tx.connection)
+        for key, answer in sorted(answers.items()):
+            if key not in known:
+                tx.connection.execute(insert(analyses).values(key=key, answer=answer))
+            elif known[key] != answer:
+                tx.connection.execute(update(analyses).where(analyses.c.key == key).values(answer=answer))
+
+    @in_snapshot
+    def list(self, connection: Connection) -> list[RegisteredWorkflow]:
+        rows = connection.execute(select(workflows).where(IS_IN_USE).order_by(workflows.c.name))
+        return [RegisteredWorkflow(r.name, r.applied, r.paused, r.priority, r.document) for r in rows]
+
+
+def _apply_workflow(tx: Transaction, workflow: WorkflowSpec, document: Json | None = None) -> None:
     acquire_lock(tx.connection, _LOCK)
     _register_workflow(tx, workflow.name)
     _apply_channels(tx, workflow)
     _apply_bindings(tx, workflow)
-    tx.connection.execute(update(workflows).where(workflows.c.name == workflow.name).values(document=document))
-    if tx.has_changes:
-        tx.connection.execute(update(workflows).where(workflows.c.name == workflow.name).values(applied=tx.now))
+    applied: Json = {"applied": tx.now} if tx.has_changes else {}
+    values = {"document": document, **applied}
+    tx.connection.execute(update(workflows).where(workflows.c.name == workflow.name).values(values))
 
 
-def remove_workflow(tx: Transaction, name: str) -> None:
-    """Deactivate a workflow; its data stay, for a later declaration of the same channels."""
-    if not tx.connection.execute(select(workflows.c.name).where(workflows.c.name == name)).first():
-        raise NotFound(f"there is no workflow {name!r}; list them with: tidemill workflows")
-    apply_workflow(tx, WorkflowSpec(name, (), ()))
-    tx.record_event(EventKind.WORKFLOW_REMOVED, name)
+def _update_workflow(tx: Transaction, name: str, **values: Any) -> None:
+    """Change a workflow that is applied now."""
+    known = tx.connection.execute(select(workflows.c.name).where(IS_IN_USE).order_by(workflows.c.name)).scalars().all()
+    if name not in known:
+        raise NotFound(f"there is no workflow {name!r}; known are {', '.join(known) or 'none'}")
+    tx.connection.execute(update(workflows).where(workflows.c.name == name).values(values))
 
 
-def record_analyses(tx: Transaction, answers: Mapping[str, Json]) -> None:
-    known = {row.key: row.answer for row in tx.connection.execute(select(analyses))}
-    for key, answer in sorted(answers.items()):
-        if key not in known:
-            tx.connection.execute(insert(analyses).values(key=key, answer=answer))
-        elif known[key] != answer:
-            tx.connection.execute(update(analyses).where(analyses.c.key == key).values(answer=answer))
+def _read_analyses(connection: Connection) -> dict[str, Json]:
+    return {row.key: row.answer for row in connection.execute(select(analyses))}
 
 
 def _register_workflow(tx: Transaction, name: str) -> None:
@@ -81,8 +128,8 @@ def _apply_bindings(tx: Transaction, workflow: WorkflowSpec) -> None:
             _check_owner(row, "bound flow", workflow.name)
         _apply_binding(tx, workflow.name, binding, row)
     _deactivate_rows(tx, bindings, registered, EventKind.BINDING_REMOVED)
-    for removed in registered.values():
-        triggers.remove_triggers(tx, removed.id)
+    removed_ids = [row.id for row in registered.values()]
+    tx.connection.execute(delete(triggers).where(triggers.c.binding_id.in_(removed_ids)))
 
 
 def _lock_registered(tx: Transaction, table: Table, workflow: str, names: list[str]) -> dict[str, AnyRow]:
@@ -149,12 +196,6 @@ def _change_channel(tx: Transaction, workflow: str, channel: Channel, row: AnyRo
 
 def _find_differences(row: AnyRow, declaration: Json) -> Json:
     return {name: value for name, value in declaration.items() if row._mapping[name] != value}
-
-
-def list_refusals(connection: Connection, workflow: WorkflowSpec) -> list[str]:
-    """The reasons for which `apply` would reject the channels of a workflow."""
-    query = select(channels).where(channels.c.name.in_([c.name for c in workflow.channels]))
-    return _find_refusals(connection, workflow, {row.name: row for row in connection.execute(query)})
 
 
 def _find_refusals(connection: Connection, workflow: WorkflowSpec, registered: Mapping[str, AnyRow]) -> list[str]:
@@ -228,7 +269,7 @@ def _apply_binding(tx: Transaction, workflow: str, binding: BoundFlow, row: AnyR
 
 def _register_triggers(tx: Transaction, binding_id: int, workflow: str, binding: BoundFlow) -> None:
     paused = tx.connection.execute(select(workflows.c.paused).where(workflows.c.name == workflow)).scalar_one()
-    triggers.register_triggers(tx, binding_id, binding, paused=paused)
+    register_triggers(tx, binding_id, binding, paused=paused)
 
 
 def _reset_cursors(tx: Transaction, row: AnyRow, spec: Json) -> None:

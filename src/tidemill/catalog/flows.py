@@ -1,24 +1,24 @@
-"""Statistics of bound flows, by which the dispatcher orders them; and overrides of the dispatcher's settings."""
+"""Bound flows: their costs, and the statistics by which the dispatcher orders them."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import median
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, func, insert, select
+from sqlalchemy import Connection, Select, func, select
 
+from tidemill.catalog.database import CatalogPart, Database, in_snapshot
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.rows import AnyRow
-from tidemill.catalog.tables import bindings, costs, events, firings, runs, setting_overrides, workflows
-from tidemill.catalog.transaction import Transaction
+from tidemill.catalog.tables import bindings, costs, events, firings, runs, workflows
 from tidemill.model.codec import Json
 from tidemill.model.run import RunKind, RunState
-from tidemill.ports.records import FlowStatistics, WatermarkProgress
+from tidemill.ports.records import FlowStatistics, RegisteredBinding, WatermarkProgress
 
 HISTORY_LENGTH, MAX_RUNS_READ = 20, 10_000
 """Newest runs of a flow, and of all flows on the first read, from which duration and period are estimated."""
@@ -143,21 +143,24 @@ def _compute_selectivity(tasks: Iterable[Json]) -> list[float]:
     return [sum(task["rows_out"] for task in counted) / rows_in] if rows_in else []
 
 
-class FlowStatisticsCache:
-    """The statistics of all flows. The first read is complete; later ones read only events since the last read."""
+class SqlFlowCatalog(CatalogPart):
+    """A `FlowReader` over SQL. The first read of statistics is complete; later ones read only events since then."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
         self._lock = Lock()
         self._last_event: int | None = None  # the newest event at the last read
         self._flows: dict[str, _FlowHistory] = {}
         self._statistics: dict[str, FlowStatistics] = {}
 
-    def read_statistics(self, connection: Connection) -> dict[str, FlowStatistics]:
-        """The statistics by flow; unchanged ones are the same objects as before.
+    @in_snapshot
+    def read_costs(self, connection: Connection, flow: str) -> dict[tuple[str, str], Json]:
+        query = select(costs).join_from(costs, bindings).where(bindings.c.name == flow)
+        return {(row.task, row.variant): row.model for row in connection.execute(query)}
 
-        The connection must not have read anything before, so that its snapshot is current.
-        """
-        with self._lock:
+    def read_statistics(self) -> dict[str, FlowStatistics]:
+        # The snapshot begins with the first statement, so it is current although the lock was waited for.
+        with self._lock, self.database.open_snapshot() as connection:
             upto = connection.execute(select(func.max(events.c.id))).scalar() or 0
             if self._last_event is None or self._read_since(connection, _DECLARATION_EVENTS):
                 self._flows = _read_all_flows(connection)
@@ -181,6 +184,11 @@ class FlowStatisticsCache:
 
     def _read_since(self, connection: Connection, query: Select[Any]) -> Sequence[AnyRow]:
         return connection.execute(query.where(events.c.id > self._last_event).order_by(events.c.id)).all()
+
+    @in_snapshot
+    def list(self, connection: Connection) -> list[RegisteredBinding]:
+        rows = connection.execute(select(bindings).where(bindings.c.active).order_by(bindings.c.name))
+        return [RegisteredBinding(row.name, row.workflow, row.identity, row.spec) for row in rows]
 
 
 def _read_all_flows(connection: Connection) -> dict[str, _FlowHistory]:
@@ -248,15 +256,3 @@ def _list_written_channels(spec: Json) -> set[str]:
 
 def _list_read_channels(spec: Json) -> set[str]:
     return {r["channel"] for t in spec["tasks"] for r in t["reads"]}
-
-
-def read_setting_overrides(connection: Connection) -> dict[str, Any]:
-    return {row.name: row.value for row in connection.execute(select(setting_overrides))}
-
-
-def override_settings(tx: Transaction, overrides: Mapping[str, Any]) -> None:
-    """Set overrides of settings; None removes an override."""
-    for name, value in overrides.items():
-        tx.connection.execute(delete(setting_overrides).where(setting_overrides.c.name == name))
-        if value is not None:
-            tx.connection.execute(insert(setting_overrides).values(name=name, value=value))

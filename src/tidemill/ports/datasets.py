@@ -1,4 +1,4 @@
-"""The catalog's interface for one-shot workflows. Every change is one transaction."""
+"""The catalog's port for one-shot workflows. Every change is one transaction."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from tidemill.model.submission import (
     Submission,
     SubmissionRequest,
 )
-from tidemill.model.usage import UsagePeriod, UsageRecord
-from tidemill.retention.usage_history import UsageTally
+from tidemill.model.usage import UsagePeriod, UsageRecord, UsageTally
 
 
 class DatasetCatalog(Protocol):
@@ -50,7 +49,7 @@ class DatasetCatalog(Protocol):
     def read_action_spec(self, run: int) -> ActionSpec:
         """Read the specification of an action's run."""
 
-    def commit_dataset(self, claim: RunClaim, result: ActionResult) -> None:
+    def commit(self, claim: RunClaim, result: ActionResult) -> None:
         """Commit the run of an action: its dataset becomes readable, and actions that wait for it become ready."""
 
     def mark_lost(self, identity: Identity) -> None:
@@ -60,17 +59,16 @@ class DatasetCatalog(Protocol):
         """List the requested copies of existing datasets that are not made yet."""
 
     def record_copy(self, placement: DatasetPlacement) -> None: ...
-    def list_datasets(self) -> list[StoredDataset]: ...
     def read_held_bytes(self) -> dict[str, int]:
         """Read the bytes of datasets, by workflow: space is free only when the files are deleted."""
 
-    def evict_datasets(self, dataset_ids: Iterable[Identity]) -> list[Identity]:
+    def evict(self, dataset_ids: Iterable[Identity]) -> list[Identity]:
         """Mark datasets for eviction; skips those not stored, or claimed. Returns the marked ones."""
 
-    def drop_dataset(self, identity: Identity) -> None:
+    def drop(self, identity: Identity) -> None:
         """Delete a leaf, at its user's request."""
 
-    def pin_dataset(self, identity: Identity, *, pinned: bool) -> None:
+    def pin(self, identity: Identity, *, pinned: bool) -> None:
         """Pin a dataset against eviction, or unpin it; a pin cancels a pending eviction."""
 
     def list_pending_evictions(self) -> list[Identity]:
@@ -80,3 +78,5 @@ class DatasetCatalog(Protocol):
         """Make a dataset unreadable, and return its files. None: its eviction was cancelled, or it is deleted."""
 
     def finish_deletion(self, identity: Identity) -> None: ...
+    def list(self) -> list[StoredDataset]:
+        """All known datasets, the oldest first."""

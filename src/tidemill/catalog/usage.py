@@ -1,16 +1,21 @@
-"""Usage history: submitted actions and refreshed tasks. A refresh has no user."""
+"""Usage history: submitted actions and refreshed tasks, and hourly totals of those that expired.
+
+A refresh has no user. The totals keep usage figures of the past correct.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from sqlalchemy import ColumnElement, Connection, Label, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Label, Select, delete, func, insert, select, update
 
-from tidemill.catalog.oneshot_tables import actions, datasets, submissions
+from tidemill.catalog.oneshot_tables import actions, datasets, submissions, tallies
 from tidemill.catalog.rows import AnyRow
 from tidemill.catalog.tables import bindings, blocks, runs
+from tidemill.catalog.transaction import Transaction
 from tidemill.model.run import RunKind, RunState
-from tidemill.model.usage import UsagePeriod, UsageRecord
+from tidemill.model.usage import COUNTED, UsageFigures, UsagePeriod, UsageRecord, UsageTally
+from tidemill.retention.usage_history import TimeResolution, tally_usage
 
 _ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
 
@@ -108,3 +113,43 @@ def _to_past_tasks(row: AnyRow, written_bytes: dict[tuple[int, str], int]) -> It
     for task, stats in tasks.items():
         fields = (row.started, None, row.workflow, task, None, None, row.id, RunState(row.state))
         yield UsageRecord(*fields, stats["seconds"], 0.0, written_bytes.get((row.id, task), 0))
+
+
+def record_tallies(tx: Transaction, records: Sequence[UsageRecord]) -> None:
+    """Add records that are about to expire to the hourly totals."""
+    for tally in tally_usage(records):
+        counts = {name: getattr(tally.figures, name) for name in COUNTED}
+        sums = {name: tallies.c[name] + count for name, count in counts.items()}
+        if not tx.connection.execute(update(tallies).where(*_match_key(tally)).values(sums)).rowcount:
+            tx.connection.execute(insert(tallies).values(_build_key(tally) | counts))
+
+
+def _build_key(tally: UsageTally) -> dict[str, float | str]:
+    return {
+        "begin": tally.figures.begin,
+        "user": tally.user or "",
+        "workflow": tally.workflow,
+        "task": tally.task or "",
+    }
+
+
+def _match_key(tally: UsageTally) -> Iterator[ColumnElement[bool]]:
+    return (tallies.c[name] == value for name, value in _build_key(tally).items())
+
+
+def read_tallies(connection: Connection, period: UsagePeriod) -> list[UsageTally]:
+    """The totals of the hours that overlap a period, including its first hour."""
+    within = (tallies.c.begin >= TimeResolution.HOUR.find_begin(period.since), tallies.c.begin < period.until)
+    filters = ((tallies.c[n], getattr(period, n)) for n in ("user", "workflow", "task"))
+    conditions = [column == name for column, name in filters if name is not None]
+    rows = connection.execute(select(tallies).where(*within, *conditions).order_by(tallies.c.begin))
+    return [_to_tally(row) for row in rows]
+
+
+def _to_tally(row: AnyRow) -> UsageTally:
+    figures = UsageFigures(row.begin, **{name: getattr(row, name) for name in COUNTED})
+    return UsageTally(row.user or None, row.workflow, row.task or None, figures)
+
+
+def expire_tallies(tx: Transaction, before: float) -> None:
+    tx.connection.execute(delete(tallies).where(tallies.c.begin < before))

@@ -1,0 +1,222 @@
+"""Channels: their positions and cursors, the merge costs of their readers, and their producers.
+
+Merge costs are the seconds that readers spent merging since the newest base, and the cost of a new base.
+
+A producer numbers its messages 1, 2, 3, …; its number moves in the commit of the block that holds them. So a message
+that is sent again is recognised, by any server and after any crash.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, and_, delete, func, insert, select, update
+
+from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
+from tidemill.catalog.queries import BLOCKS, read_channel, read_channel_ids
+from tidemill.catalog.rows import AnyRow, to_channel, to_head, to_position
+from tidemill.catalog.tables import (
+    IS_BASE,
+    IS_NOT_COMPACTED,
+    IS_RESERVED,
+    bindings,
+    blocks,
+    channel_merge_costs,
+    channels,
+    cursors,
+    producers,
+    runs,
+)
+from tidemill.catalog.transaction import Transaction
+from tidemill.errors import Conflict, GarbageCollected
+from tidemill.model.block import BlockKind, BlockState, ChannelPosition
+from tidemill.model.change import Append
+from tidemill.model.codec import Json
+from tidemill.model.run import EXECUTING_STATES, FILE_PRODUCER_PREFIX, ProducerAdvance
+from tidemill.ports.records import ChannelMergeCost, Cursor, RegisteredChannel
+
+_CURSORS = (
+    select(cursors, bindings.c.name.label("binding"), channels.c.name.label("channel"))
+    .join_from(cursors, bindings)
+    .join(channels)
+    .where(bindings.c.active)
+    .order_by(bindings.c.name, cursors.c.task, channels.c.name)
+)
+_IS_FILLED = blocks.c.state == BlockState.FILLED
+_NO_COST = {"reads": 0, "seconds": 0.0}
+
+
+class SqlChannelCatalog(CatalogPart):
+    """A `ChannelCatalog` over SQL."""
+
+    @in_snapshot
+    def read(self, connection: Connection, name: str) -> RegisteredChannel:
+        return to_channel(read_channel(connection, name), _count_reserved(connection))
+
+    @in_snapshot
+    def read_cursors(self, connection: Connection, channel: str | None = None) -> list[Cursor]:
+        query = _CURSORS
+        if channel is not None:
+            query = query.where(cursors.c.channel_id == read_channel(connection, channel).id)
+        return [Cursor(row.binding, row.task, row.channel, to_position(row)) for row in connection.execute(query)]
+
+    @in_snapshot
+    def list_versions(self, connection: Connection, channel: str, since: int) -> list[int]:
+        of_channel = (blocks.c.channel_id == read_channel(connection, channel).id, blocks.c.visible >= since)
+        query = select(blocks.c.visible).where(*of_channel, IS_NOT_COMPACTED, blocks.c.seq > 0)
+        return sorted(connection.execute(query).scalars())
+
+    @in_snapshot
+    def read_position(
+        self, connection: Connection, channel: str, *, seq: int | None = None, version: int | None = None
+    ) -> ChannelPosition:
+        row = read_channel(connection, channel)
+        if (seq is None or seq >= row.head_seq) and version is None:
+            return to_head(row)
+        block_row = _read_newest_visible(connection, row, seq, version)
+        if block_row.seq != seq and block_row.seq < row.expired_seq:
+            raise GarbageCollected(
+                f"channel {channel} can no longer be read there: its history up to {row.expired_seq} has expired; "
+                "to keep more, raise run_history under [maintenance]"
+            )
+        return to_position(block_row)
+
+    @in_snapshot
+    def list_active_positions(self, connection: Connection, channel: str) -> set[int]:
+        row = read_channel(connection, channel)
+        was_visible = (blocks.c.channel_id == row.id, blocks.c.visible <= runs.c.fencing_token)
+        newest = select(func.max(blocks.c.seq)).where(*was_visible, _IS_FILLED)
+        positions = select(newest.scalar_subquery()).where(runs.c.state.in_(EXECUTING_STATES))
+        return {seq for seq in connection.execute(positions).scalars() if seq is not None}
+
+    @in_snapshot
+    def count_content_rows(self, connection: Connection) -> dict[str, int]:
+        """The number of rows at the head of each active channel, where it is known.
+
+        A base has as many rows as its files, and appended rows are added to them. The effect of upserts, signed rows
+        and other deltas is known once they are merged into the next base.
+        """
+        bases = select(blocks.c.channel_id, func.max(blocks.c.seq).label("seq")).join_from(blocks, channels)
+        bases = bases.where(IS_BASE, _IS_FILLED, blocks.c.seq <= channels.c.head_seq)
+        newest = bases.group_by(blocks.c.channel_id).subquery()
+        columns = (blocks.c.channel_id, blocks.c.seq, blocks.c.since, blocks.c.kind, blocks.c.updates, blocks.c.rows)
+        since_base = and_(blocks.c.channel_id == newest.c.channel_id, blocks.c.seq >= newest.c.seq)
+        query = select(*columns, channels.c.name, channels.c.head_seq, newest.c.seq.label("base"))
+        query = query.join_from(blocks, channels).join(newest, since_base).where(channels.c.active)
+        query = query.where(_IS_FILLED, blocks.c.seq <= channels.c.head_seq).order_by(blocks.c.channel_id, blocks.c.seq)
+        rows_by_channel: dict[tuple[str, int], list[Any]] = defaultdict(list)
+        for row in connection.execute(query):
+            rows_by_channel[row.name, row.head_seq].append(row)
+        counts = {name: _count_by_seq(rows).get(head) for (name, head), rows in rows_by_channel.items()}
+        return {name: count for name, count in counts.items() if count is not None}
+
+    @in_snapshot
+    def list_merge_costs(self, connection: Connection, min_seconds: float = 0.0) -> list[ChannelMergeCost]:
+        joined = select(channel_merge_costs, channels.c.name).join_from(channel_merge_costs, channels)
+        rows = connection.execute(joined.where(channel_merge_costs.c.seconds >= min_seconds).order_by(channels.c.name))
+        return [
+            ChannelMergeCost(row.name, row.reads, row.seconds, row.rewrite_cost, row.interactive_reads) for row in rows
+        ]
+
+    @in_transaction
+    def record_merge_costs(self, tx: Transaction, seconds_by_channel: Mapping[str, float]) -> None:
+        record_merge_costs(tx, seconds_by_channel, is_interactive=True)
+
+    @in_snapshot
+    def read_producer_sequences(self, connection: Connection, channel: str, names: Collection[str]) -> dict[str, int]:
+        conditions = (producers.c.channel_id == read_channel(connection, channel).id, producers.c.name.in_(names))
+        rows = connection.execute(select(producers.c.name, producers.c.last).where(*conditions)).all()
+        return dict.fromkeys(names, 0) | {row.name: row.last for row in rows}
+
+    @in_transaction
+    def expire_producers(self, tx: Transaction, age: float) -> int:
+        is_file = producers.c.name.startswith(FILE_PRODUCER_PREFIX, autoescape=True)
+        return tx.connection.execute(delete(producers).where(producers.c.at < tx.now - age, ~is_file)).rowcount
+
+    @in_snapshot
+    def list(self, connection: Connection) -> list[RegisteredChannel]:
+        rows = connection.execute(select(channels).where(channels.c.active).order_by(channels.c.name)).all()
+        reserved_counts = _count_reserved(connection)
+        return [to_channel(row, reserved_counts) for row in rows]
+
+
+def _count_reserved(connection: Connection) -> dict[int, int]:
+    """The number of open reservations, by channel id."""
+    query = select(blocks.c.channel_id, func.count().label("slots")).where(IS_RESERVED).group_by(blocks.c.channel_id)
+    return {row.channel_id: row.slots for row in connection.execute(query)}
+
+
+def _read_newest_visible(connection: Connection, channel: AnyRow, seq: int | None, version: int | None) -> AnyRow:
+    query = BLOCKS.where(blocks.c.channel_id == channel.id, blocks.c.visible.is_not(None))
+    if seq is not None:
+        query = query.where(blocks.c.seq <= max(seq, 0)).order_by(blocks.c.seq.desc())
+    if version is not None:
+        query = query.where(blocks.c.visible <= max(version, 0)).order_by(blocks.c.visible.desc())
+    return connection.execute(query.limit(1)).one()
+
+
+def _count_by_seq(rows: Iterable[Any]) -> dict[int, int]:
+    """Row counts by sequence number. Compacted deltas and the deltas that they replace lead to the same counts."""
+    counts: dict[int, int] = {}
+    for row in rows:
+        if row.kind == BlockKind.BASE and row.seq == row.base:
+            counts[row.seq] = row.rows
+        elif row.since in counts and (isinstance(row.updates, Append) or not row.rows):
+            counts.setdefault(row.seq, counts[row.since] + row.rows)
+    return counts
+
+
+def record_merge_costs(tx: Transaction, seconds_by_channel: Mapping[str, float], *, is_interactive: bool) -> None:
+    """Record one read of each channel with its seconds of merging, in the order of ids, as channels are locked.
+
+    `is_interactive`: the read was interactive and not by a run.
+    """
+    ids = read_channel_ids(tx.connection, seconds_by_channel) if seconds_by_channel else {}
+    for name in sorted(seconds_by_channel, key=ids.__getitem__):
+        seconds = seconds_by_channel[name]
+        values = {"reads": int(seconds > 0), "seconds": seconds, "interactive_reads": int(is_interactive)}
+        sums = {column: channel_merge_costs.c[column] + amount for column, amount in values.items()}
+        _upsert_costs(tx, ids[name], sums, values)
+
+
+def reset_merge_costs(tx: Transaction, channel_ids: Collection[int]) -> None:
+    """Reset the costs of channels that have a new base."""
+    for channel in sorted(channel_ids):
+        of_channel = channel_merge_costs.c.channel_id == channel
+        tx.connection.execute(update(channel_merge_costs).where(of_channel).values(_NO_COST))
+
+
+def record_rewrite_cost(tx: Transaction, channel_id: int, rewrite_cost: Json) -> None:
+    change = {"rewrite_cost": rewrite_cost}
+    _upsert_costs(tx, channel_id, change, _NO_COST | {"interactive_reads": 0} | change)
+
+
+def _upsert_costs(tx: Transaction, channel_id: int, change: Mapping[str, Any], first: Mapping[str, Any]) -> None:
+    of_channel = channel_merge_costs.c.channel_id == channel_id
+    if not tx.connection.execute(update(channel_merge_costs).where(of_channel).values(change)).rowcount:
+        tx.connection.execute(insert(channel_merge_costs).values({"channel_id": channel_id, **first}))
+
+
+def advance_producers(tx: Transaction, producer_advances: Iterable[ProducerAdvance]) -> None:
+    """Move the numbers of producers by compare-and-swap, in one order, so that transactions cannot deadlock."""
+    advances = sorted(producer_advances, key=lambda advance: advance.producer)
+    ids = read_channel_ids(tx.connection, (move.channel for move in advances)) if advances else {}
+    for move in advances:
+        _advance_producer(tx, ids[move.channel], move)
+
+
+def _advance_producer(tx: Transaction, channel: int, move: ProducerAdvance) -> None:
+    conditions = (producers.c.channel_id == channel, producers.c.name == move.producer)
+    statement = update(producers).where(*conditions, producers.c.last == move.since).values(last=move.upto, at=tx.now)
+    if tx.connection.execute(statement).rowcount:
+        return
+    current = tx.connection.execute(select(producers.c.last).where(*conditions)).scalar()
+    if current is not None or move.since != 0:
+        raise Conflict(
+            f"producer {move.producer!r} of channel {move.channel!r} is at message {current or 0}, not at "
+            f"{move.since}: another client pushed for it meanwhile; send the unacknowledged messages again"
+        )
+    values = {"channel_id": channel, "name": move.producer, "last": move.upto, "at": tx.now}
+    tx.connection.execute(insert(producers).values(values))

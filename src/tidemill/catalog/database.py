@@ -1,0 +1,133 @@
+"""The catalog's database: snapshots to read from, and atomic transactions.
+
+The classes of the catalog, one for each noun, are made of methods that run in either of them:
+
+    @in_transaction
+    def kill(self, tx: Transaction, run: int) -> Run: ...
+
+is called as `catalog.runs.kill(5)`.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from tidemill.catalog.engine import (
+    derive_read_engine,
+    derive_write_engine,
+    is_collision,
+    is_single_writer,
+    read_database_time,
+    translate_errors,
+)
+from tidemill.catalog.group_commit import GroupCommit
+from tidemill.catalog.transaction import Transaction
+from tidemill.ports.catalog import Clock
+
+_MAX_ATTEMPTS = 10
+_MAX_PAUSE = 0.05  # seconds before the retry of a transaction that collided
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Database:
+    """A catalog's database. It may be used from several threads."""
+
+    def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
+        """`clock` replaces the database's clock."""
+        self.engine = engine
+        self.clock = clock
+        self._read_engine = derive_read_engine(engine)
+        self._write = _build_writer(derive_write_engine(engine))
+
+    @contextmanager
+    def open_snapshot(self) -> Iterator[Connection]:
+        """A connection whose statements all see the same state of the catalog."""
+        with translate_errors(self.engine), self._read_engine.connect() as connection:
+            yield connection
+
+    def read_time(self) -> float:
+        with self.open_snapshot() as connection:
+            return self.read_time_with(connection)
+
+    def read_time_with(self, connection: Connection) -> float:
+        return read_database_time(connection) if self.clock is None else self.clock()
+
+    def run_transaction(self, work: Callable[[Transaction], T]) -> T:
+        """Do `work` in one atomic transaction; retry it if it collided with another one."""
+        with translate_errors(self.engine):
+            for _ in range(_MAX_ATTEMPTS - 1):
+                try:
+                    return self._attempt_transaction(work)
+                except DBAPIError as error:
+                    if not is_collision(error):
+                        raise
+                    time.sleep(random.uniform(0, _MAX_PAUSE))
+            return self._attempt_transaction(work)
+
+    def _attempt_transaction(self, work: Callable[[Transaction], T]) -> T:
+        def run_work(connection: Connection) -> T:
+            # The time is read after the write lock is acquired: waiting for it may outlast a lease.
+            tx = Transaction(connection, self.read_time_with(connection))
+            result = work(tx)
+            tx.write_events()
+            return result
+
+        return self._write(run_work)
+
+
+class _TransactionRunner(Protocol):
+    """Runs work in a transaction."""
+
+    def __call__(self, work: Callable[[Connection], T]) -> T: ...
+
+
+def _build_writer(engine: Engine) -> _TransactionRunner:
+    if is_single_writer(engine):
+        return GroupCommit(engine)
+
+    def run_in_transaction(work: Callable[[Connection], T]) -> T:
+        with engine.begin() as connection:
+            return work(connection)
+
+    return run_in_transaction
+
+
+class CatalogPart:
+    """The base of the classes that implement the ports."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+
+Part = TypeVar("Part", bound=CatalogPart)
+
+
+def in_snapshot(method: Callable[Concatenate[Part, Connection, P], T]) -> Callable[Concatenate[Part, P], T]:
+    """Run a method with a connection to one snapshot of the catalog."""
+
+    @wraps(method)
+    def read(self: Part, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with self.database.open_snapshot() as connection:
+            return method(self, connection, *args, **kwargs)
+
+    return read
+
+
+def in_transaction(method: Callable[Concatenate[Part, Transaction, P], T]) -> Callable[Concatenate[Part, P], T]:
+    """Run a method in one atomic transaction; it may be called several times, if the transaction collides."""
+
+    @wraps(method)
+    def change(self: Part, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.database.run_transaction(lambda tx: method(self, tx, *args, **kwargs))
+
+    return change
