@@ -4,7 +4,7 @@ refreshes.
 
 from tidemill.algebra.custom import custom
 from tidemill.algebra.relation import Relation
-from tidemill.api import All, Base, Delta, Flow, New, Old, Workflow
+from tidemill.api import All, Base, Delta, Dependencies, Flow, Freshness, New, Old, Retry, Schedule, Workflow
 from tidemill.api.stateful import state, window
 from tidemill.api.triggers import after, all_of, cron, every, on
 from tidemill.client import Client
@@ -22,11 +22,15 @@ __all__ = [
     "Client",
     "Custom",
     "Delta",
+    "Dependencies",
     "Flow",
+    "Freshness",
     "Increment",
     "New",
     "Old",
     "Relation",
+    "Retry",
+    "Schedule",
     "Signed",
     "TidemillError",
     "Upsert",

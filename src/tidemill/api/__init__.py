@@ -12,6 +12,20 @@ def digests(articles: tm.New) -> tm.Delta:
 
 from tidemill.api.flow import Flow
 from tidemill.api.marks import REFRESH, All, Base, Delta, New, Old
+from tidemill.api.options import Dependencies, Freshness, Retry, Schedule
 from tidemill.api.workflow import Workflow
 
-__all__ = ["REFRESH", "All", "Base", "Delta", "Flow", "New", "Old", "Workflow"]
+__all__ = [
+    "REFRESH",
+    "All",
+    "Base",
+    "Delta",
+    "Dependencies",
+    "Flow",
+    "Freshness",
+    "New",
+    "Old",
+    "Retry",
+    "Schedule",
+    "Workflow",
+]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 from tidemill.algebra.program import RefreshMode
 from tidemill.algebra.relation import Relation
 from tidemill.algebra.stages import ChannelStage, list_channels
 from tidemill.api import parts
-from tidemill.api.marks import Base, Delta, Duration, F, Lag, Reading, Writing
+from tidemill.api.marks import Base, Delta, F, Reading, Writing
+from tidemill.api.options import DeclaredOptions, TableOptions, TaskOptions, read_options
 from tidemill.api.stateful import (
     build_input_windows,
     build_wave_end_tasks,
@@ -24,11 +24,9 @@ from tidemill.errors import WorkflowError
 from tidemill.model.block import BlockKind
 from tidemill.model.flow import FlowSpec as FlowModel
 from tidemill.model.flow import NestedFlow
-from tidemill.model.freshness_target import FreshnessTarget
 from tidemill.model.location import SourceLocation, find_caller
 from tidemill.model.renamed import reject_renamed_keywords
 from tidemill.model.task import Command, Function, ReadMode, Refresh, Sql, Task, TaskInput, TaskOutput, Variant
-from tidemill.model.trigger import Trigger
 
 
 class Flow(Streaming):
@@ -52,17 +50,7 @@ class Flow(Streaming):
         channels: Mapping[str, str] | None = None,
         parameters: Mapping[str, Any] | None = None,
         waves: str | None = None,
-        version: str | None = None,
-        environment: Sequence[str] = (),
-        deterministic: bool | None = None,
-        attempts: int = 1,
-        backoff: Duration = 1.0,
-        time_limit: Duration | None = None,
-        every: Duration | None = None,
-        triggers: Sequence[Trigger] = (),
-        target_lag: Lag | None = None,
-        consistency: Duration | None = None,
-        priority: float = 1.0,
+        **options: Unpack[TaskOptions],
     ) -> Callable[[F], F]: ...
 
     def task(
@@ -75,17 +63,7 @@ class Flow(Streaming):
         channels: Mapping[str, str] | None = None,
         parameters: Mapping[str, Any] | None = None,
         waves: str | None = None,
-        version: str | None = None,
-        environment: Sequence[str] = (),
-        deterministic: bool | None = None,
-        attempts: int = 1,
-        backoff: Duration = 1.0,
-        time_limit: Duration | None = None,
-        every: Duration | None = None,
-        triggers: Sequence[Trigger] = (),
-        target_lag: Lag | None = None,
-        consistency: Duration | None = None,
-        priority: float = 1.0,
+        **options: Unpack[TaskOptions],
     ) -> Any:
         """Declare a PySpark function as a task.
 
@@ -97,34 +75,23 @@ class Flow(Streaming):
         `waves="orders"`: the results for an event of that channel are part of the event's wave. If the function keeps
         the column `wave`, it is called once for all events, else for each event; docs/streams.md has details.
 
-        Servers run it when a trigger fires: `every="7 days"`, or any of `triggers`; and when its output would otherwise
-        be staler than `target_lag` allows. See `sql` for that and for `consistency`.
-
-        A result is identified by the code of the function and of the project's code that it calls, by the parameters
-        and by the inputs. Declare other dependencies: environment variables in `environment`, anything else in
-        `version`, a string that you change with it. With `deterministic=False` results are never reused.
+        Servers run it as its `schedule` says, and when its output would otherwise be staler than its `freshness`
+        allows. A result is identified by the code of the function and of the project's code that it calls, by the
+        parameters and by the inputs; declare others as `dependencies`. `tidemill.api.options` has all options.
         """
 
         def declare_task(fn: F) -> F:
             where = SourceLocation(fn.__code__.co_filename, fn.__code__.co_firstlineno)
+            declared = read_options(TaskOptions, options, where)
             reads = parts.parse_reads(fn, dict(channels or {}), set(parameters or {}), where)
             outputs = parts.parse_writes(fn, output, writes, dict(channels or {}), where)
             events = next((r.argument for r in reads if r.port == waves), waves)
             code = Function(fn if events is None else partial(tag_results, fn, events))
             variants = (Variant("programmed", reads, outputs, code),)
-            limits = parts.build_limits(attempts, backoff, time_limit, where)
-            task = Task(name or fn.__name__, variants, dict(parameters or {}), *limits, where)
-            task = replace(task, version=version, environment=tuple(environment), deterministic=deterministic)
-            target = parts.build_target(target_lag, consistency, (), where)
+            task = Task(name or fn.__name__, variants, dict(parameters or {}), **declared.task_fields)
             window_tasks = tuple(build_input_windows(task, parts.list_annotations(fn), self._is_written))
             companions = [*window_tasks, *self._build_wave_end_tasks(task, waves)]
-            self._add_task(
-                redirect_windowed_reads(task, window_tasks),
-                parts.build_triggers(every, triggers, where),
-                target,
-                priority,
-                companions,
-            )
+            self._add_task(redirect_windowed_reads(task, window_tasks), declared, companions)
             return fn
 
         return declare_task(function) if function is not None else declare_task
@@ -139,15 +106,7 @@ class Flow(Streaming):
         modes: Mapping[str, Reading] | None = None,
         writes: Writing | None = None,
         waves: str | None = None,
-        attempts: int = 1,
-        backoff: Duration = 1.0,
-        time_limit: Duration | None = None,
-        every: Duration | None = None,
-        triggers: Sequence[Trigger] = (),
-        target_lag: Lag | None = None,
-        consistency: Duration | None = None,
-        priority: float = 1.0,
-        refresh_group: str | None = None,
+        **options: Unpack[TableOptions],
     ) -> str:
         """Declare the table `name` by a Spark SQL query over other channels; it is refreshed in the cheapest mode.
 
@@ -161,15 +120,13 @@ class Flow(Streaming):
         lineage tag in the column `wave`. Then, too, the query is a programmed task: it reads new events, and appends to
         the table.
 
-        `target_lag="1 day"`: new data is reflected within a day; `{"pages": "0s", "clicks": "1 day"}`: by input, or by
-        pathway: `{"news": "0s", "digests > adaptive": "4 hours"}`. `consistency="7 days"`: the versions of its inputs
-        that it reflects are at most seven days apart; "strict": they were valid at the same time. Tables between the
-        inputs and this one are refreshed as needed.
-
-        `priority`: the weight of its staleness when more is due than can run at once; 1 by default. Tables with the
-        same `refresh_group` are one flow of that name: one run refreshes all of them when one is due, in one commit.
+        `freshness=tm.Freshness("1 day", consistency="7 days")`, or `target_lag="1 day", consistency="7 days"`: new data
+        is reflected within a day. Tables between the inputs and this one are refreshed as needed. Tables with the same
+        `refresh_group` are one flow of that name: one run refreshes all of them when one is due, in one commit.
+        `tidemill.api.options` has all options.
         """
         where = find_caller()
+        declared = read_options(TableOptions, options, where)
         parts.check_refresh(name, refresh, where)
         read_modes = {table: parts.parse_mode(reading, where) for table, reading in (modes or {}).items()}
         tables = parts.list_tables(name, query, where)
@@ -183,17 +140,8 @@ class Flow(Streaming):
         is_declared = modes is None and writes is None
         outputs = (TaskOutput(name, name, parts.parse_kind(Base if writes is None else writes, where)),)
         variants = (Variant(RefreshMode.BATCH if is_declared else "programmed", reads, outputs, Sql(query)),)
-        limits = parts.build_limits(attempts, backoff, time_limit, where)
-        task = Task(name, variants, {}, *limits, where, refresh if is_declared else None)
-        target = parts.build_target(target_lag, consistency, (), where)
-        self._add_task(
-            task,
-            parts.build_triggers(every, triggers, where),
-            target,
-            priority,
-            self._build_wave_end_tasks(task, waves),
-            refresh_group,
-        )
+        task = Task(name, variants, refresh=refresh if is_declared else None, **declared.task_fields)
+        self._add_task(task, declared, self._build_wave_end_tasks(task, waves))
         return name
 
     def relation(self, channel: str) -> Relation:
@@ -207,27 +155,16 @@ class Flow(Streaming):
         relation: Relation,
         *,
         refresh: str = "auto",
-        attempts: int = 1,
-        backoff: Duration = 1.0,
-        time_limit: Duration | None = None,
-        every: Duration | None = None,
-        triggers: Sequence[Trigger] = (),
-        target_lag: Lag | None = None,
-        consistency: Duration | None = None,
-        priority: float = 1.0,
-        refresh_group: str | None = None,
+        **options: Unpack[TableOptions],
     ) -> str:
         """Declare the table `name` by a relation over other channels; it is refreshed like a query of `sql`."""
         where = find_caller()
+        declared = read_options(TableOptions, options, where)
         parts.check_refresh(name, refresh, where)
         reads = tuple(TaskInput(c, c, ReadMode.ALL) for c in list_channels(relation.stage))
         code = Refresh(relation.stage, name, RefreshMode.BATCH, description="")
         variants = (Variant(RefreshMode.BATCH, reads, (TaskOutput(name, name, BlockKind.BASE),), code),)
-        task = Task(name, variants, {}, *parts.build_limits(attempts, backoff, time_limit, where), where, refresh)
-        target = parts.build_target(target_lag, consistency, (), where)
-        self._add_task(
-            task, parts.build_triggers(every, triggers, where), target, priority, refresh_group=refresh_group
-        )
+        self._add_task(Task(name, variants, refresh=refresh, **declared.task_fields), declared)
         return name
 
     def sql_files(self, pattern: str) -> list[str]:
@@ -246,28 +183,16 @@ class Flow(Streaming):
         reads: Mapping[str, Reading],
         writes: Mapping[str, Writing],
         env: Mapping[str, str] | None = None,
-        version: str | None = None,
-        environment: Sequence[str] = (),
-        deterministic: bool | None = None,
-        attempts: int = 1,
-        backoff: Duration = 1.0,
-        time_limit: Duration | None = None,
-        every: Duration | None = None,
-        triggers: Sequence[Trigger] = (),
-        target_lag: Lag | None = None,
-        consistency: Duration | None = None,
-        priority: float = 1.0,
+        **options: Unpack[TaskOptions],
     ) -> str:
         """Declare a program as a task; `{channel}` in an argument is the directory of that input or output."""
         where = find_caller()
+        declared = read_options(TaskOptions, options, where)
         code = Command(tuple(argv), dict(env or {}))
         inputs = tuple(TaskInput(c, c, parts.parse_mode(r, where)) for c, r in reads.items())
         outputs = tuple(TaskOutput(c, c, parts.parse_kind(w, where)) for c, w in writes.items())
         variants = (Variant("programmed", inputs, outputs, code),)
-        task = Task(name, variants, {}, *parts.build_limits(attempts, backoff, time_limit, where), where)
-        task = replace(task, version=version, environment=tuple(environment), deterministic=deterministic)
-        target = parts.build_target(target_lag, consistency, (), where)
-        self._add_task(task, parts.build_triggers(every, triggers, where), target, priority)
+        self._add_task(Task(name, variants, **declared.task_fields), declared)
         return name
 
     def use(self, flow: Flow, name: str | None = None, **ports: str) -> None:
@@ -280,24 +205,16 @@ class Flow(Streaming):
     def build(self) -> FlowModel:
         return FlowModel(self.name, tuple(self._parts), self._location)
 
-    def _add_task(
-        self,
-        task: Task,
-        triggers: tuple[Trigger, ...],
-        target: FreshnessTarget,
-        priority: float,
-        companions: Sequence[Task] = (),
-        refresh_group: str | None = None,
-    ) -> None:
+    def _add_task(self, task: Task, declared: DeclaredOptions, companions: Sequence[Task] = ()) -> None:
         """Add a task, with the tasks that are part of all its runs."""
         where = f"{task.location}: task {task.name!r} is part of flow {self.name!r}"
-        if triggers:
+        if declared.triggers:
             raise WorkflowError([f"{where}; give its triggers where the flow is bound"])
-        if target:
+        if declared.target:
             raise WorkflowError([f"{where}; set target_lag and consistency on the channel it writes, with table()"])
-        if priority != 1.0:
+        if declared.priority != 1.0:
             raise WorkflowError([f"{where}; give its priority where the flow is bound"])
-        if refresh_group is not None:
+        if declared.refresh_group is not None:
             raise WorkflowError([f"{where}, which always runs as one; leave refresh_group= out"])
         self._parts.extend([*companions, task])
 

@@ -7,19 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tidemill.algebra.sql.tables import NotASelect, find_table_names
-from tidemill.api.marks import REFRESH, STATE, Duration, Key, Lag, Reading, Writing
-from tidemill.api.triggers import build_interval
+from tidemill.api.marks import REFRESH, STATE, Key, Reading, Writing
 from tidemill.api.waves import tag_query
 from tidemill.errors import WorkflowError
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Updates, Upsert
 from tidemill.model.flow import FlowSpec as FlowModel
-from tidemill.model.freshness_target import ALL_PATHWAYS, DeliveryForm, FreshnessTarget
 from tidemill.model.location import SourceLocation
 from tidemill.model.schema import Schema
-from tidemill.model.task import ReadMode, RetryPolicy, TaskInput, TaskOutput
-from tidemill.model.trigger import Trigger
-from tidemill.model.units import parse_duration
+from tidemill.model.task import ReadMode, TaskInput, TaskOutput
 
 
 def parse_schema(channel: str, ddl: str | None, where: SourceLocation) -> Schema | None:
@@ -42,42 +38,6 @@ def check_refresh(name: str, refresh: str, where: SourceLocation) -> None:
         raise WorkflowError(
             [f"{where}: table {name!r}: expected refresh to be one of {', '.join(REFRESH)}, found {refresh!r}"]
         )
-
-
-def build_triggers(every: Duration | None, triggers: Sequence[Trigger], where: SourceLocation) -> tuple[Trigger, ...]:
-    return ((build_interval(every, where),) if every is not None else ()) + tuple(triggers)
-
-
-def build_target(
-    lag: Lag | None, consistency: Duration | None, accepts: Sequence[str], where: SourceLocation
-) -> FreshnessTarget:
-    lags_by_channel = lag if isinstance(lag, Mapping) else {} if lag is None else {ALL_PATHWAYS: lag}
-    unknown = [form for form in accepts if form not in list(DeliveryForm)]
-    if unknown:
-        raise WorkflowError([f"{where}: expected accepts to contain {', '.join(DeliveryForm)}, found {unknown[0]!r}"])
-    try:
-        lags = {channel: parse_duration(duration) for channel, duration in lags_by_channel.items()}
-        max_inconsistency = (
-            None if consistency is None else 0.0 if consistency == "strict" else parse_duration(consistency)
-        )
-    except ValueError as error:
-        raise WorkflowError([f"{where}: {error}"]) from error
-    if min((*lags.values(), max_inconsistency or 0.0), default=0.0) < 0:
-        raise WorkflowError([f"{where}: target_lag and consistency cannot be negative"])
-    return FreshnessTarget(lags, max_inconsistency, tuple(DeliveryForm(form) for form in accepts))
-
-
-def build_limits(
-    attempts: int, backoff: Duration, time_limit: Duration | None, where: SourceLocation
-) -> tuple[RetryPolicy, float | None]:
-    if attempts < 1:
-        raise WorkflowError([f"{where}: expected attempts to be at least 1, found {attempts}"])
-    try:
-        return RetryPolicy(attempts, parse_duration(backoff)), None if time_limit is None else parse_duration(
-            time_limit
-        )
-    except ValueError as error:
-        raise WorkflowError([f"{where}: {error}"]) from error
 
 
 def parse_reads(

@@ -13,7 +13,7 @@ from tidemill.model.location import SourceLocation
 from tidemill.model.schema import Schema
 from tidemill.model.state_schema import StateSchema
 from tidemill.model.stateful import KeyedTaskSpec, OperatorTaskSpec, Stateful, WindowTaskSpec
-from tidemill.model.task import ReadMode, RetryPolicy, Task, TaskInput, TaskOutput, Variant
+from tidemill.model.task import ReadMode, Task, TaskInput, TaskOutput, Variant
 from tidemill.model.wave_steps import WaveBarrierSpec, WaveEndSpec, WaveStartSpec, format_ended_channel
 from tidemill.model.window import Between, Window
 
@@ -76,14 +76,7 @@ def build_operator_code(
         raise WorkflowError([f"{where}: stateful task {name!r}: {error}"]) from error
 
 
-def build_stateful_task(
-    name: str,
-    code: Stateful,
-    reads: Sequence[TaskInput],
-    writes: Mapping[str, str],
-    where: SourceLocation,
-    **limits: Any,
-) -> Task:
+def build_stateful_task(name: str, code: Stateful, reads: Sequence[TaskInput], writes: Mapping[str, str]) -> Task:
     """Build a task whose state is in channels named after it; `writes` gives the channel of each output."""
     states = {argument: f"{name}.{argument}" for argument in code.states}
     state_outputs = (TaskOutput(a, port, BlockKind.DELTA, Upsert(code.states[a].key)) for a, port in states.items())
@@ -93,17 +86,10 @@ def build_stateful_task(
         (*state_outputs, *(TaskOutput(a, port, BlockKind.DELTA) for a, port in writes.items())),
         code,
     )
-    return Task(name, (variant,), location=where, **limits)
+    return Task(name, (variant,))
 
 
-def build_window_task(
-    name: str,
-    channel: str,
-    code: WindowTaskSpec,
-    is_written: IsWritten,
-    where: SourceLocation,
-    retry: RetryPolicy | None = None,
-) -> Task:
+def build_window_task(name: str, channel: str, code: WindowTaskSpec, is_written: IsWritten) -> Task:
     """Build the task that forms windows: they go to the channel `name`, other events to channels next to it."""
     writes = {
         WindowTaskSpec.WINDOWS: name,
@@ -111,10 +97,8 @@ def build_window_task(
         WindowTaskSpec.LATE: f"{name}_late",
     }
     ended_reads = _build_wave_end_reads(WindowTaskSpec.ENDED, channel, is_written) if code.is_by_waves else []
-    task = build_stateful_task(
-        name, code, [TaskInput(WindowTaskSpec.ARGUMENT, channel, ReadMode.NEW), *ended_reads], writes, where
-    )
-    return task if retry is None else replace(task, retry=retry)
+    events = TaskInput(WindowTaskSpec.ARGUMENT, channel, ReadMode.NEW)
+    return build_stateful_task(name, code, [events, *ended_reads], writes)
 
 
 def build_input_windows(task: Task, annotations: Mapping[str, Any], is_written: IsWritten) -> Iterator[Task]:
@@ -122,10 +106,9 @@ def build_input_windows(task: Task, annotations: Mapping[str, Any], is_written: 
     for read in task.reads:
         for annotation in getattr(annotations.get(read.argument), "__metadata__", ()):
             if isinstance(annotation, InputWindow):
-                code = WindowTaskSpec(annotation.window)
-                yield build_window_task(
-                    _format_windows_name(task, read), read.port, code, is_written, task.location, task.retry
-                )
+                code, name = WindowTaskSpec(annotation.window), _format_windows_name(task, read)
+                window_task = build_window_task(name, read.port, code, is_written)
+                yield replace(window_task, location=task.location, retry=task.retry)
 
 
 def redirect_windowed_reads(task: Task, window_tasks: Sequence[Task]) -> Task:
@@ -136,41 +119,36 @@ def redirect_windowed_reads(task: Task, window_tasks: Sequence[Task]) -> Task:
     return replace(task, variants=(replace(task.variant, reads=reads),))
 
 
-def build_wave_start_task(name: str, channel: str, where: SourceLocation) -> Task:
+def build_wave_start_task(name: str, channel: str) -> Task:
     """Build the task that starts waves: the events of a channel, each with the tag of its wave."""
-    return build_stateful_task(
-        name,
-        WaveStartSpec(),
-        [TaskInput(WaveStartSpec.ARGUMENT, channel, ReadMode.NEW)],
-        {WaveStartSpec.EVENTS: name},
-        where,
-    )
+    reads = [TaskInput(WaveStartSpec.ARGUMENT, channel, ReadMode.NEW)]
+    return build_stateful_task(name, WaveStartSpec(), reads, {WaveStartSpec.EVENTS: name})
 
 
 def build_wave_end_tasks(task: Task, channel: str, is_written: IsWritten) -> list[Task]:
     """Build, for each output of a task, the task that passes on the events of a channel that ended in it."""
-    return [_build_wave_end_task(write.port, channel, is_written, task.location) for write in task.writes]
+    ended = (_build_wave_end_task(write.port, channel, is_written) for write in task.writes)
+    return [replace(end_task, location=task.location) for end_task in ended]
 
 
-def _build_wave_end_task(output: str, channel: str, is_written: IsWritten, where: SourceLocation) -> Task:
+def _build_wave_end_task(output: str, channel: str, is_written: IsWritten) -> Task:
     reads = [
         TaskInput(WaveEndSpec.EVENTS, channel, ReadMode.NEW),
         TaskInput(WaveEndSpec.RESULTS, output, ReadMode.NEW),
         *_build_wave_end_reads(WaveEndSpec.BEFORE, channel, is_written),
     ]
-    return build_stateful_task(
-        format_ended_channel(output), WaveEndSpec(), reads, {WaveEndSpec.ENDED: format_ended_channel(output)}, where
-    )
+    ended = format_ended_channel(output)
+    return build_stateful_task(ended, WaveEndSpec(), reads, {WaveEndSpec.ENDED: ended})
 
 
-def build_barrier_task(name: str, branches: Sequence[str], is_written: IsWritten, where: SourceLocation) -> Task:
+def build_barrier_task(name: str, branches: Sequence[str], is_written: IsWritten) -> Task:
     """Build the task that emits the waves that are complete on all branches."""
     ended_branches = {
         format_ended_channel(branch): branch for branch in branches if is_written(format_ended_channel(branch))
     }
     code = WaveBarrierSpec({branch: branch for branch in branches} | ended_branches)
     reads = [TaskInput(channel, channel, ReadMode.NEW) for channel in code.branches]
-    return build_stateful_task(name, code, reads, {WaveBarrierSpec.WAVES: name}, where)
+    return build_stateful_task(name, code, reads, {WaveBarrierSpec.WAVES: name})
 
 
 def _build_wave_end_reads(argument: str, channel: str, is_written: IsWritten) -> list[TaskInput]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Unpack
 
 from tidemill.api import parts
-from tidemill.api.marks import STATE, Duration, F, Key, Reading
+from tidemill.api.marks import STATE, F, Key, Reading
+from tidemill.api.options import DeclaredOptions, RunOptions, read_options
 from tidemill.api.stateful import (
     build_barrier_task,
     build_keyed_code,
@@ -16,13 +18,11 @@ from tidemill.api.stateful import (
     build_wave_start_task,
     build_window_task,
 )
-from tidemill.model.freshness_target import NO_TARGET, FreshnessTarget
 from tidemill.model.location import SourceLocation, find_caller
 from tidemill.model.renamed import raise_missing_attribute
 from tidemill.model.state_schema import StateSchema
 from tidemill.model.stateful import WindowTaskSpec
 from tidemill.model.task import Task, TaskInput
-from tidemill.model.trigger import Trigger
 from tidemill.model.window import Between, Window
 
 
@@ -37,15 +37,7 @@ class Streaming(ABC):
             )
 
     @abstractmethod
-    def _add_task(
-        self,
-        task: Task,
-        triggers: tuple[Trigger, ...],
-        target: FreshnessTarget,
-        priority: float,
-        companions: Sequence[Task] = (),
-        refresh_group: str | None = None,
-    ) -> None:
+    def _add_task(self, task: Task, declared: DeclaredOptions, companions: Sequence[Task] = ()) -> None:
         """Add a task, with the tasks that are part of all its runs."""
 
     @abstractmethod
@@ -62,12 +54,7 @@ class Streaming(ABC):
         name: str | None = None,
         channels: Mapping[str, str] | None = None,
         parameters: Mapping[str, Any] | None = None,
-        attempts: int = 1,
-        backoff: Duration = 1.0,
-        time_limit: Duration | None = None,
-        every: Duration | None = None,
-        triggers: Sequence[Trigger] = (),
-        priority: float = 1.0,
+        **options: Unpack[RunOptions],
     ) -> Callable[[F], F]:
         """Declare a vectorised function over keyed state.
 
@@ -83,10 +70,8 @@ class Streaming(ABC):
             parts.check_keyed_signature(fn, reads, where)
             code = build_keyed_code(fn, state, by, writes, partitions, where)
             ports = {argument: (channels or {}).get(argument, argument) for argument in writes}
-            retry, limit = parts.build_limits(attempts, backoff, time_limit, where)
-            limits = {"retry": retry, "time_limit": limit, "parameters": dict(parameters or {})}
-            task = build_stateful_task(name or fn.__name__, code, reads, ports, where, **limits)
-            self._add_task(task, parts.build_triggers(every, triggers, where), NO_TARGET, priority)
+            task = build_stateful_task(name or fn.__name__, code, reads, ports)
+            self._declare_task(replace(task, parameters=dict(parameters or {})), options, where)
             return fn
 
         return declare_task
@@ -100,12 +85,7 @@ class Streaming(ABC):
         states: Mapping[str, StateSchema],
         writes: Mapping[str, str],
         parameters: Mapping[str, Any] | None = None,
-        attempts: int = 1,
-        backoff: Duration = 1.0,
-        time_limit: Duration | None = None,
-        every: Duration | None = None,
-        triggers: Sequence[Trigger] = (),
-        priority: float = 1.0,
+        **options: Unpack[RunOptions],
     ) -> str:
         """Declare a user-defined operator with several kinds of state: the result of `make(**parameters)`.
 
@@ -115,11 +95,8 @@ class Streaming(ABC):
         where = find_caller()
         inputs = [TaskInput(c, c, parts.parse_mode(r, where)) for c, r in reads.items()]
         code = build_operator_code(name, make, states, writes, where)
-        retry, limit = parts.build_limits(attempts, backoff, time_limit, where)
-        limits = {"retry": retry, "time_limit": limit, "parameters": dict(parameters or {})}
-        task = build_stateful_task(name, code, inputs, {w: w for w in writes}, where, **limits)
-        self._add_task(task, parts.build_triggers(every, triggers, where), NO_TARGET, priority)
-        return name
+        task = build_stateful_task(name, code, inputs, {w: w for w in writes})
+        return self._declare_task(replace(task, parameters=dict(parameters or {})), options, where)
 
     def window(
         self,
@@ -134,55 +111,38 @@ class Streaming(ABC):
         at_least: int = 1,
         time: str | None = None,
         sums: Sequence[str] | None = None,
-        every: Duration | None = None,
-        triggers: Sequence[Trigger] = (),
-        priority: float = 1.0,
+        **options: Unpack[RunOptions],
     ) -> str:
         """Declare windows over the events of a channel; they go to the channel `name`, as rows.
 
         Events that no further window contains go to `name_expired`, late ones to `name_late`. With `sums` the channel
         has one row for each window instead: the number of events, and the sums of those columns.
         """
-        where = find_caller()
         window = Window.from_text(
             size, step, by=by, timeout=timeout, delete_used=delete_used, at_least=at_least, time=time
         )
         code = WindowTaskSpec(window, None if sums is None else tuple(sums))
-        self._add_task(
-            build_window_task(name, of, code, self._is_written, where),
-            parts.build_triggers(every, triggers, where),
-            NO_TARGET,
-            priority,
-        )
-        return name
+        return self._declare_task(build_window_task(name, of, code, self._is_written), options, find_caller())
 
     def waves(
         self,
         name: str,
         of: str,
-        *,
-        every: Duration | None = None,
-        triggers: Sequence[Trigger] = (),
-        priority: float = 1.0,
+        **options: Unpack[RunOptions],
     ) -> str:
         """Declare the events of a channel, each as the start of a wave: its columns, and its tag in a column `wave`."""
-        where = find_caller()
-        self._add_task(
-            build_wave_start_task(name, of, where), parts.build_triggers(every, triggers, where), NO_TARGET, priority
-        )
-        return name
+        return self._declare_task(build_wave_start_task(name, of), options, find_caller())
 
     def barrier(
         self,
         name: str,
         branches: Sequence[str],
-        *,
-        every: Duration | None = None,
-        triggers: Sequence[Trigger] = (),
-        priority: float = 1.0,
+        **options: Unpack[RunOptions],
     ) -> str:
         """Declare the waves that are complete on all of several channels with tags: one row per wave, its `wave`."""
-        where = find_caller()
-        task = build_barrier_task(name, branches, self._is_written, where)
-        self._add_task(task, parts.build_triggers(every, triggers, where), NO_TARGET, priority)
-        return name
+        return self._declare_task(build_barrier_task(name, branches, self._is_written), options, find_caller())
+
+    def _declare_task(self, task: Task, options: RunOptions, where: SourceLocation) -> str:
+        declared = read_options(RunOptions, options, where)
+        self._add_task(replace(task, **declared.task_fields), declared)
+        return task.name

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Unpack
 
 from tidemill.algebra.declare import compile_workflow
 from tidemill.api import parts
 from tidemill.api.flow import Flow
-from tidemill.api.marks import Duration, Key, Lag
+from tidemill.api.marks import Duration, Key
+from tidemill.api.options import DeclaredOptions, FreshnessOptions, RunOptions, Schedule, ScheduleOptions, read_options
 from tidemill.api.watermarks import WATERMARK, build_watermark_function
 from tidemill.errors import WorkflowError
 from tidemill.model.analysis import NO_KNOWLEDGE, SchemaKnowledge
@@ -51,17 +53,14 @@ class Workflow(Flow):
         *,
         key: Key | None = None,
         updates: Updates | None = None,
-        target_lag: Lag | None = None,
-        consistency: Duration | None = None,
-        accepts: Sequence[str] = (),
+        **options: Unpack[FreshnessOptions],
     ) -> str:
         """Declare a channel that tasks write. An undeclared one is an append channel with its first block's schema.
 
-        For `target_lag` and `consistency` see `sql`. `accepts` are the forms in which external readers accept changes:
-        "base" (the full content), "delta", or "monotone" (a delta without retractions); any by default.
+        `freshness` is what external readers demand of it; see `tidemill.api.options`.
         """
         where = find_caller()
-        self._record_target(name, parts.build_target(target_lag, consistency, accepts, where), where)
+        self._record_target(name, read_options(FreshnessOptions, options, where).target, where)
         return self._declare_channel(name, ChannelRole.DERIVED, schema, key, updates)
 
     @reject_renamed_keywords(disorder="delay")
@@ -73,10 +72,7 @@ class Workflow(Flow):
         at: str,
         delay: Duration = 0.0,
         punctuation: str | None = None,
-        every: Duration | None = None,
-        triggers: Sequence[Trigger] = (),
-        target_lag: Lag | None = None,
-        priority: float = 1.0,
+        **options: Unpack[RunOptions],
     ) -> str:
         """Declare the events of an append channel up to its watermark, by the event time in column `at`.
 
@@ -85,6 +81,7 @@ class Workflow(Flow):
         wait on the channel `name.pending` until the watermark has passed them; late events go to `name.late`.
         """
         where = find_caller()
+        declared = read_options(RunOptions, options, where)
         source = self._channels.get(channel)
         if source is None or source.schema is None or not isinstance(source.updates, Append):
             raise WorkflowError([f"{where}: {channel!r} must be an append channel with a schema, declared before"])
@@ -101,9 +98,9 @@ class Workflow(Flow):
             TaskOutput("pending", pending, BlockKind.BASE, watermark_column=WATERMARK),
         )
         code = Function(build_watermark_function(at, parse_duration(delay), punctuation))
-        task = Task(name, (Variant("programmed", reads, writes, code),), {}, location=where)
-        self._record_target(name, parts.build_target(target_lag, None, (), where), where)
-        self._add_binding(name, [task], where, parts.build_triggers(every, triggers, where), priority)
+        task = Task(name, (Variant("programmed", reads, writes, code),), **declared.task_fields)
+        self._record_target(name, declared.target, where)
+        self._add_binding(name, [task], declared)
         return name
 
     def bind(
@@ -111,9 +108,10 @@ class Workflow(Flow):
         flow: Flow,
         name: str | None = None,
         *,
+        schedule: Schedule | None = None,
         every: Duration | None = None,
-        triggers: Sequence[Trigger] = (),
-        priority: float = 1.0,
+        triggers: Sequence[Trigger] | None = None,
+        priority: float | None = None,
         **ports: str,
     ) -> str:
         """Bind a flow's ports to channels, which makes it runnable; ports not given keep their names."""
@@ -121,7 +119,9 @@ class Workflow(Flow):
         model = flow.build()
         parts.check_ports(model, ports, where)
         tasks = [t.rebind_ports(t.name, ports) for t in model.list_tasks()]
-        self._add_binding(name or flow.name, tasks, where, parts.build_triggers(every, triggers, where), priority)
+        options = {"schedule": schedule, "every": every, "triggers": triggers, "priority": priority}
+        given = {option: value for option, value in options.items() if value is not None}
+        self._add_binding(name or flow.name, tasks, read_options(ScheduleOptions, given, where))
         return name or flow.name
 
     def build_spec(self, knowledge: SchemaKnowledge = NO_KNOWLEDGE) -> WorkflowModel:
@@ -135,22 +135,14 @@ class Workflow(Flow):
         resolved = add_freshness_targets(workflow, self._targets).fix_identities()
         return replace(resolved, resolve=self.build_spec)
 
-    def _add_task(
-        self,
-        task: Task,
-        triggers: tuple[Trigger, ...],
-        target: FreshnessTarget,
-        priority: float,
-        companions: Sequence[Task] = (),
-        refresh_group: str | None = None,
-    ) -> None:
-        if target and len(task.writes) > 1:
+    def _add_task(self, task: Task, declared: DeclaredOptions, companions: Sequence[Task] = ()) -> None:
+        if declared.target and len(task.writes) > 1:
             where = f"{task.location}: task {task.name!r} writes several channels"
             raise WorkflowError([f"{where}; set target_lag and consistency on each with table()"])
-        self._record_target(task.writes[0].port if task.writes else task.name, target, task.location)
-        self._add_binding(task.name, [*companions, task], task.location, triggers, priority)
-        if refresh_group is not None:
-            self._groups.setdefault(refresh_group, []).append(self._bindings.pop())
+        self._record_target(task.writes[0].port if task.writes else task.name, declared.target, task.location)
+        self._add_binding(task.name, [*companions, task], declared)
+        if declared.refresh_group is not None:
+            self._groups.setdefault(declared.refresh_group, []).append(self._bindings.pop())
 
     def _is_written(self, channel: str) -> bool:
         bindings = [*self._bindings, *(b for group in self._groups.values() for b in group)]
@@ -164,14 +156,13 @@ class Workflow(Flow):
             raise WorkflowError([f"{where}: {channel!r} has two freshness targets; the first is declared at {first}"])
         self._targets[channel] = (target, where)
 
-    def _add_binding(
-        self, name: str, tasks: Sequence[Task], where: SourceLocation, triggers: tuple[Trigger, ...], priority: float
-    ) -> None:
+    def _add_binding(self, name: str, tasks: Sequence[Task], declared: DeclaredOptions) -> None:
+        where, priority = declared.location, declared.priority
         if not 0 < priority < float("inf"):
             raise WorkflowError(
                 [f"{where}: expected a priority above 0, larger for more important flows, found {priority}"]
             )
-        self._bindings.append(BoundFlow(name, sort_tasks(tasks), where, triggers, float(priority)))
+        self._bindings.append(BoundFlow(name, sort_tasks(tasks), where, declared.triggers, float(priority)))
 
     def _declare_channel(
         self, name: str, role: ChannelRole, schema: str | None, key: Key | None, updates: Updates | None
