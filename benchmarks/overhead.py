@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import tidemill as tm
+from benchmarks.bulk_load import append_history
 from benchmarks.timing import TimedProxy, time_alternately
 from tidemill.app.project import Project
 from tidemill.app.settings import CatalogSettings, Settings
 from tidemill.app.wiring import Tidemill
-from tidemill.catalog.bulk_load import append_history
 
 SCHEMA = "user bigint, site string, url string, at bigint"
 

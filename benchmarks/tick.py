@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.statement_count import count_statements
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.catalog.statement_count import count_statements
 from tidemill.model.block import BlockKind
 from tidemill.model.channel import Channel, ChannelRole
 from tidemill.model.flow import BoundFlow

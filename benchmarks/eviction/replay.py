@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from benchmarks.eviction.algorithms import UsageHistory
 from benchmarks.eviction.submission import Submission
 from tidemill.model.identity import Identity
 from tidemill.model.states import Dataset, DatasetState
@@ -30,7 +31,7 @@ class Replay:
     budget: float
     seconds: float = 0.0
     evicted: int = 0
-    history: SubmissionHistory = field(default_factory=SubmissionHistory)
+    history: UsageHistory = field(default_factory=UsageHistory)
     _present: dict[Identity, Dataset] = field(default_factory=dict)
     _leaves: set[Identity] = field(default_factory=set)
     _intermediate_bytes: float = 0.0

@@ -8,13 +8,12 @@ from random import Random
 from statistics import geometric_mean
 
 import pytest
+from benchmarks.eviction.algorithms import ALGORITHMS, DEFAULT, ClairvoyantEviction
 from benchmarks.eviction.histories import HISTORIES
 from benchmarks.eviction.replay import Replay, compute_unlimited_seconds, find_demands, sum_intermediate_bytes
 from benchmarks.eviction.submission import Submission
 
-from tidemill.retention.eviction import ALGORITHMS, DEFAULT
 from tidemill.retention.eviction.history import ProducedDataset
-from tidemill.retention.eviction.two_sided import ClairvoyantEviction
 
 
 @pytest.mark.parametrize("name", HISTORIES)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from benchmarks.eviction.algorithms import ALGORITHMS, DEFAULT
 from benchmarks.eviction.histories import HISTORIES
 from benchmarks.storage import BOUND, BUDGETS, _build_full_store, measure, time_decision
-
-from tidemill.retention.eviction import ALGORITHMS, DEFAULT
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from benchmarks.bulk_load import append_history
 from tests.catalog.driver import Driver
 
-from tidemill.catalog.bulk_load import append_history
 from tidemill.model.block import ChannelPosition, link_block
 
 
 def test_a_bulk_loaded_history_can_be_read_and_continued(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.catalog.bulk_load._BATCH_SIZE", 3)
+    monkeypatch.setattr("benchmarks.bulk_load._BATCH_SIZE", 3)
     driver.insert()
     append_history(driver.catalog, "a", 7)
     last = driver.insert()

@@ -6,10 +6,10 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from benchmarks.statement_count import count_statements
 from tests.catalog.driver import CHANNELS, COPY, WORKFLOW, Driver, task
 
 from tidemill.catalog.flows import SqlFlowCatalog
-from tidemill.catalog.statement_count import count_statements
 from tidemill.model.block import BlockKind
 from tidemill.model.flow import BoundFlow
 from tidemill.model.run import ClaimRequest, Run, RunKind, RunOutcome

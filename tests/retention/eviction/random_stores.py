@@ -10,7 +10,9 @@ from tidemill.retention.eviction.store import DatasetStore, to_figures
 
 
 @st.composite
-def random_stores(draw: st.DrawFn, max_size: int = 10) -> tuple[SubmissionHistory, DatasetStore]:
+def random_stores(
+    draw: st.DrawFn, max_size: int = 10, make: type[SubmissionHistory] = SubmissionHistory
+) -> tuple[SubmissionHistory, DatasetStore]:
     """Several submissions over one graph; a random part of its datasets is stored, and a part of that is evictable."""
     size = draw(st.integers(1, max_size))
     datasets: list[ProducedDataset] = []
@@ -19,12 +21,10 @@ def random_stores(draw: st.DrawFn, max_size: int = 10) -> tuple[SubmissionHistor
         names = tuple(datasets[p].identity for p in parents)
         seconds, weight = draw(st.integers(1, 9)), draw(st.integers(1, 9))
         datasets.append(ProducedDataset(f"d{n}", names, f"kind {n % 3}", float(seconds), weight))
-    history = SubmissionHistory()
+    history = make()
     for _ in range(draw(st.integers(1, 4))):
         upto = draw(st.integers(1, size))
         history.record_submission(draw(st.sampled_from("ab")), datasets[:upto])
-    for number in draw(st.lists(st.sampled_from(range(len(history))))):
-        history.record_use(number)
     stored = np.array(draw(st.lists(st.booleans(), min_size=len(history), max_size=len(history))))
     free = np.array(draw(st.lists(st.booleans(), min_size=len(history), max_size=len(history))))
     evictable = np.flatnonzero(stored & free)

@@ -65,8 +65,6 @@ class SubmissionHistory:
         self.bytes = array("d")
         self.demands = array("d")  # as of the last one, with decay
         self.demanded_at = array("d")  # the last one, or the birth
-        self.uses = array("d")  # number of writes and reads
-        self.used_at = array("d")
         self.recency = RecencyIndex(self.parents, self.children)
         self.popularity_class = array("i")  # popularity class in which it waits for the next demand
         self.waiting_since = array("d")  # when it began to wait, in submissions of its homes
@@ -109,10 +107,9 @@ class SubmissionHistory:
         self.kind.append(kind)
         self.seconds.append(dataset.seconds)
         self.bytes.append(dataset.bytes)
-        for counter in (self.demands, self.uses, self.popularity_class, self.waiting_since, self.waited_before):
+        for counter in (self.demands, self.popularity_class, self.waiting_since, self.waited_before):
             counter.append(0)
-        for timestamps in (self.demanded_at, self.used_at):
-            timestamps.append(self.now)
+        self.demanded_at.append(self.now)
         return number
 
     def _record_demand(self, number: int) -> None:
@@ -143,8 +140,3 @@ class SubmissionHistory:
             self.waiting_since[number] = submissions
         self.waited_before[number] = submissions - self.waiting_since[number]
         self.popularity_class[number] = find_popularity_class(self.demands[number], self.recency.classes[number])
-
-    def record_use(self, number: int) -> None:
-        """Record that a dataset was written, or read by a run."""
-        self.uses[number] += 1
-        self.used_at[number] = self.now

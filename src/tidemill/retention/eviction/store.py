@@ -60,13 +60,5 @@ class EvictionAlgorithm(Protocol):
         ...
 
 
-def take_lowest(scores: Figures, store: DatasetStore, amount: float) -> list[int]:
-    """Return the movable datasets with the lowest scores that cover an amount; `scores` has one for each of them."""
-    store.check_amount(amount)
-    order = store.evictable[np.argsort(scores, kind="stable")]
-    count = int(np.searchsorted(np.cumsum(store.bytes[order]), amount)) + 1 if amount > 0 else 0
-    return [int(n) for n in order[:count]]
-
-
 def to_figures(values: Any) -> Figures:
     return np.array(values, dtype=np.float64)

@@ -6,12 +6,10 @@ are missing, a demand for one of them is a demand for it.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tidemill.model.identity import Identity
 from tidemill.retention.eviction.greedy import GreedySelection
 from tidemill.retention.eviction.history import HALF_LIFE, SubmissionHistory
 from tidemill.retention.eviction.recency import RecencyClass
@@ -68,13 +66,6 @@ def _shrink_ratios(events: object, chances: object) -> Figures:
     return ratio
 
 
-class TwoSidedEviction:
-    """Evicts by recompute cost times demand rate per byte."""
-
-    def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
-        return choose_cheapest(history, store, amount, estimate_reuse_rates(history))
-
-
 def choose_cheapest(history: SubmissionHistory, store: DatasetStore, amount: float, rates: Figures) -> list[int]:
     """Choose the datasets that are cheapest to lose if each is demanded at its rate."""
     greedy = GreedySelection(store)
@@ -86,21 +77,6 @@ def choose_cheapest(history: SubmissionHistory, store: DatasetStore, amount: flo
         return float(recompute_seconds * demand_rate / size[number])
 
     return greedy.choose_lowest((rates * store.seconds / store.bytes)[store.evictable], score_dataset, amount)
-
-
-class ChainAwareEviction:
-    """Two-sided, but counts only the demands for the dataset itself."""
-
-    def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
-        rates = estimate_reuse_rates(history)
-        greedy = GreedySelection(store)
-        rate, seconds, size = rates.tolist(), store.seconds.tolist(), store.bytes.tolist()
-
-        def score_dataset(number: int) -> float:
-            recompute_seconds = seconds[number] + greedy.sum_missing(number, history.parents, seconds)
-            return float(recompute_seconds * rate[number] / size[number])
-
-        return greedy.choose_lowest((rates * store.seconds / store.bytes)[store.evictable], score_dataset, amount)
 
 
 class HitDensityEviction:
@@ -129,24 +105,3 @@ def predict_rates(history: SubmissionHistory) -> Figures:
     wait_rates = history.waits.estimate_rates(kind, popularity, before, waited, inner)
     rates: Figures = wait_rates * history.series.estimate_rates(len(history))
     return rates
-
-
-class ClairvoyantEviction:
-    """Two-sided with the actual future demands: a bound for measurements, not for use.
-
-    `demands` has, for each dataset, the submissions that will demand it, in order.
-    """
-
-    def __init__(self, demands: Mapping[Identity, Sequence[int]]) -> None:
-        self._demands = demands
-
-    def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
-        return choose_cheapest(history, store, amount, self._list_rates(history))
-
-    def _list_rates(self, history: SubmissionHistory) -> Figures:
-        return to_figures([self._compute_rate(i, history.now) for i in history.identities])
-
-    def _compute_rate(self, identity: Identity, now: int) -> float:
-        """Return the rate of a dataset's future demands: sooner ones count more, as they bind space for less time."""
-        times = self._demands.get(identity, ())
-        return sum(1 / (time - now) for time in times[bisect_right(times, now) :])

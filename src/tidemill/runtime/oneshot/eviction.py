@@ -15,11 +15,14 @@ from tidemill.model.states import PRODUCING_STATES, STATES_WITH_FILES, DatasetSt
 from tidemill.model.submission import StoredDataset
 from tidemill.ports.datasets import DatasetCatalog
 from tidemill.ports.storage import BlockStore
-from tidemill.retention.eviction import ALGORITHMS, DEFAULT, EvictionAlgorithm
 from tidemill.retention.eviction.budgets import SpaceRequest, choose_evictions
 from tidemill.retention.eviction.history import ProducedDataset, SubmissionHistory
-from tidemill.retention.eviction.store import DatasetStore, to_figures
-from tidemill.retention.eviction.two_sided import estimate_recompute_seconds, sum_recompute_seconds
+from tidemill.retention.eviction.store import DatasetStore, EvictionAlgorithm, to_figures
+from tidemill.retention.eviction.two_sided import (
+    HitDensityEviction,
+    estimate_recompute_seconds,
+    sum_recompute_seconds,
+)
 from tidemill.runtime.oneshot.storage_report import (
     EvictionCandidate,
     RetainedDataset,
@@ -40,7 +43,7 @@ class DatasetEvictor:
     store: BlockStore
     check_store: Callable[[], object]  # raises unless this catalog owns the store
     budgets: StorageBudgets = field(default_factory=StorageBudgets)
-    algorithm: EvictionAlgorithm = field(default_factory=ALGORITHMS[DEFAULT])
+    algorithm: EvictionAlgorithm = field(default_factory=HitDensityEviction)
     _history: SubmissionHistory = field(default_factory=SubmissionHistory)
     _last_submission: int = 0
 
