@@ -265,3 +265,11 @@ def test_a_server_leads_until_its_heartbeat_stops(driver: Driver, clock: FakeClo
 
 def test_a_draining_server_does_not_lead(driver: Driver) -> None:
     assert not driver.catalog.servers.record_heartbeat(Server("one", "up", 1, state="draining"), lease=5.0)
+
+
+def test_a_server_that_runs_a_source_is_not_the_leader(driver: Driver) -> None:
+    one, two = Server("one", "up", 2), Server("two", "work", 2)
+    assert driver.catalog.servers.record_heartbeat(one, lease=5)
+    assert not driver.catalog.servers.record_heartbeat(two, lease=5)
+    assert driver.catalog.servers.acquire_lease("source:orders", "two", lease=5)
+    assert [(s.name, s.leader) for s in driver.catalog.servers.list()] == [("one", True), ("two", False)]

@@ -175,9 +175,7 @@ def test_code_that_changed_after_the_submission_is_not_run(mill: Bench) -> None:
 def test_programs_are_resolved_in_the_project_and_get_their_environment_variables(mill: Bench) -> None:
     sources = SourceResolver({"./fetch": b"#!/bin/sh", "words.py": b""}.__getitem__, mill.shop.sources.find_function)
     environment = {"REGION": "north", "SECRET": "hush"}
-    runner = ActionRunner(
-        mill.shop.executor, mill.catalog.datasets, sources, environment, lambda name: f"/project/{name}"
-    )
+    runner = ActionRunner(mill.shop.executor, sources, environment, lambda name: f"/project/{name}")
 
     def resolve(data: Json) -> Command:
         action_spec = parse_workflow(json.dumps(workflow(data))).actions[0]

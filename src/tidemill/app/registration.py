@@ -167,7 +167,7 @@ class WorkflowRegistration:
     def _compute_difference(self, workflow: WorkflowSpec) -> tuple[RegistrationChange, ...]:
         channels = [c.channel for c in self._catalog.channels.list() if c.workflow == workflow.name]
         bindings = {
-            b.name: (b.identity, ", ".join(t["name"] for t in b.spec["tasks"]))
+            b.name: (b.identity, ", ".join(task.name for task in b.tasks))
             for b in self._catalog.flows.list()
             if b.workflow == workflow.name
         }

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
-from tidemill.catalog.rows import AnyRow
+from tidemill.catalog.rows import build_reader
 from tidemill.catalog.tables import audit, tokens, users, workflow_owners
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import NotFound
@@ -97,7 +97,7 @@ class SqlAccountCatalog(CatalogPart):
         matches = hmac.compare_digest(_hash_secret(secret), _DUMMY_DIGEST if row is None else row.digest)
         if row is None or not matches or not _to_token(row).is_usable(now):
             return None
-        return User(row.user, UserRole(row.role), row.known), _to_token(row)
+        return User(row.user, row.role, row.known), _to_token(row)
 
     @in_snapshot
     def list_owners(self, connection: Connection, workflow: str) -> list[str]:
@@ -150,7 +150,7 @@ class SqlAccountCatalog(CatalogPart):
     ) -> list[AuditEntry]:
         query = select(audit).order_by(audit.c.id.desc()).limit(limit)
         rows = connection.execute(query if before is None else query.where(audit.c.id < before))
-        return [AuditEntry(r.id, r.at, r.user, r.token, r.address, r.action, r.outcome) for r in rows]
+        return [_to_audit_entry(row) for row in rows]
 
 
 def _check_user(tx: Transaction, name: str) -> None:
@@ -159,12 +159,9 @@ def _check_user(tx: Transaction, name: str) -> None:
         raise NotFound(f"there is no user {name!r}; add them first")
 
 
-def _to_user(row: AnyRow) -> User:
-    return User(row.name, UserRole(row.role), row.created, row.active)
-
-
-def _to_token(row: AnyRow) -> Token:
-    return Token(row.id, row.user, row.label, row.created, row.expires, row.revoked)
+_to_user = build_reader(User)
+_to_token = build_reader(Token)
+_to_audit_entry = build_reader(AuditEntry)
 
 
 def _hash_secret(secret: str) -> str:

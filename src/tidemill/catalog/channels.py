@@ -16,7 +16,7 @@ from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
 from tidemill.catalog.queries import BLOCKS, read_channel, read_channel_ids
-from tidemill.catalog.rows import AnyRow, to_channel, to_head, to_position
+from tidemill.catalog.rows import AnyRow, build_reader, to_channel, to_head, to_position
 from tidemill.catalog.tables import (
     IS_BASE,
     IS_NOT_COMPACTED,
@@ -116,9 +116,7 @@ class SqlChannelCatalog(CatalogPart):
     def list_merge_costs(self, connection: Connection, min_seconds: float = 0.0) -> list[ChannelMergeCost]:
         joined = select(channel_merge_costs, channels.c.name).join_from(channel_merge_costs, channels)
         rows = connection.execute(joined.where(channel_merge_costs.c.seconds >= min_seconds).order_by(channels.c.name))
-        return [
-            ChannelMergeCost(row.name, row.reads, row.seconds, row.rewrite_cost, row.interactive_reads) for row in rows
-        ]
+        return [_to_merge_cost(row) for row in rows]
 
     @in_transaction
     def record_merge_costs(self, tx: Transaction, seconds_by_channel: Mapping[str, float]) -> None:
@@ -140,6 +138,9 @@ class SqlChannelCatalog(CatalogPart):
         rows = connection.execute(select(channels).where(channels.c.active).order_by(channels.c.name)).all()
         reserved_counts = _count_reserved(connection)
         return [to_channel(row, reserved_counts) for row in rows]
+
+
+_to_merge_cost = build_reader(ChannelMergeCost, channel="name")
 
 
 def _count_reserved(connection: Connection) -> dict[int, int]:

@@ -11,11 +11,12 @@ from sqlalchemy import insert, select, update
 from tidemill.catalog.channel_heads import lock_named_channels
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.queries import lock_binding, read_binding_id, read_run
-from tidemill.catalog.rows import AnyRow, to_head, to_position, to_run, to_task_versions
+from tidemill.catalog.rows import AnyRow, to_binding, to_head, to_position, to_run
 from tidemill.catalog.run_states import update_run
 from tidemill.catalog.tables import IS_ACTIVE_FLOW, IS_RESERVED, blocks, channels, cursors, insert_keys, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.catalog.triggers import record_run_state
+from tidemill.catalog.workflows import list_task_versions
 from tidemill.errors import ChannelBusy, Conflict, DuplicateKey, InsertInProgress
 from tidemill.model.block import INITIAL_POSITION, BlockOrigin, BlockState, ChannelPosition
 from tidemill.model.channel import Channel
@@ -57,7 +58,7 @@ def claim_locked_run(
 
 def _check_versions(tx: Transaction, run: AnyRow, versions: Mapping[str, Identity]) -> None:
     """Reject a claim by a process that loaded the flow's code before another process registered a change of it."""
-    registered = to_task_versions(lock_binding(tx, run.subject)) if versions else {}
+    registered = list_task_versions(to_binding(lock_binding(tx, run.subject))) if versions else {}
     if any(registered.get(task) != identity for task, identity in versions.items()):
         raise Conflict(
             f"flow {run.subject!r} was changed by apply since this process loaded its code, so run {run.id} was not "

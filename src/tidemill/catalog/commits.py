@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, insert, select, update
 
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.queries import lock_binding, read_binding_id, read_channel_ids
-from tidemill.catalog.rows import AnyRow, to_position_values
+from tidemill.catalog.rows import AnyRow, to_binding, to_position_values
 from tidemill.catalog.run_states import lock_owned_run, record_log, update_run
 from tidemill.catalog.tables import IS_RESERVED, blocks, channels, costs, cursors, files, run_reads
 from tidemill.catalog.transaction import Transaction
@@ -102,7 +102,7 @@ def record_consumption(
     dropped = {
         c.task for c in consumed if c.since and (c.task, ids[c.channel]) not in cursor_keys
     }  # or changed back since
-    outdated = find_changed_tables(binding.spec, {t: i for t, i in versions.items() if t not in dropped})
+    outdated = find_changed_tables(to_binding(binding).tasks, {t: i for t, i in versions.items() if t not in dropped})
     for read in consumed:
         if read.since is not None and read.task not in outdated:
             _move_cursor(tx, binding.id, ids[read.channel], read, read.since)

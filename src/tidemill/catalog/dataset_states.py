@@ -7,15 +7,16 @@ write. On SQLite that is the write lock. Such transactions are short: they compu
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import delete, select, update
 
 from tidemill.catalog.engine import acquire_lock
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.oneshot_tables import datasets, run_inputs
 from tidemill.catalog.queries import split_batches
-from tidemill.catalog.rows import AnyRow
+from tidemill.catalog.rows import AnyRow, build_reader
+from tidemill.catalog.tables import datasets, run_inputs
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict, NotFound
 from tidemill.model.block import DataFile
@@ -47,20 +48,13 @@ def read_dataset(tx: Transaction, identity: Identity) -> AnyRow:
     return row
 
 
-def to_dataset(row: AnyRow) -> Dataset:
-    return Dataset(DatasetState(row.state), row.version, row.claims, row.pinned)
+to_dataset = build_reader(Dataset)
 
 
 def save_dataset(tx: Transaction, row: AnyRow, dataset: Dataset, **values: Any) -> None:
     """Write a dataset's new state, provided that it has not changed since it was read."""
     unchanged = (datasets.c.identity == row.identity, datasets.c.state == row.state, datasets.c.version == row.version)
-    state_values = {
-        "state": dataset.state,
-        "version": dataset.version,
-        "claims": dataset.claims,
-        "pinned": dataset.pinned,
-    }
-    if not tx.connection.execute(update(datasets).where(*unchanged).values(state_values | values)).rowcount:
+    if not tx.connection.execute(update(datasets).where(*unchanged).values(asdict(dataset) | values)).rowcount:
         raise Conflict(f"dataset {row.name} is no longer {row.state} as of version {row.version}; read it again")
     if dataset.state != row.state:
         details = {"identity": row.identity, "before": row.state, "after": dataset.state}
@@ -102,7 +96,7 @@ def to_stored_dataset(row: AnyRow) -> StoredDataset:
         name=row.name,
         kind=row.kind,
         parents=tuple(row.parents),
-        state=DatasetState(row.state),
+        state=row.state,
         claims=row.claims,
         run=row.run_id,
         schema=row.schema,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection, Select, delete, exists, func, select, update
 
@@ -19,13 +20,12 @@ from tidemill.catalog.dataset_states import (
 )
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.files import mark_files
-from tidemill.catalog.oneshot_tables import actions, datasets, run_inputs, submissions
 from tidemill.catalog.queries import read_run, split_batches
-from tidemill.catalog.rows import AnyRow, to_run
+from tidemill.catalog.rows import AnyRow, build_reader, to_run
 from tidemill.catalog.run_states import update_run
 from tidemill.catalog.submission import submit_workflow
 from tidemill.catalog.submission_expiry import expire_submissions
-from tidemill.catalog.tables import runs
+from tidemill.catalog.tables import actions, datasets, run_inputs, runs, submissions
 from tidemill.catalog.transaction import Transaction
 from tidemill.catalog.usage import read_tallies, read_usage
 from tidemill.errors import Conflict, NotFound
@@ -308,6 +308,9 @@ def _select_dataset(identity: Identity) -> Select[tuple[object, ...]]:
     return select(datasets).where(datasets.c.identity == identity)
 
 
+_to_action = build_reader(SubmittedAction, run="run_id")
+
+
 def _read_submissions(connection: Connection, rows: Iterable[AnyRow]) -> list[Submission]:
     by_id = {row.id: row for row in rows}
     action_rows = connection.execute(_ACTIONS.where(actions.c.submission_id.in_(by_id))).all() if by_id else []
@@ -316,17 +319,6 @@ def _read_submissions(connection: Connection, rows: Iterable[AnyRow]) -> list[Su
     runs_by_id = {row.id: to_run(row) for query in queries for row in connection.execute(query)}
     actions_by_submission: dict[int, list[SubmittedAction]] = {number: [] for number in by_id}
     for row in action_rows:
-        run = None if row.run_id is None else runs_by_id[row.run_id]
-        values = (
-            row.key,
-            row.name,
-            row.kind,
-            row.identity,
-            row.verdict,
-            row.reason,
-            row.saved_seconds,
-            row.path,
-            row.copied_at,
-        )
-        actions_by_submission[row.submission_id].append(SubmittedAction(*values, run, row.bytes))
+        action = replace(_to_action(row), run=runs_by_id.get(row.run_id))
+        actions_by_submission[row.submission_id].append(action)
     return [Submission(n, row.workflow, row.user, row.at, tuple(actions_by_submission[n])) for n, row in by_id.items()]

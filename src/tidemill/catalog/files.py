@@ -16,10 +16,9 @@ from sqlalchemy import Connection, and_, delete, exists, insert, or_, select
 
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.oneshot_tables import datasets
 from tidemill.catalog.queries import read_run, split_batches
 from tidemill.catalog.rows import AnyRow, to_run
-from tidemill.catalog.tables import blocks, files, removals, runs
+from tidemill.catalog.tables import blocks, datasets, files, removals, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.run import EXECUTING_STATES, Run
 from tidemill.model.store import GracePeriods, Removal, RemovalKind
@@ -73,7 +72,7 @@ class SqlFileCatalog(CatalogPart):
             and_(~is_block_file, removals.c.marked <= now - grace.orphans),
         )
         query = select(removals).where(due).order_by(removals.c.marked, removals.c.path).limit(limit)
-        return [Removal(row.path, RemovalKind(row.kind)) for row in connection.execute(query)]
+        return [Removal(row.path, row.kind) for row in connection.execute(query)]
 
     @in_transaction
     def mark_orphans(self, tx: Transaction, run: int, paths: Collection[str]) -> int:

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Select, func, select
 
 from tidemill.catalog.database import CatalogPart, Database, in_snapshot
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.rows import AnyRow
+from tidemill.catalog.rows import AnyRow, to_binding
 from tidemill.catalog.tables import bindings, costs, events, firings, runs, workflows
 from tidemill.model.codec import Json
 from tidemill.model.run import RunKind, RunState
@@ -188,7 +188,7 @@ class SqlFlowCatalog(CatalogPart):
     @in_snapshot
     def list(self, connection: Connection) -> list[RegisteredBinding]:
         rows = connection.execute(select(bindings).where(bindings.c.active).order_by(bindings.c.name))
-        return [RegisteredBinding(row.name, row.workflow, row.identity, row.spec) for row in rows]
+        return [to_binding(row) for row in rows]
 
 
 def _read_all_flows(connection: Connection) -> dict[str, _FlowHistory]:
@@ -213,22 +213,22 @@ def _read_all_flows(connection: Connection) -> dict[str, _FlowHistory]:
 
 
 def _read_declared_flows(connection: Connection) -> dict[str, _FlowHistory]:
-    query = select(bindings.c.name, bindings.c.spec, workflows.c.priority.label("workflow_priority"))
-    rows = connection.execute(query.join_from(bindings, workflows).where(bindings.c.active)).all()
+    query = select(bindings, workflows.c.priority.label("workflow_priority")).join_from(bindings, workflows)
+    flows = [(to_binding(row), row.workflow_priority) for row in connection.execute(query.where(bindings.c.active))]
     estimates, starts = _read_cost_estimates(connection), _read_last_starts(connection)
     writers: dict[str, set[str]] = defaultdict(set)
-    for row in rows:
-        for channel in _list_written_channels(row.spec):
-            writers[channel].add(row.name)
+    for flow, _ in flows:
+        for channel in flow.written_channels:
+            writers[channel].add(flow.name)
     return {
-        row.name: _FlowHistory(
-            row.spec.get("priority", 1.0),
-            row.workflow_priority,
-            tuple(sorted({writer for c in _list_read_channels(row.spec) for writer in writers[c]} - {row.name})),
-            estimates.get(row.name),
-            starts.get(row.name),
+        flow.name: _FlowHistory(
+            flow.priority,
+            workflow_priority,
+            tuple(sorted({writer for c in flow.read_channels for writer in writers[c]} - {flow.name})),
+            estimates.get(flow.name),
+            starts.get(flow.name),
         )
-        for row in rows
+        for flow, workflow_priority in flows
     }
 
 
@@ -248,11 +248,3 @@ def _read_last_starts(connection: Connection) -> dict[str, float]:
     """The start time of each flow's last finished run, by name."""
     query = select(runs.c.subject, func.max(runs.c.started).label("last")).where(*_FINISHED).group_by(runs.c.subject)
     return {row.subject: row.last for row in connection.execute(query)}
-
-
-def _list_written_channels(spec: Json) -> set[str]:
-    return {w["channel"] for t in spec["tasks"] for w in t["writes"]}
-
-
-def _list_read_channels(spec: Json) -> set[str]:
-    return {r["channel"] for t in spec["tasks"] for r in t["reads"]}

@@ -12,8 +12,7 @@ from sqlalchemy import Column, Connection, Engine, MetaData, PrimaryKeyConstrain
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from tidemill.catalog.engine import acquire_lock, derive_write_engine, format_url, translate_errors
-from tidemill.catalog.oneshot_tables import datasets
-from tidemill.catalog.tables import clock
+from tidemill.catalog.tables import clock, datasets
 from tidemill.errors import CatalogError
 
 REVISION = "0016"  # the newest in `migrations/versions`, written here so that opening need not load them

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
-from tidemill.catalog.rows import AnyRow
+from tidemill.catalog.rows import AnyRow, build_reader
 from tidemill.catalog.tables import consumer_offsets, events, failing_flows, notices, runs
 from tidemill.catalog.transaction import Transaction
-from tidemill.model.notice import MAX_DELIVERY_ATTEMPTS, Notice, NoticeKind, build_notice, compute_pause
+from tidemill.model.notice import MAX_DELIVERY_ATTEMPTS, Notice, build_notice, compute_pause
 from tidemill.model.run import RunKind
 
 NOTICES = "notices"
@@ -87,17 +89,9 @@ def _build_notice(tx: Transaction, event: AnyRow) -> Notice | None:
 
 
 def _build_values(notice: Notice, receiver: str) -> dict[str, object]:
-    return {
-        "receiver": receiver,
-        "kind": notice.kind,
-        "subject": notice.subject,
-        "text": notice.text,
-        "at": notice.at,
-        "detail": dict(notice.detail),
-        "attempts": 0,
-        "due": notice.at,
-    }
+    values = asdict(notice) | {"receiver": receiver, "due": notice.at}
+    del values["id"]
+    return values
 
 
-def _to_notice(row: AnyRow) -> Notice:
-    return Notice(NoticeKind(row.kind), row.subject, row.text, row.at, row.detail, row.id, row.attempts)
+_to_notice = build_reader(Notice)

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from sqlalchemy import Row
 
-from tidemill.model.block import Block, BlockKind, BlockOrigin, BlockState, ChannelPosition, DataFile
+from tidemill.model.block import Block, BlockKind, ChannelPosition, DataFile
 from tidemill.model.channel import Channel, ChannelRole
 from tidemill.model.codec import Json
-from tidemill.model.identity import Identity
-from tidemill.model.run import Run, RunKind, RunState
+from tidemill.model.run import Run
 from tidemill.model.schema import Schema
-from tidemill.ports.records import (
-    ChannelRead,
-    Event,
-    RegisteredChannel,
-)
+from tidemill.model.task import ReadMode
+from tidemill.ports.records import ChannelRead, Event, RegisteredBinding, RegisteredChannel, RegisteredTask
 
 AnyRow = Row[Any]
+R = TypeVar("R")
 
 _UNKNOWN = Schema(())
+
+
+def build_reader(kind: Callable[..., R], **columns: str) -> Callable[[Any], R]:
+    """A conversion of rows to a dataclass, whose fields have the names of their columns but for those in `columns`."""
+    get_values = attrgetter(*(columns.get(name, name) for name in kind.__dataclass_fields__))  # type: ignore[attr-defined]
+    return lambda row: kind(*get_values(row))
 
 
 def sanitize_text(text: str) -> str:
@@ -29,9 +33,23 @@ def sanitize_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "\ufffd")
 
 
-def to_task_versions(binding: AnyRow) -> dict[str, Identity]:
-    """The registered identities of a bound flow's tasks."""
-    return {task["name"]: task["identity"] for task in binding.spec["tasks"]}
+def to_binding(row: AnyRow) -> RegisteredBinding:
+    tasks = tuple(to_task(task) for task in row.spec["tasks"])
+    values = (row.spec.get("attempts", 1), row.spec.get("priority", 1.0))
+    return RegisteredBinding(row.name, row.workflow, row.identity, tasks, *values)
+
+
+def to_task(spec: Json) -> RegisteredTask:
+    """A task as `codec.task_to_json` wrote it."""
+    return RegisteredTask(
+        spec["name"],
+        spec["identity"],
+        spec["code"],
+        tuple((read["channel"], ReadMode(read["mode"])) for read in spec["reads"]),
+        tuple((write["channel"], BlockKind(write["kind"])) for write in spec["writes"]),
+        spec["location"],
+        spec.get("has_watermark", False),
+    )
 
 
 def to_block(row: AnyRow, files: Iterable[AnyRow] = ()) -> Block:
@@ -39,7 +57,7 @@ def to_block(row: AnyRow, files: Iterable[AnyRow] = ()) -> Block:
         id=row.id,
         channel=row.channel,
         seq=row.seq,
-        kind=BlockKind(row.kind),
+        kind=row.kind,
         schema=row.schema or _UNKNOWN,
         since=row.since,
         updates=row.updates,
@@ -47,8 +65,8 @@ def to_block(row: AnyRow, files: Iterable[AnyRow] = ()) -> Block:
         source=row.source,
         target=row.target,
         identity=row.identity,
-        origin=BlockOrigin(row.origin),
-        state=BlockState(row.state),
+        origin=row.origin,
+        state=row.state,
         pinned=row.pinned,
         run=row.run_id,
         task=row.task,
@@ -68,12 +86,12 @@ def to_block_outline(row: AnyRow, channel: str) -> Block:
         id=row.id,
         channel=channel,
         seq=row.seq,
-        kind=BlockKind(row.kind),
+        kind=row.kind,
         schema=row.schema or _UNKNOWN,
         since=row.since,
         updates=row.updates,
-        origin=BlockOrigin(row.origin),
-        state=BlockState(row.state),
+        origin=row.origin,
+        state=row.state,
         run=row.run_id,
         task=row.task,
     )
@@ -97,7 +115,7 @@ def to_head_values(position: ChannelPosition) -> Json:
 
 def to_channel(row: AnyRow, reserved: Mapping[int, int]) -> RegisteredChannel:
     """`reserved` is the number of open reservations by channel id."""
-    channel = Channel(row.name, ChannelRole(row.role), row.schema, row.updates, freshness_target=row.freshness_target)
+    channel = Channel(row.name, row.role, row.schema, row.updates, freshness_target=row.freshness_target)
     return RegisteredChannel(
         channel,
         to_head(row),
@@ -110,32 +128,6 @@ def to_channel(row: AnyRow, reserved: Mapping[int, int]) -> RegisteredChannel:
     )
 
 
-def to_run(row: AnyRow) -> Run:
-    return Run(
-        id=row.id,
-        kind=RunKind(row.kind),
-        subject=row.subject,
-        state=RunState(row.state),
-        attempt=row.attempt,
-        fencing_token=row.fencing_token,
-        created=row.created,
-        lost_attempts=row.lost_attempts,
-        owner=row.owner,
-        lease_until=row.lease_until,
-        not_before=row.not_before,
-        started=row.started,
-        finished=row.finished,
-        error=row.error,
-        stats=row.stats,
-        backfill=row.backfill,
-        due=row.due,
-        requested=row.requested,
-    )
-
-
-def to_channel_read(row: AnyRow) -> ChannelRead:
-    return ChannelRead(row.run_id, row.task, row.channel, row.since, row.upto)
-
-
-def to_event(row: AnyRow) -> Event:
-    return Event(row.id, row.at, row.kind, row.subject, row.run_id, row.detail)
+to_run = build_reader(Run)
+to_channel_read = build_reader(ChannelRead, run="run_id")
+to_event = build_reader(Event, run="run_id")

@@ -71,7 +71,7 @@ def lock_owned_run(tx: Transaction, run: int, fencing_token: int) -> AnyRow:
 def update_run(tx: Transaction, run: AnyRow, **values: Any) -> AnyRow:
     """Update a run that has not changed since it was read; a change of its state must be a legal transition."""
     if "state" in values:
-        RUN_TRANSITIONS.check_transition(RunState(run.state), RunState(values["state"]))
+        RUN_TRANSITIONS.check_transition(run.state, values["state"])
     unchanged = (runs.c.id == run.id, runs.c.state == run.state, runs.c.fencing_token == run.fencing_token)
     changed = tx.connection.execute(update(runs).where(*unchanged).values(values).returning(runs)).one_or_none()
     if changed is None:

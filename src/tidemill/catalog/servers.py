@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, update
 
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
+from tidemill.catalog.rows import build_reader
 from tidemill.catalog.tables import leases, servers, setting_overrides
 from tidemill.catalog.transaction import Transaction
 from tidemill.ports.records import SERVING, Server
@@ -56,20 +57,13 @@ class SqlServerCatalog(CatalogPart):
 
     @in_snapshot
     def list(self, connection: Connection) -> list[Server]:
-        leaders = set(connection.execute(select(leases.c.owner)).scalars())
-        rows = connection.execute(select(servers).order_by(servers.c.name))
-        return [
-            Server(
-                row.name,
-                row.role,
-                row.tracks,
-                state=row.state,
-                started=row.started,
-                last_heartbeat=row.last_heartbeat,
-                leader=row.name in leaders and row.state == SERVING,
-            )
-            for row in rows
-        ]
+        owner = select(leases.c.owner).where(leases.c.name == _LEADER)
+        leads = servers.c.name.in_(owner) & (servers.c.state == SERVING)
+        query = select(servers, leads.label("leader")).order_by(servers.c.name)
+        return [_to_server(row) for row in connection.execute(query)]
+
+
+_to_server = build_reader(Server)
 
 
 def _record_presence(tx: Transaction, server: Server) -> None:

@@ -10,10 +10,9 @@ from sqlalchemy import func, insert, select
 
 from tidemill.catalog import dataset_states as store
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.oneshot_tables import actions, datasets, run_inputs, submissions
 from tidemill.catalog.queries import split_batches
 from tidemill.catalog.rows import AnyRow
-from tidemill.catalog.tables import runs
+from tidemill.catalog.tables import actions, datasets, run_inputs, runs, submissions
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict
 from tidemill.model.codec import Json
@@ -86,7 +85,8 @@ def _build_states(known: KnownDatasets) -> dict[Identity, Dataset]:
 def _to_effective_state(row: AnyRow) -> DatasetState:
     if row.state == DatasetState.DELETING and row.run_id is not None:
         return DatasetState.TO_LEAF if row.is_leaf else DatasetState.TO_STORE
-    return DatasetState(row.state)
+    state: DatasetState = row.state
+    return state
 
 
 def _explain_actions(

@@ -14,10 +14,9 @@ from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, or_, s
 from tidemill.catalog.dataset_states import lock_datasets
 from tidemill.catalog.files import HAS_PENDING_REMOVALS
 from tidemill.catalog.notices import NOTICES
-from tidemill.catalog.oneshot_tables import actions, datasets, submissions
 from tidemill.catalog.queries import split_batches
 from tidemill.catalog.run_expiry import select_newest_run
-from tidemill.catalog.tables import consumer_offsets, events, logs, runs
+from tidemill.catalog.tables import actions, consumer_offsets, datasets, events, logs, runs, submissions
 from tidemill.catalog.transaction import Transaction
 from tidemill.catalog.usage import expire_tallies, list_submitted_actions, record_tallies
 from tidemill.model.run import RunKind, RunState

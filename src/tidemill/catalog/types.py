@@ -6,83 +6,53 @@ Thousands of rows share a few immutable values: each text is parsed once, and it
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Dialect, Text, TypeDecorator
 
-from tidemill.model.change import Updates
 from tidemill.model.codec import target_from_json, target_to_json, updates_from_json, updates_to_json
-from tidemill.model.freshness_target import FreshnessTarget
 from tidemill.model.provenance import Provenance
 from tidemill.model.schema import Schema
 
 
-class ProvenanceText(TypeDecorator[Provenance]):
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: Provenance | None, dialect: Dialect) -> str | None:
-        return None if value is None else _to_compact_json(value.to_json())
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Provenance | None:
-        return None if value is None else _parse_provenance(value)
-
-
-class UpdatesText(TypeDecorator[Updates]):
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: Updates | None, dialect: Dialect) -> str | None:
-        return None if value is None else _to_compact_json(updates_to_json(value))
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Updates | None:
-        return None if value is None else _parse_updates(value)
-
-
-class FreshnessTargetText(TypeDecorator[FreshnessTarget]):
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: FreshnessTarget | None, dialect: Dialect) -> str | None:
-        return None if value is None else _to_compact_json(target_to_json(value))
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> FreshnessTarget | None:
-        return None if value is None else _parse_freshness_target(value)
-
-
-class SchemaText(TypeDecorator[Schema]):
-    """A schema. One without columns is unknown, and stored as NULL."""
+class ValueText(TypeDecorator[Any]):
+    """A value as text: `to_text` formats it, and `from_text`, which must be a pure function, parses it."""
 
     impl = Text
-    cache_ok = True
+    cache_ok = True  # both functions have the names of the arguments, so that they are part of the cache's key
 
-    def process_bind_param(self, value: Schema | None, dialect: Dialect) -> str | None:
-        return str(value) if value is not None and value.fields else None
+    def __init__(self, to_text: Callable[[Any], str | None], from_text: Callable[[str], Any]) -> None:
+        super().__init__()
+        self.to_text = to_text
+        self.from_text = from_text
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Schema | None:
-        return None if value is None else _parse_schema(value)
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else self.to_text(value)
 
-
-def _to_compact_json(data: Any) -> str:
-    return json.dumps(data, separators=(",", ":"))
-
-
-@lru_cache(maxsize=4096)
-def _parse_provenance(text: str) -> Provenance:
-    return Provenance.from_json(json.loads(text))
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        return None if value is None else self.from_text(value)
 
 
-@lru_cache(maxsize=1024)
-def _parse_updates(text: str) -> Updates:
-    return updates_from_json(json.loads(text))
+def _build_json_type(to_json: Callable[[Any], Any], from_json: Callable[[Any], Any]) -> ValueText:
+    return ValueText(
+        lambda value: json.dumps(to_json(value), separators=(",", ":")),
+        lru_cache(maxsize=4096)(lambda text: from_json(json.loads(text))),
+    )
 
 
-@lru_cache(maxsize=1024)
-def _parse_freshness_target(text: str) -> FreshnessTarget:
-    return target_from_json(json.loads(text))
+def build_enum_type(kind: type[StrEnum]) -> ValueText:
+    return ValueText(str, kind)
 
 
-@lru_cache(maxsize=1024)
-def _parse_schema(text: str) -> Schema:
-    return Schema.from_ddl(text)
+def _format_schema(schema: Schema) -> str | None:
+    """A schema without columns is unknown, and stored as NULL."""
+    return str(schema) if schema.fields else None
+
+
+PROVENANCE = _build_json_type(Provenance.to_json, Provenance.from_json)
+UPDATES = _build_json_type(updates_to_json, updates_from_json)
+FRESHNESS_TARGET = _build_json_type(target_to_json, target_from_json)
+SCHEMA = ValueText(_format_schema, lru_cache(maxsize=1024)(Schema.from_ddl))

@@ -5,13 +5,12 @@ A refresh has no user. The totals keep usage figures of the past correct.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlalchemy import ColumnElement, Connection, Label, Select, delete, func, insert, select, update
 
-from tidemill.catalog.oneshot_tables import actions, datasets, submissions, tallies
-from tidemill.catalog.rows import AnyRow
-from tidemill.catalog.tables import bindings, blocks, runs
+from tidemill.catalog.rows import AnyRow, build_reader
+from tidemill.catalog.tables import actions, bindings, blocks, datasets, runs, submissions, tallies
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.run import RunKind, RunState
 from tidemill.model.usage import COUNTED, UsageFigures, UsagePeriod, UsageRecord, UsageTally
@@ -23,6 +22,9 @@ _ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
 Conditions = Sequence[ColumnElement[bool]]
 
 
+_SECONDS = func.coalesce(runs.c.finished - runs.c.started, 0.0).label("seconds")
+
+
 def read_usage(connection: Connection, period: UsagePeriod) -> list[UsageRecord]:
     """All actions submitted and all tasks refreshed within a period that have not expired."""
     submitted = list_submitted_actions(connection, (*_match_period(submissions.c.at, period), *_match_names(period)))
@@ -31,8 +33,7 @@ def read_usage(connection: Connection, period: UsagePeriod) -> list[UsageRecord]
 
 def list_submitted_actions(connection: Connection, conditions: Conditions) -> Iterator[UsageRecord]:
     """The actions of submissions that meet the conditions."""
-    rows: Iterable[AnyRow] = connection.execute(_ACTIONS.where(*conditions))
-    return (_to_past_action(row) for row in rows)
+    return (_to_past_action(row) for row in connection.execute(_ACTIONS.where(*conditions)))
 
 
 def _match_period(time_column: ColumnElement[float], period: UsagePeriod) -> tuple[ColumnElement[bool], ...]:
@@ -55,8 +56,7 @@ _ACTIONS = (
         actions.c.saved_seconds,
         actions.c.run_id,
         runs.c.state,
-        runs.c.started,
-        runs.c.finished,
+        _SECONDS,
         datasets.c.bytes,
     )
     .join_from(submissions, actions)
@@ -66,14 +66,7 @@ _ACTIONS = (
 )
 
 
-def _to_past_action(row: AnyRow) -> UsageRecord:
-    state = None if row.state is None else RunState(row.state)
-    fields = (row.at, row.user, row.workflow, row.name, row.id, row.verdict, row.run_id, state)
-    return UsageRecord(*fields, _compute_seconds(row), row.saved_seconds, row.bytes)
-
-
-def _compute_seconds(row: AnyRow) -> float:
-    return 0.0 if row.started is None or row.finished is None else row.finished - row.started
+_to_past_action = build_reader(UsageRecord, task="name", submission="id", run="run_id")
 
 
 def _list_matching_refreshes(connection: Connection, period: UsagePeriod) -> Iterator[UsageRecord]:
@@ -93,7 +86,7 @@ def list_refreshed_tasks(connection: Connection, filters: Conditions) -> Iterato
 
 
 _FLOWS: Select[tuple[object, ...]] = (
-    select(runs, func.coalesce(bindings.c.workflow, "").label("workflow"))
+    select(runs, _SECONDS, func.coalesce(bindings.c.workflow, "").label("workflow"))
     .outerjoin_from(runs, bindings, bindings.c.name == runs.c.subject)
     .order_by(runs.c.id)
 )
@@ -109,9 +102,9 @@ def _sum_written_bytes(connection: Connection, conditions: Conditions) -> dict[t
 
 def _to_past_tasks(row: AnyRow, written_bytes: dict[tuple[int, str], int]) -> Iterator[UsageRecord]:
     """One record for each task that ran; one for the flow, if none ran."""
-    tasks = row.stats.get("tasks") or {row.subject: {"seconds": _compute_seconds(row)}}
+    tasks = row.stats.get("tasks") or {row.subject: {"seconds": row.seconds}}
     for task, stats in tasks.items():
-        fields = (row.started, None, row.workflow, task, None, None, row.id, RunState(row.state))
+        fields = (row.started, None, row.workflow, task, None, None, row.id, row.state)
         yield UsageRecord(*fields, stats["seconds"], 0.0, written_bytes.get((row.id, task), 0))
 
 

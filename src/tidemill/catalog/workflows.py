@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import Connection, Table, delete, insert, or_, select, update
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Table, delete, insert, or_, select, update
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
 from tidemill.catalog.engine import acquire_lock
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.rows import AnyRow, to_task_versions
+from tidemill.catalog.rows import AnyRow, build_reader, to_binding, to_task
 from tidemill.catalog.tables import IS_IN_USE, analyses, bindings, blocks, channels, cursors, triggers, workflows
 from tidemill.catalog.transaction import Transaction
 from tidemill.catalog.triggers import register_triggers
@@ -24,7 +24,7 @@ from tidemill.model.flow import BoundFlow
 from tidemill.model.identity import Identity
 from tidemill.model.schema import Schema
 from tidemill.model.workflow import WorkflowSpec
-from tidemill.ports.records import RegisteredWorkflow
+from tidemill.ports.records import RegisteredBinding, RegisteredTask, RegisteredWorkflow
 
 _LOCK = 0x71DE0002
 
@@ -76,7 +76,10 @@ class SqlWorkflowCatalog(CatalogPart):
     @in_snapshot
     def list(self, connection: Connection) -> list[RegisteredWorkflow]:
         rows = connection.execute(select(workflows).where(IS_IN_USE).order_by(workflows.c.name))
-        return [RegisteredWorkflow(r.name, r.applied, r.paused, r.priority, r.document) for r in rows]
+        return [_to_workflow(row) for row in rows]
+
+
+_to_workflow = build_reader(RegisteredWorkflow)
 
 
 def _apply_workflow(tx: Transaction, workflow: WorkflowSpec, document: Json | None = None) -> None:
@@ -274,11 +277,16 @@ def _register_triggers(tx: Transaction, binding_id: int, workflow: str, binding:
 
 def _reset_cursors(tx: Transaction, row: AnyRow, spec: Json) -> None:
     """Delete the cursors of declared tables whose query changed: their state belongs to the previous query."""
-    for task in find_changed_tables(spec, to_task_versions(row)):
+    for task in find_changed_tables(map(to_task, spec["tasks"]), list_task_versions(to_binding(row))):
         of_task = (cursors.c.binding_id == row.id) & (cursors.c.task == task)
         tx.connection.execute(delete(cursors).where(of_task))
 
 
-def find_changed_tables(spec: Json, before: Mapping[str, Identity]) -> set[str]:
-    """The declared tables of a flow, as `spec` registers it, whose queries are not those of `before`."""
-    return {t["name"] for t in spec["tasks"] if t["code"] == "refresh" and before.get(t["name"]) != t["identity"]}
+def list_task_versions(binding: RegisteredBinding) -> dict[str, Identity]:
+    """The registered identities of a bound flow's tasks."""
+    return {task.name: task.identity for task in binding.tasks}
+
+
+def find_changed_tables(tasks: Iterable[RegisteredTask], before: Mapping[str, Identity]) -> set[str]:
+    """The declared tables among registered tasks whose queries are not those of `before`."""
+    return {task.name for task in tasks if task.code == "refresh" and before.get(task.name) != task.identity}

@@ -40,8 +40,7 @@ from tidemill.planner.explanation import (
     VariantExplanation,
     WriterExplanation,
 )
-from tidemill.ports.records import Event, RegisteredTrigger, RegisteredWorkflow, Server, TriggerFiring
-from tidemill.runtime.inspect.status import TaskStatus
+from tidemill.ports.records import Event, RegisteredTask, RegisteredTrigger, RegisteredWorkflow, Server, TriggerFiring
 from tidemill.runtime.oneshot.storage_report import EvictionCandidate, RetainedDataset, StorageShare
 from tidemill.wire.schemas import BlockDocument, ReadingDocument
 
@@ -175,7 +174,7 @@ STATS: tuple[Column[tuple[str, Mapping[str, Any]]], ...] = (
     Column(">rows written", lambda s, _: format_count(s[1].get("rows_out"))),
 )
 
-TASK: tuple[Column[TaskStatus], ...] = (
+TASK: tuple[Column[RegisteredTask], ...] = (
     Column("task", lambda t, _: t.name),
     Column("code", lambda t, _: t.code),
     Column("reads", lambda t, _: [f"{channel} ({mode})" for channel, mode in t.reads]),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidemill.model.block import ChannelPosition
+from tidemill.model.block import BlockKind, ChannelPosition
 from tidemill.model.channel import Channel
 from tidemill.model.codec import Json
+from tidemill.model.identity import Identity
 from tidemill.model.schema import Schema
+from tidemill.model.task import ReadMode
 from tidemill.model.trigger import Leaf, Trigger
 
 
@@ -26,13 +28,44 @@ class RegisteredChannel:
 
 
 @dataclass(frozen=True, slots=True)
+class RegisteredTask:
+    """The signature of a task as it was last applied."""
+
+    name: str
+    identity: Identity
+    code: str  # its kind: "sql", "function", …
+    reads: tuple[tuple[str, ReadMode], ...]
+    writes: tuple[tuple[str, BlockKind], ...]
+    location: str
+    has_watermark: bool = False
+
+    @property
+    def read_channels(self) -> set[str]:
+        return {channel for channel, _ in self.reads}
+
+    @property
+    def written_channels(self) -> set[str]:
+        return {channel for channel, _ in self.writes}
+
+
+@dataclass(frozen=True, slots=True)
 class RegisteredBinding:
     """A bound flow as it was last applied."""
 
     name: str
     workflow: str
-    identity: str
-    spec: Json  # as `codec.binding_to_json` wrote it
+    identity: Identity
+    tasks: tuple[RegisteredTask, ...]
+    attempts: int = 1
+    priority: float = 1.0
+
+    @property
+    def read_channels(self) -> set[str]:
+        return set[str]().union(*(task.read_channels for task in self.tasks))
+
+    @property
+    def written_channels(self) -> set[str]:
+        return set[str]().union(*(task.written_channels for task in self.tasks))
 
 
 @dataclass(frozen=True, slots=True)

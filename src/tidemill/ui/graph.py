@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tidemill.runtime.inspect.status import ProjectStatus, TaskStatus
+from tidemill.ports.records import RegisteredTask
+from tidemill.runtime.inspect.status import ProjectStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +51,21 @@ def build_graph(status: ProjectStatus) -> DiagramGraph:
     return DiagramGraph((*channels, *separate), tuple(edges))
 
 
-def _format_task_key(flow: str, task: TaskStatus) -> str:
+def _format_task_key(flow: str, task: RegisteredTask) -> str:
     return f"task {flow}/{task.name}"
 
 
-def _list_written(task: TaskStatus, visible: list[str]) -> list[str]:
+def _list_written(task: RegisteredTask, visible: list[str]) -> list[str]:
     return [c for c in dict.fromkeys(c for c, _ in task.writes) if c in visible]
 
 
-def _find_only_written(task: TaskStatus, visible: list[str]) -> str | None:
+def _find_only_written(task: RegisteredTask, visible: list[str]) -> str | None:
     written = _list_written(task, visible)
     return written[0] if len(written) == 1 else None
 
 
 def _list_edges(
-    key: str, task: TaskStatus, visible: list[str], merged_channel: str | None
+    key: str, task: RegisteredTask, visible: list[str], merged_channel: str | None
 ) -> Iterator[tuple[str, str]]:
     """A task's edges. Its state is drawn as written only, because an edge back would be a cycle."""
     written = _list_written(task, visible)

@@ -43,8 +43,8 @@ def _compute_weights(bindings: Iterable[RegisteredBinding], tables: set[str]) ->
     """Return the weights of tables, by name: the tables of one flow share its priority."""
     weights: dict[str, float] = {}
     for binding in bindings:
-        written = {w["channel"] for t in binding.spec["tasks"] for w in t["writes"]} & tables
-        weights |= {table: binding.spec.get("priority", 1.0) / len(written) for table in written}
+        written = binding.written_channels & tables
+        weights |= {table: binding.priority / len(written) for table in written}
     return weights
 
 

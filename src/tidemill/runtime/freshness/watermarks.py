@@ -76,10 +76,7 @@ def find_newest_versions(reached: Provenance) -> Newest:
 def read_watermarks(blocks: BlockReader, bindings: Iterable[RegisteredBinding]) -> WatermarkHistory:
     """Read the watermarks of all channels that a watermark task writes."""
     return WatermarkHistory(
-        {
-            channel: _read_channel_watermarks(blocks, channel)
-            for channel in sorted(set(_list_watermarked_channels(bindings)))
-        }
+        {channel: _read_channel_watermarks(blocks, channel) for channel in sorted(_find_watermarked_channels(bindings))}
     )
 
 
@@ -88,9 +85,8 @@ def _find_earliest(watermarks: Iterable[Version | None]) -> Version | None:
     return None if None in values else min((value for value in values if value is not None), default=None)
 
 
-def _list_watermarked_channels(bindings: Iterable[RegisteredBinding]) -> Iterator[str]:
-    tasks = (task for binding in bindings for task in binding.spec["tasks"] if task.get("has_watermark"))
-    return (write["channel"] for task in tasks for write in task["writes"])
+def _find_watermarked_channels(bindings: Iterable[RegisteredBinding]) -> set[str]:
+    return {c for binding in bindings for task in binding.tasks if task.has_watermark for c in task.written_channels}
 
 
 def _read_channel_watermarks(blocks: BlockReader, channel: str) -> list[ChannelWatermark]:

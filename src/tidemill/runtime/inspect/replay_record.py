@@ -9,7 +9,7 @@ from tidemill.errors import NotFound
 from tidemill.model.channel import ChannelRole
 from tidemill.model.run import Run, RunKind, RunState
 from tidemill.ports.catalog import CatalogReader, RunReader
-from tidemill.ports.records import FlowStatistics, RegisteredBinding
+from tidemill.ports.records import FlowStatistics
 from tidemill.sim.staleness.replay import RecordedTable
 
 RECENT_RUNS = 100
@@ -28,7 +28,7 @@ def build_replay_records(catalog: CatalogReader, since: float = 0.0) -> dict[str
         raise NotFound("no flow has run twice recently, so there is nothing to replay; let servers run for a while")
     inputs = [c.channel.name for c in catalog.channels.list() if c.channel.role is ChannelRole.INPUT]
     arrivals = {c: [v / 1e6 for v in catalog.channels.list_versions(c, int(since * 1e6))] for c in inputs}
-    reads = {b.name: _list_read_channels(b) for b in catalog.flows.list()}
+    reads = {b.name: b.read_channels for b in catalog.flows.list()}
     records = {name: _build_record(recorded, f, runs[name], reads[name], arrivals) for name, f in recorded.items()}
     return {name: record for name, record in records.items() if record.batches or record.parents}
 
@@ -51,7 +51,3 @@ def _build_record(
     parents = tuple(p for p in statistics.parents if p in recorded)
     arrival_times = sorted({time for channel in reads for time in arrivals.get(channel, ())}) if not parents else []
     return RecordedTable([(time, time) for time in arrival_times], loaded, statistics.priority, parents)
-
-
-def _list_read_channels(binding: RegisteredBinding) -> set[str]:
-    return {r["channel"] for t in binding.spec["tasks"] for r in t["reads"]}

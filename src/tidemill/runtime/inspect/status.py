@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tidemill.model.block import BlockKind
 from tidemill.model.channel import ChannelRole
-from tidemill.model.codec import Json
 from tidemill.model.provenance import Pathway, Provenance
 from tidemill.model.run import ACTIVE_STATES, PENDING_STATES, Run, RunKind, RunState
 from tidemill.model.task import ReadMode
 from tidemill.model.time import Timeline, Version
 from tidemill.planner.catalog_state import TargetStatus, compute_target_status
 from tidemill.ports.catalog import BlockReader, CatalogReader, RunReader
-from tidemill.ports.records import RegisteredBinding, RegisteredChannel
+from tidemill.ports.records import RegisteredBinding, RegisteredChannel, RegisteredTask
 from tidemill.runtime.freshness.watermarks import WatermarkHistory, find_newest_versions, read_watermarks
 
 _RECENT_RUNS = 100
@@ -60,23 +58,12 @@ class ChannelStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskStatus:
-    """The signature of a registered task."""
-
-    name: str
-    code: str
-    reads: tuple[tuple[str, ReadMode], ...]
-    writes: tuple[tuple[str, BlockKind], ...]
-    location: str
-
-
-@dataclass(frozen=True, slots=True)
 class FlowStatus:
     """A bound flow, its last run, and the channels with pending data for it."""
 
     name: str
     workflow: str
-    tasks: tuple[TaskStatus, ...]
+    tasks: tuple[RegisteredTask, ...]
     last: Run | None
     pending_channels: tuple[str, ...]
 
@@ -123,13 +110,10 @@ def find_pathways(
     """Return the pathways from inputs to each derived channel, as its flows declare them."""
     roles = {c.channel.name: c.channel.role for c in channels}
     sources: dict[str, set[str]] = {}
-    for task in (t for b in bindings for t in _build_task_statuses(b)):
-        read = {
-            c
-            for c, _ in task.reads
-            if roles.get(c) in (ChannelRole.INPUT, ChannelRole.DERIVED) and not _is_writer(task, c)
-        }
-        for written, _ in task.writes:
+    for task in (t for b in bindings for t in b.tasks):
+        read = task.read_channels - task.written_channels
+        read = {c for c in read if roles.get(c) in (ChannelRole.INPUT, ChannelRole.DERIVED)}
+        for written in task.written_channels:
             sources.setdefault(written, set()).update(read)
 
     def walk_pathways(channel: str, passed: tuple[str, ...]) -> Iterator[Pathway]:
@@ -184,23 +168,9 @@ def _build_flow_status(
     return FlowStatus(
         name=binding.name,
         workflow=binding.workflow,
-        tasks=_build_task_statuses(binding),
+        tasks=binding.tasks,
         last=_find_last_run(runs, binding.name),
         pending_channels=tuple(sorted(pending)),
-    )
-
-
-def _build_task_statuses(binding: RegisteredBinding) -> tuple[TaskStatus, ...]:
-    return tuple(_build_task_status(spec) for spec in binding.spec["tasks"])
-
-
-def _build_task_status(spec: Json) -> TaskStatus:
-    return TaskStatus(
-        name=spec["name"],
-        code=spec["code"],
-        reads=tuple((r["channel"], ReadMode(r["mode"])) for r in spec["reads"]),
-        writes=tuple((w["channel"], BlockKind(w["kind"])) for w in spec["writes"]),
-        location=spec["location"],
     )
 
 
@@ -227,21 +197,17 @@ def _build_consumers(
             channel=channel,
             modes=modes,
             behind=0
-            if _is_writer(task, channel)
+            if channel in task.written_channels
             else counter.count_after(channel, consumed.get((task.name, channel), 0)),
         )
-        for task in _build_task_statuses(binding)
+        for task in binding.tasks
         for channel, modes in _group_modes(task).items()
     ]
 
 
-def _group_modes(task: TaskStatus) -> dict[str, tuple[ReadMode, ...]]:
+def _group_modes(task: RegisteredTask) -> dict[str, tuple[ReadMode, ...]]:
     channels = dict.fromkeys(channel for channel, _ in task.reads)
     return {channel: tuple(mode for read, mode in task.reads if read == channel) for channel in channels}
-
-
-def _is_writer(task: TaskStatus, channel: str) -> bool:
-    return any(written == channel for written, _ in task.writes)
 
 
 def _read_consumption(
@@ -249,12 +215,12 @@ def _read_consumption(
 ) -> Consumption:
     """Return the positions of a flow's cursors; for full reads without a cursor, those of the last finished run."""
     consumed, open_reads = dict[tuple[str, str], int](), set[tuple[str, str]]()
-    for task in _build_task_statuses(binding):
+    for task in binding.tasks:
         for channel, modes in _group_modes(task).items():
             cursor = cursors.get((binding.name, task.name, channel))
             if cursor is not None:
                 consumed[task.name, channel] = cursor
-            elif set(modes) == {ReadMode.ALL} and not _is_writer(task, channel):
+            elif set(modes) == {ReadMode.ALL} and channel not in task.written_channels:
                 open_reads.add((task.name, channel))
     return _read_last_readings(runs, binding.name, open_reads) | consumed if open_reads else consumed
 

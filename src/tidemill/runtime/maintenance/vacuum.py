@@ -9,13 +9,12 @@ for the next time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tidemill import errors
 from tidemill.errors import Conflict, StorageError, TidemillError
 from tidemill.model.block import Block, BlockKind
-from tidemill.model.codec import Json
 from tidemill.model.run import ACTIVE_STATES, PENDING_STATES
 from tidemill.model.store import GracePeriods, RemovalKind, is_written_by_runs
 from tidemill.ports.records import RegisteredBinding, RegisteredChannel, RunExpiryCounts
@@ -159,7 +158,7 @@ class VacuumService:
     def expire_runs(self, channels: Iterable[str], history: int) -> RunExpiryCounts:
         """Expire all but the newest runs of these channels: inserts, compactions, and flows on them."""
         names = set(channels)
-        flows = {b.name for b in self.executor.catalog.flows.list() if names & _list_channels(b)}
+        flows = {b.name for b in self.executor.catalog.flows.list() if names & (b.read_channels | b.written_channels)}
         overfull = self.executor.catalog.runs.list_overfull_subjects(names | flows, keep=history)
         expired = (
             self.executor.catalog.runs.expire(subject, keep=history) for subject in overfull if self.can_continue()
@@ -254,13 +253,6 @@ class VacuumService:
 
 
 def _list_readers(bindings: Iterable[RegisteredBinding]) -> _Readers:
-    return frozenset((b.name, t["name"], r["channel"]) for b in bindings for t in b.spec["tasks"] for r in t["reads"])
-
-
-def _list_channels(binding: RegisteredBinding) -> set[str]:
-    return {port["channel"] for task in binding.spec["tasks"] for port in _list_ports(task)}
-
-
-def _list_ports(task: Json) -> Iterator[Mapping[str, str]]:
-    yield from task["reads"]
-    yield from task["writes"]
+    return frozenset(
+        (b.name, task.name, channel) for b in bindings for task in b.tasks for channel in task.read_channels
+    )

@@ -22,8 +22,7 @@ def request_flow_run(catalog: Catalog, flow: str, *, backfill: bool = False) -> 
     same_kind = [r for r in queued if r.backfill is backfill]
     if same_kind:
         return same_kind[-1]
-    attempts = int(binding.spec.get("attempts", 1))
-    return catalog.runs.request(RunKind.FLOW, flow, attempts=attempts, backfill=backfill)
+    return catalog.runs.request(RunKind.FLOW, flow, attempts=binding.attempts, backfill=backfill)
 
 
 def request_retry(catalog: Catalog, run: int) -> Run:
