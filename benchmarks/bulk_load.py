@@ -45,15 +45,15 @@ def _append_blocks(tx: Transaction, *, name: str, count: int) -> None:
     file_rows = [
         {"block_id": b, "ordinal": 0, "path": f"history/{b}.parquet", "rows": 1, "bytes": 1} for b in block_ids
     ]
-    tx.connection.execute(insert(files), file_rows)
+    tx.execute(insert(files), file_rows)
     for block, run_id in zip(block_ids, run_ids, strict=True):
         tx.record_event(EventKind.BLOCK_FILLED, name, run_id, block=block)
     totals = {total: channels.c[total] + count for total in ("next_seq", "blocks", "rows", "bytes")}
-    tx.connection.execute(update(channels).where(channels.c.id == channel.id).values(totals))
+    tx.execute(update(channels).where(channels.c.id == channel.id).values(totals))
     advance_heads(tx, [channel])
 
 
 def _insert_rows(tx: Transaction, table: Table, rows: Sequence[Json]) -> list[int]:
     """Insert rows; returns their ids, in the same order."""
     statement = insert(table).returning(table.c.id, sort_by_parameter_order=True)
-    return list(tx.connection.execute(statement, rows).scalars())
+    return list(tx.execute(statement, rows).scalars())

@@ -54,7 +54,7 @@ def test_a_token_identifies_its_user(accounts: AccountCatalog) -> None:
 def test_a_secret_is_not_stored(accounts: AccountCatalog, catalog: SqlCatalog) -> None:
     issued = accounts.issue_token("ann")
     secret = issued.text.rsplit("_", 1)[1]
-    row = catalog.database.run_transaction(lambda tx: tx.connection.execute(select(tokens)).one())
+    row = catalog.database.run_transaction(lambda tx: tx.execute(select(tokens)).one())
     assert secret not in str(tuple(row))
     assert secret not in repr(issued)
 

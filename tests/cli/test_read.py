@@ -15,6 +15,7 @@ from tidemill.intake import load_file
 from tidemill.model.change import Append
 from tidemill.model.schema import Schema
 from tidemill.model.view import View
+from tidemill.ports.storage import LoadRequest
 
 ROWS: list[dict[str, Any]] = [
     {"id": 1, "city": "Ghent", "amount": 1.5},
@@ -68,7 +69,7 @@ def test_csv_output_can_be_inserted_again(reading: Program, tmp_path: Path) -> N
     directory.mkdir()
     file.write_text(reading.run_ok("read", "orders", "--format", "csv", "--limit", 2).out)
     schema = Schema.from_ddl("id bigint, city string, amount double")
-    load_file(file, format=None, schema=schema, updates=Append(), directory=directory)
+    load_file(file, LoadRequest(schema, Append(), directory))
     assert pq.read_table(directory).to_pylist() == ROWS[:2]
 
 

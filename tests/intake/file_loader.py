@@ -9,9 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidemill.errors import BadInput
-from tidemill.intake import FileLoadResult, load_file
+from tidemill.intake import load_file
 from tidemill.model.change import Append, Updates
 from tidemill.model.schema import Schema
+from tidemill.ports.storage import LoadRequest, LoadResult
 
 APPEND = Append()
 
@@ -29,8 +30,8 @@ class FileLoader:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 
-    def load(self, path: Path, ddl: str, updates: Updates = APPEND, format: str | None = None) -> FileLoadResult:
-        return load_file(path, format=format, schema=Schema.from_ddl(ddl), updates=updates, directory=self.out)
+    def load(self, path: Path, ddl: str, updates: Updates = APPEND, format: str | None = None) -> LoadResult:
+        return load_file(path, LoadRequest(Schema.from_ddl(ddl), updates, self.out, format=format))
 
     def rows(self, name: str, content: bytes | str, ddl: str, updates: Updates = APPEND) -> list[dict[str, Any]]:
         """Load a file and return its stored rows; checks the reported number of rows."""

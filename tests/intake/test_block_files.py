@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidemill.intake.block_files import BlockFileWriter
+from tidemill.intake.loader import BlockFileWriter
 
 SCHEMA = pa.schema([("n", pa.int64())])
 

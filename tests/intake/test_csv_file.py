@@ -10,7 +10,7 @@ from math import isnan
 import pytest
 from tests.intake.file_loader import FileLoader
 
-from tidemill.intake import csv_rows
+from tidemill.intake import csv_file
 
 
 def load_cell(loader: FileLoader, type: str, text: str) -> object:
@@ -194,13 +194,13 @@ def test_an_unclosed_quote_is_reported(loader: FileLoader, line: str) -> None:
 
 
 def test_an_unclosed_quote_in_a_large_file_is_reported(loader: FileLoader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(csv_file, "BLOCK_BYTES", 64)
     message = loader.expect_error("a.csv", 'a,b\n1,2\n"3,4\n' + "5,6\n" * 100, "a string, b string")
     assert "row 2 (line 3) has a quote that is unclosed" in message
 
 
 def test_a_row_that_is_too_long_is_reported(loader: FileLoader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(csv_file, "BLOCK_BYTES", 64)
     message = loader.expect_error("a.csv", f"a,b\n1,2\n{'x' * 1000},3\n", "a string, b string")
     assert "it cannot be read as CSV" in message
 
@@ -216,7 +216,7 @@ def test_an_early_error_in_a_large_file_is_reported(loader: FileLoader) -> None:
 
 
 def test_rows_are_counted_across_blocks(loader: FileLoader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(csv_file, "BLOCK_BYTES", 64)
     lines = [f'{n},"x\n{n}"' for n in range(1, 101)]
     assert len(loader.rows("a.csv", "a,b\n" + "\n".join(lines), "a int, b string")) == 100
     lines[77] = 'oops,"x\n"'

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from tests.intake.file_loader import FileLoader
 
-from tidemill.intake import keys, parquet_file
+from tidemill.intake import parquet_file, row_rules
 from tidemill.model.change import Append, Increment, Signed, Updates, Upsert
 
 
@@ -49,7 +49,7 @@ def test_keys_are_compared_like_in_spark(loader: FileLoader, type: str, first: s
 
 
 def test_different_keys_with_equal_hashes_are_accepted(loader: FileLoader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "hash", lambda _: 7, raising=False)
+    monkeypatch.setattr(row_rules, "hash", lambda _: 7, raising=False)
     assert len(loader.rows("a.csv", "k\n1\n2\n3\n", "k int", Upsert(("k",)))) == 3
 
 

@@ -12,16 +12,17 @@ import pytest
 from tests.intake.file_loader import FileLoader
 
 from tidemill.errors import BadInput, StorageError
-from tidemill.intake import FileLoadResult, csv_rows, load_file
+from tidemill.intake import csv_file, load_file
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Increment
 from tidemill.model.schema import Schema
+from tidemill.ports.storage import LoadRequest, LoadResult
 
 
 def test_rows_and_digest_are_reported(loader: FileLoader) -> None:
     content = "a\n1\n2\n"
     result = loader.load(loader.file("a.csv", content), "a int")
-    assert result == FileLoadResult(2, hashlib.sha256(content.encode()).hexdigest())
+    assert result == LoadResult(2, hashlib.sha256(content.encode()).hexdigest())
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.CSV", "a.data"])
@@ -84,24 +85,19 @@ def test_a_file_that_grows_while_it_is_read_is_rejected(loader: FileLoader, grow
         path.write_text(grown)
 
     with pytest.raises(BadInput, match="it changed while it was read; wait until it is complete"):
-        load_file(
-            path, format=None, schema=Schema.from_ddl("a int"), updates=Append(), directory=loader.out, progress=grow
-        )
+        load_file(path, LoadRequest(Schema.from_ddl("a int"), Append(), loader.out, progress=grow))
     assert list(loader.out.iterdir()) == []
 
 
 def test_progress_increases_to_one(loader: FileLoader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(csv_file, "BLOCK_BYTES", 4096)
     path = loader.file("a.csv", "a\n" + "".join(f"{n}\n" for n in range(100_000)))
     steps: list[tuple[str, float]] = []
-    load_file(
-        path,
-        format=None,
-        schema=Schema.from_ddl("a int"),
-        updates=Append(),
-        directory=loader.out,
-        progress=lambda *step: steps.append(step),
-    )
+
+    def record_step(text: str, fraction: float) -> None:
+        steps.append((text, fraction))
+
+    load_file(path, LoadRequest(Schema.from_ddl("a int"), Append(), loader.out, progress=record_step))
     assert {text for text, _ in steps} == {"reading a.csv"}
     fractions = [fraction for _, fraction in steps]
     assert fractions == sorted(fractions)
@@ -127,9 +123,9 @@ def test_a_directory_that_cannot_be_written_is_reported(loader: FileLoader) -> N
 def test_a_base_has_unique_keys_and_no_deletions(loader: FileLoader) -> None:
     schema, updates = Schema.from_ddl("k int, n int"), Increment(("k",), ("n",))
 
-    def load_base(content: str) -> FileLoadResult:
+    def load_base(content: str) -> LoadResult:
         path = loader.file("a.csv", content)
-        return load_file(path, format=None, schema=schema, updates=updates, kind=BlockKind.BASE, directory=loader.out)
+        return load_file(path, LoadRequest(schema, updates, loader.out, BlockKind.BASE))
 
     with pytest.raises(BadInput, match="row 2 has the same key as row 1"):
         load_base("k,n\n1,2\n1,3\n")

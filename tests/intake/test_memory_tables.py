@@ -13,9 +13,9 @@ import pytest
 
 from tidemill.errors import BadInput
 from tidemill.intake import is_table, load_table
-from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Updates, Upsert
 from tidemill.model.schema import Schema
+from tidemill.ports.storage import LoadRequest
 
 SCHEMA = Schema.from_ddl("id int NOT NULL, word string, amount double, on date, at timestamp")
 DAY = dt.date(2026, 5, 1)
@@ -30,8 +30,7 @@ def load_rows(
     data: Any, directory: Path, schema: Schema = SCHEMA, updates: Updates | None = None
 ) -> list[dict[str, Any]]:
     assert is_table(data)
-    rules = {"updates": updates or Append(), "kind": BlockKind.DELTA, "format": "parquet", "progress": None}
-    load_table(data, Path(), schema=schema, directory=directory, **rules)  # type: ignore[arg-type]
+    load_table(data, Path(), LoadRequest(schema, updates or Append(), directory, format="parquet"))
     rows: list[dict[str, Any]] = pq.read_table(directory).to_pylist()
     return rows
 

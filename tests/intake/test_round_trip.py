@@ -26,6 +26,7 @@ from tidemill.errors import BadInput
 from tidemill.intake import load_file
 from tidemill.model.change import Append
 from tidemill.model.schema import Schema
+from tidemill.ports.storage import LoadRequest
 
 Write = Callable[[Path], None]
 
@@ -34,9 +35,7 @@ def check_round_trip(sample: Sample, name: str, write: Write) -> None:
     with tempfile.TemporaryDirectory() as folder:
         loader = FileLoader(Path(folder))
         write(loader.folder / name)
-        result = load_file(
-            loader.folder / name, format=None, schema=sample.schema, updates=Append(), directory=loader.out
-        )
+        result = load_file(loader.folder / name, LoadRequest(sample.schema, Append(), loader.out))
         assert result.rows == len(sample.rows)
         assert [to_comparable(row) for row in loader.read_stored()] == sample.expected_rows
 
@@ -46,7 +45,7 @@ def load_invalid_file(schema: Schema, name: str, write: Write) -> str:
         loader = FileLoader(Path(folder))
         write(loader.folder / name)
         with pytest.raises(BadInput) as error:
-            load_file(loader.folder / name, format=None, schema=schema, updates=Append(), directory=loader.out)
+            load_file(loader.folder / name, LoadRequest(schema, Append(), loader.out))
         assert list(loader.out.iterdir()) == []
         return str(error.value)
 

@@ -47,19 +47,19 @@ class SqlAccountCatalog(CatalogPart):
     def save_user(self, tx: Transaction, name: str, role: UserRole) -> User:
         values = {"role": role, "active": True}
         statement = update(users).where(users.c.name == name).values(values).returning(users)
-        row = tx.connection.execute(statement).one_or_none()
+        row = tx.execute(statement).one_or_none()
         if row is None:
             addition = insert(users).values(name=name, created=tx.now, **values).returning(users)
-            row = tx.connection.execute(addition).one()
+            row = tx.execute(addition).one()
         return _to_user(row)
 
     @in_transaction
     def remove_user(self, tx: Transaction, name: str) -> None:
         _check_user(tx, name)
-        tx.connection.execute(update(users).where(users.c.name == name).values(active=False))
+        tx.execute(update(users).where(users.c.name == name).values(active=False))
         active_tokens = (tokens.c.user == name, tokens.c.revoked.is_(None))
-        tx.connection.execute(update(tokens).where(*active_tokens).values(revoked=tx.now))
-        tx.connection.execute(delete(workflow_owners).where(workflow_owners.c.user == name))
+        tx.execute(update(tokens).where(*active_tokens).values(revoked=tx.now))
+        tx.execute(delete(workflow_owners).where(workflow_owners.c.user == name))
 
     @in_snapshot
     def list_tokens(self, connection: Connection, user: str | None = None) -> list[Token]:
@@ -73,14 +73,14 @@ class SqlAccountCatalog(CatalogPart):
         secret = secrets.token_hex(32)
         token = Token(secrets.token_hex(6), user, label, tx.now, None if seconds is None else tx.now + seconds)
         values = {"id": token.id, "user": user, "label": label, "created": token.created, "expires": token.expires}
-        tx.connection.execute(insert(tokens).values(digest=_hash_secret(secret), **values))
+        tx.execute(insert(tokens).values(digest=_hash_secret(secret), **values))
         return IssuedToken(token, f"tdm_{token.id}_{secret}")
 
     @in_transaction
     def revoke_token(self, tx: Transaction, token: str) -> Token:
         usable = (tokens.c.id == token, tokens.c.revoked.is_(None))
-        tx.connection.execute(update(tokens).where(*usable).values(revoked=tx.now))
-        row = tx.connection.execute(select(tokens).where(tokens.c.id == token)).one_or_none()
+        tx.execute(update(tokens).where(*usable).values(revoked=tx.now))
+        row = tx.execute(select(tokens).where(tokens.c.id == token)).one_or_none()
         if row is None:
             raise NotFound(f"there is no token {token!r}; list the tokens to find their ids")
         return _to_token(row)
@@ -111,9 +111,9 @@ class SqlAccountCatalog(CatalogPart):
     def _set_owners(self, tx: Transaction, workflow: str, owners: list[str]) -> None:
         for name in owners:
             _check_user(tx, name)
-        tx.connection.execute(delete(workflow_owners).where(workflow_owners.c.workflow == workflow))
+        tx.execute(delete(workflow_owners).where(workflow_owners.c.workflow == workflow))
         for name in owners:
-            tx.connection.execute(insert(workflow_owners).values(workflow=workflow, user=name))
+            tx.execute(insert(workflow_owners).values(workflow=workflow, user=name))
 
     @in_transaction
     def record_audit(self, tx: Transaction, notes: Sequence[AuditStart | AuditOutcome]) -> list[int]:
@@ -126,9 +126,9 @@ class SqlAccountCatalog(CatalogPart):
             {"entry": note.entry, "new_outcome": note.outcome} for note in notes if isinstance(note, AuditOutcome)
         ]
         statement = insert(audit).returning(audit.c.id, sort_by_parameter_order=True)
-        new_ids = iter(tx.connection.execute(statement, start_rows).scalars().all() if start_rows else ())
+        new_ids = iter(tx.execute(statement, start_rows).scalars().all() if start_rows else ())
         if outcome_rows:
-            tx.connection.execute(_RECORD_OUTCOME, outcome_rows)
+            tx.execute(_RECORD_OUTCOME, outcome_rows)
         return [note.entry if isinstance(note, AuditOutcome) else next(new_ids) for note in notes]
 
     def expire_audit(self, age: float) -> int:
@@ -142,7 +142,7 @@ class SqlAccountCatalog(CatalogPart):
     def _expire_audit_batch(self, tx: Transaction, age: float) -> int:
         """Delete one batch: locks are held briefly, and only the oldest entries are scanned."""
         oldest = select(audit.c.id).order_by(audit.c.id).limit(_BATCH_SIZE)
-        return tx.connection.execute(delete(audit).where(audit.c.id.in_(oldest), audit.c.at < tx.now - age)).rowcount
+        return tx.execute(delete(audit).where(audit.c.id.in_(oldest), audit.c.at < tx.now - age)).rowcount
 
     @in_snapshot
     def list_audit_entries(
@@ -155,7 +155,7 @@ class SqlAccountCatalog(CatalogPart):
 
 def _check_user(tx: Transaction, name: str) -> None:
     query = select(users.c.name).where(users.c.name == name, users.c.active)
-    if tx.connection.execute(query.with_for_update()).one_or_none() is None:
+    if tx.execute(query.with_for_update()).one_or_none() is None:
         raise NotFound(f"there is no user {name!r}; add them first")
 
 

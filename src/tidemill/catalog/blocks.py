@@ -128,7 +128,7 @@ class SqlBlockCatalog(CatalogPart):
 
     @in_transaction
     def purge(self, tx: Transaction) -> list[str]:
-        batches = split_batches(tx.connection.execute(_select_purgeable()).scalars())
+        batches = split_batches(tx.execute(_select_purgeable()).scalars())
         names = _lock_block_channels(tx, batches)
         return [path for batch in batches for path in _purge_files(tx, batch, names)]
 
@@ -140,20 +140,20 @@ class SqlBlockCatalog(CatalogPart):
         """
         batches = split_batches(block_ids)
         _lock_block_channels(tx, batches)
-        filled = {block_id for batch in batches for block_id in tx.connection.execute(_select_filled(batch)).scalars()}
+        filled = {block_id for batch in batches for block_id in tx.execute(_select_filled(batch)).scalars()}
         if block not in filled:
             state = read_block(tx.connection, block).state
             raise Conflict(f"block {block} is {state}; only filled blocks can be pinned")
         if filled != set(block_ids):
             raise Conflict(f"some inputs of block {block} were garbage-collected meanwhile; pin it again")
-        tx.connection.execute(delete(pin_holds).where(pin_holds.c.pin == block))
+        tx.execute(delete(pin_holds).where(pin_holds.c.pin == block))
         held = [{"pin": block, "block_id": block_id} for block_id in sorted(block_ids)]
-        tx.connection.execute(insert(pin_holds), held)
+        tx.execute(insert(pin_holds), held)
         _set_pinned(tx, block, EventKind.BLOCK_PINNED, pinned=True)
 
     @in_transaction
     def unpin(self, tx: Transaction, block: int) -> None:
-        tx.connection.execute(delete(pin_holds).where(pin_holds.c.pin == block))
+        tx.execute(delete(pin_holds).where(pin_holds.c.pin == block))
         _set_pinned(tx, block, EventKind.BLOCK_UNPINNED, pinned=False)
 
     @in_snapshot
@@ -173,7 +173,7 @@ def _match_span(channel: AnyRow, since: int, upto: int) -> tuple[ColumnElement[b
 def _lock_block_channels(tx: Transaction, batches: Iterable[list[int]]) -> dict[int, str]:
     """Lock the channels of blocks, so that no compaction shares their files meanwhile; returns their names by id."""
     queries = (select(blocks.c.channel_id).where(blocks.c.id.in_(ids)).distinct() for ids in batches)
-    touched = {channel for query in queries for channel in tx.connection.execute(query).scalars()}
+    touched = {channel for query in queries for channel in tx.execute(query).scalars()}
     return {channel.id: channel.name for channel in lock_channels(tx, channels.c.id.in_(touched))} if touched else {}
 
 
@@ -182,14 +182,14 @@ def _record_block_event(tx: Transaction, kind: EventKind, names: dict[int, str],
 
 
 def _exclude_pinned(tx: Transaction, ids: list[int]) -> list[int]:
-    pinned = set(tx.connection.execute(select(pin_holds.c.block_id).where(pin_holds.c.block_id.in_(ids))).scalars())
+    pinned = set(tx.execute(select(pin_holds.c.block_id).where(pin_holds.c.block_id.in_(ids))).scalars())
     return [block for block in ids if block not in pinned]
 
 
 def _mark_collected(tx: Transaction, ids: list[int]) -> list[AnyRow]:
     statement = update(blocks).where(blocks.c.id.in_(ids), _IS_FILLED)
     statement = statement.values(state=BlockState.COLLECTED, collected=tx.tick_clock())
-    collected = tx.connection.execute(statement.returning(blocks)).all()
+    collected = tx.execute(statement.returning(blocks)).all()
     missing = set(ids) - {row.id for row in collected}
     if missing:
         block = read_block(tx.connection, min(missing))
@@ -205,7 +205,7 @@ def _reduce_totals(tx: Transaction, collected: Sequence[AnyRow]) -> None:
         reductions[block.channel_id].update(blocks=1, rows=block.rows, bytes=block.bytes)
     for channel, amounts in reductions.items():
         totals = {name: channels.c[name] - amount for name, amount in amounts.items()}
-        tx.connection.execute(update(channels).where(channels.c.id == channel).values(totals))
+        tx.execute(update(channels).where(channels.c.id == channel).values(totals))
 
 
 def _select_purgeable() -> Select[int]:
@@ -216,12 +216,12 @@ def _select_purgeable() -> Select[int]:
 
 def _purge_files(tx: Transaction, ids: list[int], names: dict[int, str]) -> list[str]:
     statement = update(blocks).where(blocks.c.id.in_(ids), IS_TO_PURGE).values(collected=None)
-    purged = tx.connection.execute(statement.returning(blocks)).all()
+    purged = tx.execute(statement.returning(blocks)).all()
     for block in purged:
         _record_block_event(tx, EventKind.BLOCK_PURGED, names, block)
     block_ids = [block.id for block in purged]
-    unshared = {row.path: row.run_id for row in tx.connection.execute(_select_unshared_files(block_ids))}
-    tx.connection.execute(delete(files).where(files.c.block_id.in_(block_ids)))
+    unshared = {row.path: row.run_id for row in tx.execute(_select_unshared_files(block_ids))}
+    tx.execute(delete(files).where(files.c.block_id.in_(block_ids)))
     mark_files(tx, unshared)
     return list(unshared)
 
@@ -237,7 +237,7 @@ def _select_unshared_files(ids: list[int]) -> Select[str, int]:
 def _set_pinned(tx: Transaction, block: int, kind: EventKind, *, pinned: bool) -> None:
     before = read_block(tx.connection, block)
     if before.pinned != pinned:
-        tx.connection.execute(update(blocks).where(blocks.c.id == block).values(pinned=pinned))
+        tx.execute(update(blocks).where(blocks.c.id == block).values(pinned=pinned))
         tx.record_event(kind, before.channel, before.run, block=block, seq=before.seq)
 
 

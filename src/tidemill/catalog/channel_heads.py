@@ -42,7 +42,7 @@ _NEWLY_VISIBLE = BLOCKS.where(
 
 def lock_channels(tx: Transaction, condition: ColumnElement[bool]) -> list[AnyRow]:
     """Lock channels in the order of their ids, so that transactions cannot deadlock; returns their rows."""
-    return list(tx.connection.execute(select(channels).where(condition).order_by(channels.c.id).with_for_update()))
+    return list(tx.execute(select(channels).where(condition).order_by(channels.c.id).with_for_update()))
 
 
 def lock_named_channels(tx: Transaction, names: Collection[str]) -> dict[str, AnyRow]:
@@ -63,7 +63,7 @@ def advance_heads(tx: Transaction, locked: Iterable[AnyRow], run: int | None = N
     """
     by_id = {channel.id: channel for channel in locked}
     newly_visible = defaultdict(list)
-    for row in tx.connection.execute(_NEWLY_VISIBLE, {"ids": list(by_id)}) if by_id else ():
+    for row in tx.execute(_NEWLY_VISIBLE, {"ids": list(by_id)}) if by_id else ():
         newly_visible[row.channel_id].append(row)
     for channel_id, rows in newly_visible.items():
         _advance_head(tx, by_id[channel_id], rows, run)
@@ -80,13 +80,13 @@ def _advance_head(tx: Transaction, channel: AnyRow, rows: list[AnyRow], run: int
         )
         position = ChannelPosition(block.seq, block.channel_provenance, block.content_identity)
         updates.append(_build_placement(block, version))
-    tx.connection.execute(_UPDATE_BLOCK, updates)
+    tx.execute(_UPDATE_BLOCK, updates)
     schema = _choose_schema(channel, rows[-1].schema)
     has_known_schema = channel.head_seq and channel.schema is not None and schema is not None
     if has_known_schema and not channel.schema.has_same_shape(schema):
         tx.record_event(EventKind.CHANNEL_SCHEMA, channel.name, run, changed=channel.schema.describe_difference(schema))
     values = to_head_values(position) | {"schema": schema}
-    tx.connection.execute(update(channels).where(channels.c.id == channel.id).values(values))
+    tx.execute(update(channels).where(channels.c.id == channel.id).values(values))
     data_rows = [row for row in rows if row.rows or row.kind == BlockKind.BASE]
     if data_rows:
         record_arrival(tx, channel.name, sum(r.rows for r in data_rows), sum(r.bytes for r in data_rows))

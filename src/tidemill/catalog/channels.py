@@ -131,7 +131,7 @@ class SqlChannelCatalog(CatalogPart):
     @in_transaction
     def expire_producers(self, tx: Transaction, age: float) -> int:
         is_file = producers.c.name.startswith(FILE_PRODUCER_PREFIX, autoescape=True)
-        return tx.connection.execute(delete(producers).where(producers.c.at < tx.now - age, ~is_file)).rowcount
+        return tx.execute(delete(producers).where(producers.c.at < tx.now - age, ~is_file)).rowcount
 
     @in_snapshot
     def list(self, connection: Connection) -> list[RegisteredChannel]:
@@ -186,7 +186,7 @@ def reset_merge_costs(tx: Transaction, channel_ids: Collection[int]) -> None:
     """Reset the costs of channels that have a new base."""
     for channel in sorted(channel_ids):
         of_channel = channel_merge_costs.c.channel_id == channel
-        tx.connection.execute(update(channel_merge_costs).where(of_channel).values(_NO_COST))
+        tx.execute(update(channel_merge_costs).where(of_channel).values(_NO_COST))
 
 
 def record_rewrite_cost(tx: Transaction, channel_id: int, rewrite_cost: Json) -> None:
@@ -196,8 +196,8 @@ def record_rewrite_cost(tx: Transaction, channel_id: int, rewrite_cost: Json) ->
 
 def _upsert_costs(tx: Transaction, channel_id: int, change: Mapping[str, Any], first: Mapping[str, Any]) -> None:
     of_channel = channel_merge_costs.c.channel_id == channel_id
-    if not tx.connection.execute(update(channel_merge_costs).where(of_channel).values(change)).rowcount:
-        tx.connection.execute(insert(channel_merge_costs).values({"channel_id": channel_id, **first}))
+    if not tx.execute(update(channel_merge_costs).where(of_channel).values(change)).rowcount:
+        tx.execute(insert(channel_merge_costs).values({"channel_id": channel_id, **first}))
 
 
 def advance_producers(tx: Transaction, producer_advances: Iterable[ProducerAdvance]) -> None:
@@ -211,13 +211,13 @@ def advance_producers(tx: Transaction, producer_advances: Iterable[ProducerAdvan
 def _advance_producer(tx: Transaction, channel: int, move: ProducerAdvance) -> None:
     conditions = (producers.c.channel_id == channel, producers.c.name == move.producer)
     statement = update(producers).where(*conditions, producers.c.last == move.since).values(last=move.upto, at=tx.now)
-    if tx.connection.execute(statement).rowcount:
+    if tx.execute(statement).rowcount:
         return
-    current = tx.connection.execute(select(producers.c.last).where(*conditions)).scalar()
+    current = tx.execute(select(producers.c.last).where(*conditions)).scalar()
     if current is not None or move.since != 0:
         raise Conflict(
             f"producer {move.producer!r} of channel {move.channel!r} is at message {current or 0}, not at "
             f"{move.since}: another client pushed for it meanwhile; send the unacknowledged messages again"
         )
     values = {"channel_id": channel, "name": move.producer, "last": move.upto, "at": tx.now}
-    tx.connection.execute(insert(producers).values(values))
+    tx.execute(insert(producers).values(values))

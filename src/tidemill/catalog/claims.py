@@ -87,7 +87,7 @@ def lock_ready_run(tx: Transaction, run: int) -> AnyRow:
 
 def _check_no_other_run(tx: Transaction, run: AnyRow) -> None:
     same_flow = select(runs.c.id).where(IS_ACTIVE_FLOW, runs.c.subject == run.subject)
-    other_run = tx.connection.execute(same_flow).scalar()
+    other_run = tx.execute(same_flow).scalar()
     if other_run is not None:
         raise Conflict(
             f"run {other_run} of flow {run.subject!r} is already running; claim run {run.id} when it has ended"
@@ -97,7 +97,7 @@ def _check_no_other_run(tx: Transaction, run: AnyRow) -> None:
 def _check_no_reservation(tx: Transaction, through: Sequence[AnyRow]) -> None:
     names = {channel.id: channel.name for channel in through}
     reserved = select(blocks.c.channel_id, blocks.c.run_id).where(IS_RESERVED, blocks.c.channel_id.in_(names))
-    reservation = tx.connection.execute(reserved.limit(1)).first() if names else None
+    reservation = tx.execute(reserved.limit(1)).first() if names else None
     if reservation is not None:
         raise ChannelBusy(
             f"run {reservation.run_id} holds a reservation on channel {names[reservation.channel_id]!r}, which this "
@@ -137,7 +137,7 @@ def _compute_span(
 def _read_position(tx: Transaction, channel: AnyRow, seq: int) -> ChannelPosition:
     """The position at a visible block."""
     conditions = (blocks.c.channel_id == channel.id, blocks.c.seq == seq, blocks.c.state == BlockState.FILLED)
-    row = tx.connection.execute(select(blocks).where(*conditions).limit(1)).first() if seq < channel.head_seq else None
+    row = tx.execute(select(blocks).where(*conditions).limit(1)).first() if seq < channel.head_seq else None
     if row is None:
         raise Conflict(
             f"channel {channel.name!r} cannot be read at {seq} (its head is at {channel.head_seq}); plan again"
@@ -147,7 +147,7 @@ def _read_position(tx: Transaction, channel: AnyRow, seq: int) -> ChannelPositio
 
 def _read_cursors(tx: Transaction, binding: str) -> dict[tuple[str, int], ChannelPosition]:
     of_binding = select(cursors).where(cursors.c.binding_id == read_binding_id(tx.connection, binding))
-    return {(row.task, row.channel_id): to_position(row) for row in tx.connection.execute(of_binding)}
+    return {(row.task, row.channel_id): to_position(row) for row in tx.execute(of_binding)}
 
 
 def _reserve_slots(
@@ -165,7 +165,7 @@ def _reserve_slots(
     }
     rows = [_build_slot(run, request, locked[request.channel], next(seqs[request.channel])) for request in requests]
     statement = insert(blocks).returning(blocks.c.id, sort_by_parameter_order=True)
-    ids = list(tx.connection.execute(statement, rows).scalars())
+    ids = list(tx.execute(statement, rows).scalars())
     _record_insert_keys(tx, requests, locked, ids)
     return {
         (request.task, request.channel): Reservation(
@@ -188,7 +188,7 @@ def _check_insert_keys(tx: Transaction, channel: AnyRow, keys: tuple[str, ...]) 
     """Raise if an insert already used one of the idempotency keys."""
     conditions = (insert_keys.c.channel_id == channel.id, insert_keys.c.key.in_(keys))
     query = select(insert_keys.c.key, blocks).join_from(insert_keys, blocks).where(*conditions)
-    block = tx.connection.execute(query).first() if keys else None
+    block = tx.execute(query).first() if keys else None
     if block is None:
         return
     if block.state != BlockState.RESERVED:
@@ -211,13 +211,13 @@ def _record_insert_keys(
         for key in request.keys
     ]
     if rows:
-        tx.connection.execute(insert(insert_keys), rows)
+        tx.execute(insert(insert_keys), rows)
 
 
 def _allocate_seqs(tx: Transaction, channel: AnyRow, amount: int) -> int:
     """Allocate the next sequence numbers of a channel; returns the first."""
     statement = update(channels).where(channels.c.id == channel.id).values(next_seq=channels.c.next_seq + amount)
-    next_seq: int = tx.connection.execute(statement.returning(channels.c.next_seq)).scalar_one()
+    next_seq: int = tx.execute(statement.returning(channels.c.next_seq)).scalar_one()
     return next_seq - amount
 
 

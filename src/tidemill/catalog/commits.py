@@ -42,14 +42,14 @@ def finish_run(tx: Transaction, claim: RunClaim, stats: Mapping[str, Any], log: 
 def fill_slots(tx: Transaction, run: AnyRow, filled: Sequence[WrittenBlock]) -> None:
     """Fill all reservations of the run, and no others."""
     query = select(blocks.c.id).where(blocks.c.run_id == run.id, IS_RESERVED)
-    reserved = sorted(tx.connection.execute(query).scalars())
+    reserved = sorted(tx.execute(query).scalars())
     written = sorted(block.reservation.block for block in filled)
     if reserved != written:
         raise Conflict(
             f"run {run.id} reserved the blocks {reserved}, but wrote {written}; write exactly the reserved blocks"
         )
     if filled:
-        tx.connection.execute(_FILL_BLOCK, [_build_filled_values(block) for block in filled])
+        tx.execute(_FILL_BLOCK, [_build_filled_values(block) for block in filled])
     for block in filled:
         _add_files(tx, run, block.reservation, block.files)
 
@@ -77,10 +77,10 @@ def _add_files(tx: Transaction, run: AnyRow, slot: Reservation, added: Sequence[
         for number, f in enumerate(added)
     ]
     if rows:
-        tx.connection.execute(insert(files), rows)
+        tx.execute(insert(files), rows)
     size = _sum_sizes(added)
     totals = {"blocks": channels.c.blocks + 1} | {name: channels.c[name] + amount for name, amount in size.items()}
-    tx.connection.execute(update(channels).where(channels.c.name == slot.channel).values(totals))
+    tx.execute(update(channels).where(channels.c.name == slot.channel).values(totals))
     tx.record_event(
         EventKind.BLOCK_FILLED, slot.channel, run.id, block=slot.block, seq=slot.seq, kind=slot.kind, **size
     )
@@ -114,12 +114,12 @@ def record_consumption(
         {"run_id": run.id, "task": c.task, "channel_id": ids[c.channel], "since": c.since, "upto": c.upto.seq}
         for c in consumed
     ]
-    tx.connection.execute(insert(run_reads), rows)
+    tx.execute(insert(run_reads), rows)
 
 
 def _read_cursor_keys(tx: Transaction, binding: int) -> set[tuple[str, int]]:
     query = select(cursors.c.task, cursors.c.channel_id).where(cursors.c.binding_id == binding)
-    return {(row.task, row.channel_id) for row in tx.connection.execute(query)}
+    return {(row.task, row.channel_id) for row in tx.execute(query)}
 
 
 def record_costs(tx: Transaction, run: AnyRow, estimates: Mapping[tuple[str, str], Json]) -> None:
@@ -129,15 +129,15 @@ def record_costs(tx: Transaction, run: AnyRow, estimates: Mapping[tuple[str, str
     for (task, variant), estimate in estimates.items():
         key = {"binding_id": binding, "task": task, "variant": variant}
         conditions = [costs.c[name] == value for name, value in key.items()]
-        if not tx.connection.execute(update(costs).where(*conditions).values(model=estimate)).rowcount:
-            tx.connection.execute(insert(costs).values(key | {"model": estimate}))
+        if not tx.execute(update(costs).where(*conditions).values(model=estimate)).rowcount:
+            tx.execute(insert(costs).values(key | {"model": estimate}))
 
 
 def _move_cursor(tx: Transaction, binding: int, channel: int, move: Consumption, since: int) -> None:
     """Move a cursor by compare-and-swap. A task that never consumed the channel has no cursor, which counts as 0."""
     key = {"binding_id": binding, "task": move.task, "channel_id": channel}
     conditions = [cursors.c[name] == value for name, value in key.items()]
-    current = tx.connection.execute(select(cursors.c.seq).where(*conditions)).scalar()
+    current = tx.execute(select(cursors.c.seq).where(*conditions)).scalar()
     if (current or 0) != since:
         raise Conflict(
             f"the cursor of task {move.task!r} on channel {move.channel!r} is at {current or 0}, not at {since} "
@@ -145,8 +145,8 @@ def _move_cursor(tx: Transaction, binding: int, channel: int, move: Consumption,
         )
     upto = to_position_values(move.upto)
     if current is None:
-        tx.connection.execute(insert(cursors).values(key | upto))
-    elif not tx.connection.execute(update(cursors).where(*conditions, cursors.c.seq == current).values(upto)).rowcount:
+        tx.execute(insert(cursors).values(key | upto))
+    elif not tx.execute(update(cursors).where(*conditions, cursors.c.seq == current).values(upto)).rowcount:
         raise Conflict(f"the cursor of task {move.task!r} on channel {move.channel!r} moved meanwhile; run it again")
 
 
@@ -172,7 +172,7 @@ def insert_compacted_block(tx: Transaction, run: AnyRow, channel: AnyRow, compac
         **({} if is_base else {"since": compacted.since, "source": compacted.source}),
         **_sum_sizes(compacted.files),
     }
-    block: int = tx.connection.execute(insert(blocks).values(values).returning(blocks.c.id)).scalar_one()
+    block: int = tx.execute(insert(blocks).values(values).returning(blocks.c.id)).scalar_one()
     _add_files(tx, run, Reservation(block, compacted.channel, compacted.seq, compacted.kind), compacted.files)
     return block
 
@@ -180,7 +180,7 @@ def insert_compacted_block(tx: Transaction, run: AnyRow, channel: AnyRow, compac
 def _find_compactable_delta(tx: Transaction, channel: AnyRow, compacted: Block) -> AnyRow:
     """The filled, visible delta at the position of the compacted block."""
     query = select(blocks).where(blocks.c.channel_id == channel.id, blocks.c.seq == compacted.seq)
-    rows = tx.connection.execute(query).all()
+    rows = tx.execute(query).all()
     if any((row.kind, row.since) == (compacted.kind, compacted.since) for row in rows):
         description = "a base" if compacted.since is None else f"a delta since {compacted.since}"
         raise Conflict(
@@ -199,7 +199,7 @@ def check_files_referenced(tx: Transaction, directory: str, data_files: Iterable
     """Reject a compacted block that shares files of older blocks that were purged meanwhile."""
     shared = {f.path for f in data_files if not f.path.startswith(f"{directory}/")}
     query = select(files.c.path).where(files.c.path.in_(shared))
-    missing = shared - set(tx.connection.execute(query).scalars()) if shared else set()
+    missing = shared - set(tx.execute(query).scalars()) if shared else set()
     if missing:
         raise Conflict(f"{len(missing)} files were purged during the compaction, e.g. {min(missing)}; compact again")
 

@@ -35,14 +35,13 @@ def lock_datasets(tx: Transaction) -> None:
 def find_datasets(tx: Transaction, identities: Iterable[Identity]) -> dict[Identity, AnyRow]:
     """The rows of the known datasets among `identities`."""
     results = (
-        tx.connection.execute(select(datasets).where(datasets.c.identity.in_(batch)))
-        for batch in split_batches(identities)
+        tx.execute(select(datasets).where(datasets.c.identity.in_(batch))) for batch in split_batches(identities)
     )
     return {row.identity: row for result in results for row in result}
 
 
 def read_dataset(tx: Transaction, identity: Identity) -> AnyRow:
-    row = tx.connection.execute(select(datasets).where(datasets.c.identity == identity)).one_or_none()
+    row = tx.execute(select(datasets).where(datasets.c.identity == identity)).one_or_none()
     if row is None:
         raise NotFound(f"there is no dataset {identity}; list the stored ones with: tidemill storage")
     return row
@@ -54,7 +53,7 @@ to_dataset = build_reader(Dataset)
 def save_dataset(tx: Transaction, row: AnyRow, dataset: Dataset, **values: Any) -> None:
     """Write a dataset's new state, provided that it has not changed since it was read."""
     unchanged = (datasets.c.identity == row.identity, datasets.c.state == row.state, datasets.c.version == row.version)
-    if not tx.connection.execute(update(datasets).where(*unchanged).values(asdict(dataset) | values)).rowcount:
+    if not tx.execute(update(datasets).where(*unchanged).values(asdict(dataset) | values)).rowcount:
         raise Conflict(f"dataset {row.name} is no longer {row.state} as of version {row.version}; read it again")
     if dataset.state != row.state:
         details = {"identity": row.identity, "before": row.state, "after": dataset.state}
@@ -66,15 +65,15 @@ def save_dataset(tx: Transaction, row: AnyRow, dataset: Dataset, **values: Any) 
 def release_claims(tx: Transaction, run: int) -> None:
     """Release the claims of an ended run. The last release of a dataset chosen for deletion starts its deletion."""
     claimed = select(run_inputs.c.identity).where(run_inputs.c.run_id == run, run_inputs.c.claimed)
-    for row in find_datasets(tx, tx.connection.execute(claimed).scalars()).values():
+    for row in find_datasets(tx, tx.execute(claimed).scalars()).values():
         save_dataset(tx, row, to_dataset(row).release_claim(), used_at=tx.now)
-    tx.connection.execute(delete(run_inputs).where(run_inputs.c.run_id == run))
+    tx.execute(delete(run_inputs).where(run_inputs.c.run_id == run))
 
 
 def abandon_dataset(tx: Transaction, run: int) -> list[int]:
     """Give up the dataset that a run would have produced; returns the runs that wait for it."""
     lock_datasets(tx)
-    row = tx.connection.execute(select(datasets).where(datasets.c.run_id == run)).one_or_none()
+    row = tx.execute(select(datasets).where(datasets.c.run_id == run)).one_or_none()
     waiting_runs: list[int] = []
     if row is not None and row.state in PRODUCING_STATES:
         save_dataset(tx, row, to_dataset(row).transition_to(DatasetState.DELETED))
@@ -82,9 +81,9 @@ def abandon_dataset(tx: Transaction, run: int) -> list[int]:
         query = select(run_inputs.c.run_id).where(
             run_inputs.c.identity == row.identity, run_inputs.c.claimed.is_(False)
         )
-        waiting_runs = list(tx.connection.execute(query.order_by(run_inputs.c.run_id)).scalars())
+        waiting_runs = list(tx.execute(query.order_by(run_inputs.c.run_id)).scalars())
     if row is not None and row.state == DatasetState.DELETING:  # no run waits any longer to recompute it
-        tx.connection.execute(update(datasets).where(datasets.c.identity == row.identity).values(run_id=None))
+        tx.execute(update(datasets).where(datasets.c.identity == row.identity).values(run_id=None))
     release_claims(tx, run)
     return waiting_runs
 

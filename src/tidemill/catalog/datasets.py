@@ -154,7 +154,7 @@ class SqlDatasetCatalog(CatalogPart):
         lock_datasets(tx)
         size = {"rows": sum(file.rows for file in result.files), "bytes": sum(file.bytes for file in result.files)}
         run = finish_run(tx, claim, {"seconds": result.seconds, **size}, result.log)
-        row = tx.connection.execute(select(datasets).where(datasets.c.run_id == run.id)).one()
+        row = tx.execute(select(datasets).where(datasets.c.run_id == run.id)).one()
         waiting_runs = _claim_for_waiters(tx, row.identity)
         dataset = to_dataset(row)
         dataset = dataset.transition_to(_COMMITTED_STATE[dataset.state])
@@ -170,7 +170,7 @@ class SqlDatasetCatalog(CatalogPart):
         """Record that a dataset's files are lost or damaged. The remaining files are marked for removal."""
         row = _lock_dataset(tx, identity)
         if row.state in _STATES_WITH_ALL_FILES:
-            tx.connection.execute(delete(run_inputs).where(run_inputs.c.identity == identity, run_inputs.c.claimed))
+            tx.execute(delete(run_inputs).where(run_inputs.c.identity == identity, run_inputs.c.claimed))
             mark_files(tx, {path: row.run_id for path, _, _ in row.files})
             save_dataset(tx, row, to_dataset(row).transition_to(DatasetState.DELETED), files=[])
 
@@ -190,7 +190,7 @@ class SqlDatasetCatalog(CatalogPart):
     def record_copy(self, tx: Transaction, placement: DatasetPlacement) -> None:
         is_action = (actions.c.submission_id == placement.submission, actions.c.key == placement.key)
         statement = update(actions).where(*is_action, actions.c.copied_at.is_(None)).values(copied_at=tx.now)
-        if tx.connection.execute(statement).rowcount:
+        if tx.execute(statement).rowcount:
             dataset = placement.dataset
             details = {"identity": dataset.identity, "path": placement.path, "submission": placement.submission}
             tx.record_event(EventKind.DATASET_EXPORTED, f"{dataset.workflow}/{dataset.name}", dataset.run, **details)
@@ -291,7 +291,7 @@ def _claim_for_waiters(tx: Transaction, identity: Identity) -> list[int]:
     """Turn every wait for a dataset into a claim on it; returns the runs that waited."""
     waits = (run_inputs.c.identity == identity, run_inputs.c.claimed.is_(False))
     statement = update(run_inputs).where(*waits).values(claimed=True).returning(run_inputs.c.run_id)
-    return sorted(tx.connection.execute(statement).scalars())
+    return sorted(tx.execute(statement).scalars())
 
 
 def _wake_run(tx: Transaction, run_id: int) -> None:
@@ -299,7 +299,7 @@ def _wake_run(tx: Transaction, run_id: int) -> None:
     is_waiting = exists().where(run_inputs.c.run_id == run_id, run_inputs.c.claimed.is_(False))
     is_producer = exists().where(datasets.c.run_id == run_id, datasets.c.state.in_(PRODUCING_STATES))
     run: AnyRow = read_run(tx.connection, run_id, lock=True)
-    if run.state == RunState.WAITING and tx.connection.execute(select(is_producer & ~is_waiting)).scalar():
+    if run.state == RunState.WAITING and tx.execute(select(is_producer & ~is_waiting)).scalar():
         update_run(tx, run, state=RunState.READY)
         tx.record_event(EventKind.RUN_RESCHEDULED, run.subject, run_id)
 

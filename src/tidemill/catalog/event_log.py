@@ -31,10 +31,10 @@ class SqlEventCatalog(CatalogPart):
     @in_transaction
     def move_consumer_offset(self, tx: Transaction, name: str, since: int | None, upto: int) -> None:
         if since is None and _find_offset(tx.connection, name) is None:
-            tx.connection.execute(insert(consumer_offsets).values(name=name, event=upto))
+            tx.execute(insert(consumer_offsets).values(name=name, event=upto))
             return
         conditions = (consumer_offsets.c.name == name, consumer_offsets.c.event == since)
-        if not tx.connection.execute(update(consumer_offsets).where(*conditions).values(event=upto)).rowcount:
+        if not tx.execute(update(consumer_offsets).where(*conditions).values(event=upto)).rowcount:
             raise Conflict(f"{name} is no longer at {since}: another server has advanced it")
 
     @in_snapshot

@@ -78,7 +78,7 @@ class SqlFileCatalog(CatalogPart):
     def mark_orphans(self, tx: Transaction, run: int, paths: Collection[str]) -> int:
         subject = read_run(tx.connection, run, lock=True).subject
         queries = (select(removals.c.path).where(removals.c.path.in_(part)) for part in split_batches(paths))
-        new = set(paths) - {path for query in queries for path in tx.connection.execute(query).scalars()}
+        new = set(paths) - {path for query in queries for path in tx.execute(query).scalars()}
         if new:
             _mark_paths(tx, RemovalKind.ORPHAN, dict.fromkeys(sorted(new), run))
             tx.record_event(EventKind.FILES_MARKED, subject, run, files=len(new))
@@ -89,7 +89,7 @@ class SqlFileCatalog(CatalogPart):
         removed_counts: Counter[int | None] = Counter()
         for batch in split_batches(paths):
             statement = delete(removals).where(removals.c.path.in_(batch)).returning(removals.c.run_id)
-            removed_counts.update(tx.connection.execute(statement).scalars())
+            removed_counts.update(tx.execute(statement).scalars())
         subjects = _read_subjects(tx.connection, [run for run in removed_counts if run is not None])
         for run, count in sorted(removed_counts.items(), key=lambda item: item[0] or 0):
             tx.record_event(EventKind.FILES_REMOVED, subjects.get(run, ""), run, paths=count)
@@ -114,7 +114,7 @@ def mark_attempt(tx: Transaction, run: AnyRow) -> None:
 def _mark_paths(tx: Transaction, kind: RemovalKind, of_runs: Mapping[str, int | None]) -> None:
     rows = [{"path": path, "run_id": run, "kind": kind, "marked": tx.now} for path, run in of_runs.items()]
     if rows:
-        tx.connection.execute(insert(removals), rows)
+        tx.execute(insert(removals), rows)
 
 
 def _list_dataset_files(connection: Connection) -> set[str]:

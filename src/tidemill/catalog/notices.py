@@ -32,20 +32,20 @@ class SqlNoticeCatalog(CatalogPart):
     def _create(self, tx: Transaction, receivers: list[str]) -> int:
         """Create notices from the events after the stored offset, one for each receiver, and move the offset."""
         of_notices = consumer_offsets.c.name == NOTICES
-        offset = tx.connection.execute(select(consumer_offsets).where(of_notices).with_for_update()).one_or_none()
+        offset = tx.execute(select(consumer_offsets).where(of_notices).with_for_update()).one_or_none()
         if offset is None:  # events before the first call cause no notices
-            newest = tx.connection.execute(select(func.max(events.c.id))).scalar() or 0
-            tx.connection.execute(insert(consumer_offsets).values(name=NOTICES, event=newest))
+            newest = tx.execute(select(func.max(events.c.id))).scalar() or 0
+            tx.execute(insert(consumer_offsets).values(name=NOTICES, event=newest))
             return 0
         query = select(events, runs.c.kind.label("run_kind")).outerjoin(runs, runs.c.id == events.c.run_id)
         query = query.where(events.c.id > offset.event).order_by(events.c.id).limit(_BATCH_SIZE)
-        new_events = tx.connection.execute(query).all()
+        new_events = tx.execute(query).all()
         new_notices = [notice for event in new_events if (notice := _build_notice(tx, event)) is not None]
         if new_events:
-            tx.connection.execute(update(consumer_offsets).where(of_notices).values(event=new_events[-1].id))
+            tx.execute(update(consumer_offsets).where(of_notices).values(event=new_events[-1].id))
         rows = [_build_values(notice, receiver) for notice in new_notices for receiver in receivers]
         if rows:
-            tx.connection.execute(insert(notices), rows)
+            tx.execute(insert(notices), rows)
         return len(new_notices)
 
     @in_snapshot
@@ -56,17 +56,17 @@ class SqlNoticeCatalog(CatalogPart):
 
     @in_transaction
     def record_delivery(self, tx: Transaction, notice: int) -> None:
-        tx.connection.execute(update(notices).where(notices.c.id == notice).values(due=None, sent=tx.now, error=None))
-        tx.connection.execute(delete(notices).where(notices.c.sent < tx.now - _RETENTION_SECONDS))
+        tx.execute(update(notices).where(notices.c.id == notice).values(due=None, sent=tx.now, error=None))
+        tx.execute(delete(notices).where(notices.c.sent < tx.now - _RETENTION_SECONDS))
 
     @in_transaction
     def record_delivery_failure(self, tx: Transaction, notice: int, error: str) -> None:
-        row = tx.connection.execute(select(notices).where(notices.c.id == notice)).one_or_none()
+        row = tx.execute(select(notices).where(notices.c.id == notice)).one_or_none()
         if row is not None:
             attempts = row.attempts + 1
             next_attempt = tx.now + compute_pause(attempts) if attempts < MAX_DELIVERY_ATTEMPTS else None
             values = {"attempts": attempts, "due": next_attempt, "error": error}
-            tx.connection.execute(update(notices).where(notices.c.id == notice).values(values))
+            tx.execute(update(notices).where(notices.c.id == notice).values(values))
 
 
 def _has_new_events(connection: Connection) -> bool:
@@ -80,11 +80,11 @@ def _build_notice(tx: Transaction, event: AnyRow) -> Notice | None:
     if event.kind not in _KINDS or (event.kind.startswith("run.") and event.run_kind != RunKind.FLOW):
         return None
     of_flow = failing_flows.c.flow == event.subject
-    failing = tx.connection.execute(select(failing_flows.c.flow).where(of_flow)).first() is not None
+    failing = tx.execute(select(failing_flows.c.flow).where(of_flow)).first() is not None
     if event.kind == "run.failed" and not failing:
-        tx.connection.execute(insert(failing_flows).values(flow=event.subject, since=event.at))
+        tx.execute(insert(failing_flows).values(flow=event.subject, since=event.at))
     if event.kind == "run.finished" and failing:
-        tx.connection.execute(delete(failing_flows).where(of_flow))
+        tx.execute(delete(failing_flows).where(of_flow))
     return build_notice(event.kind, event.subject, event.detail | {"run": event.run_id}, event.at, failing=failing)
 
 

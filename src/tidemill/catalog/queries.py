@@ -66,7 +66,7 @@ def read_binding_id(connection: Connection, name: str) -> int:
 def lock_binding(tx: Transaction, name: str) -> AnyRow:
     """The row of a bound flow, locked against changes until the transaction ends."""
     query = select(bindings).where(bindings.c.name == name).with_for_update(read=True)
-    row = tx.connection.execute(query).one_or_none()
+    row = tx.execute(query).one_or_none()
     if row is None:
         raise _build_name_error(tx.connection, "bound flow", name, bindings)
     return row

@@ -30,14 +30,14 @@ def is_batch_full(expired: RunExpiryCounts) -> bool:
 
 def expire_batch(tx: Transaction, subject: str, keep: int) -> RunExpiryCounts:
     """Delete the oldest runs of a subject beyond the newest `keep`, at most `BATCH_SIZE` of them."""
-    expired = list(tx.connection.execute(_select_expirable(subject, keep)).scalars())
+    expired = list(tx.execute(_select_expirable(subject, keep)).scalars())
     if not expired:
         return RunExpiryCounts()
     record_tallies(tx, list(list_refreshed_tasks(tx.connection, [runs.c.id.in_(expired)])))
     block_count = _expire_blocks(tx, expired)
     for table in _RUN_TABLES:
-        tx.connection.execute(delete(table).where(table.c.run_id.in_(expired)))
-    tx.connection.execute(delete(runs).where(runs.c.id.in_(expired)))
+        tx.execute(delete(table).where(table.c.run_id.in_(expired)))
+    tx.execute(delete(runs).where(runs.c.id.in_(expired)))
     return RunExpiryCounts(len(expired), block_count)
 
 
@@ -72,14 +72,14 @@ def select_newest_run(table: Table) -> ColumnElement[int]:
 def _expire_blocks(tx: Transaction, run_ids: Collection[int]) -> int:
     """Delete the block rows of the runs: cancelled reservations, and garbage-collected and purged blocks."""
     query = select(blocks.c.channel_id, blocks.c.seq, blocks.c.visible).where(blocks.c.run_id.in_(run_ids))
-    block_rows = tx.connection.execute(query).all()
+    block_rows = tx.execute(query).all()
     newest: dict[int, int] = defaultdict(int)
     for block in block_rows:
         newest[block.channel_id] = max(newest[block.channel_id], block.seq if block.visible is not None else 0)
     for channel in lock_channels(tx, channels.c.id.in_(newest)) if newest else ():
         upto = max(channel.expired_seq, newest[channel.id])
-        tx.connection.execute(update(channels).where(channels.c.id == channel.id).values(expired_seq=upto))
+        tx.execute(update(channels).where(channels.c.id == channel.id).values(expired_seq=upto))
     block_ids = select(blocks.c.id).where(blocks.c.run_id.in_(run_ids))
-    tx.connection.execute(delete(insert_keys).where(insert_keys.c.block_id.in_(block_ids)))
-    tx.connection.execute(delete(blocks).where(blocks.c.run_id.in_(run_ids)))
+    tx.execute(delete(insert_keys).where(insert_keys.c.block_id.in_(block_ids)))
+    tx.execute(delete(blocks).where(blocks.c.run_id.in_(run_ids)))
     return len(block_rows)

@@ -35,7 +35,7 @@ def request_run(tx: Transaction, kind: RunKind, subject: str, *, attempts: int, 
     check_active(tx.connection, "bound flow" if kind is RunKind.FLOW else "channel", subject)
     values = {"kind": kind, "subject": subject, "state": RunState.READY, "attempts": attempts, "created": tx.now}
     values |= {"backfill": backfill}
-    run = tx.connection.execute(insert(runs).values(values).returning(runs)).one()
+    run = tx.execute(insert(runs).values(values).returning(runs)).one()
     tx.record_event(EventKind.RUN_REQUESTED, subject, run.id, kind=kind, attempts=attempts)
     return run
 
@@ -73,7 +73,7 @@ def update_run(tx: Transaction, run: AnyRow, **values: Any) -> AnyRow:
     if "state" in values:
         RUN_TRANSITIONS.check_transition(run.state, values["state"])
     unchanged = (runs.c.id == run.id, runs.c.state == run.state, runs.c.fencing_token == run.fencing_token)
-    changed = tx.connection.execute(update(runs).where(*unchanged).values(values).returning(runs)).one_or_none()
+    changed = tx.execute(update(runs).where(*unchanged).values(values).returning(runs)).one_or_none()
     if changed is None:
         raise Conflict(f"run {run.id} is no longer {run.state} under fencing token {run.fencing_token}; read it again")
     return changed
@@ -81,7 +81,7 @@ def update_run(tx: Transaction, run: AnyRow, **values: Any) -> AnyRow:
 
 def record_log(tx: Transaction, run: AnyRow, text: str) -> None:
     if text:
-        tx.connection.execute(insert(logs).values(run_id=run.id, attempt=run.attempt, text=sanitize_text(text)))
+        tx.execute(insert(logs).values(run_id=run.id, attempt=run.attempt, text=sanitize_text(text)))
 
 
 def end_attempt(tx: Transaction, run: AnyRow, *, error: str, log: str, retry_in: float | None, lost: bool) -> Run:
@@ -136,8 +136,8 @@ def _cancel_slots(tx: Transaction, run: AnyRow) -> None:
         .values(state=BlockState.CANCELLED)
         .returning(blocks.c.id, blocks.c.channel_id, blocks.c.seq)
     )
-    cancelled_rows = tx.connection.execute(statement).all()
-    tx.connection.execute(delete(insert_keys).where(insert_keys.c.block_id.in_([row.id for row in cancelled_rows])))
+    cancelled_rows = tx.execute(statement).all()
+    tx.execute(delete(insert_keys).where(insert_keys.c.block_id.in_([row.id for row in cancelled_rows])))
     for row in cancelled_rows:
         tx.record_event(EventKind.BLOCK_CANCELLED, names[row.channel_id], run.id, block=row.id, seq=row.seq)
     advance_heads(tx, locked, run.id)

@@ -51,9 +51,9 @@ class SqlServerCatalog(CatalogPart):
     @in_transaction
     def override_settings(self, tx: Transaction, overrides: Mapping[str, Any]) -> None:
         for name, value in overrides.items():
-            tx.connection.execute(delete(setting_overrides).where(setting_overrides.c.name == name))
+            tx.execute(delete(setting_overrides).where(setting_overrides.c.name == name))
             if value is not None:
-                tx.connection.execute(insert(setting_overrides).values(name=name, value=value))
+                tx.execute(insert(setting_overrides).values(name=name, value=value))
 
     @in_snapshot
     def list(self, connection: Connection) -> list[Server]:
@@ -69,27 +69,27 @@ _to_server = build_reader(Server)
 def _record_presence(tx: Transaction, server: Server) -> None:
     """Record a server's presence and state. Servers without a heartbeat for a day are deleted."""
     values = {"role": server.role, "tracks": server.tracks, "last_heartbeat": tx.now, "state": server.state}
-    if not tx.connection.execute(update(servers).where(servers.c.name == server.name).values(values)).rowcount:
-        tx.connection.execute(insert(servers).values(values | {"name": server.name, "started": tx.now}))
-        tx.connection.execute(delete(servers).where(servers.c.last_heartbeat < tx.now - _EXPIRY_SECONDS))
+    if not tx.execute(update(servers).where(servers.c.name == server.name).values(values)).rowcount:
+        tx.execute(insert(servers).values(values | {"name": server.name, "started": tx.now}))
+        tx.execute(delete(servers).where(servers.c.last_heartbeat < tx.now - _EXPIRY_SECONDS))
 
 
 def _acquire_lease(tx: Transaction, name: str, owner: str, seconds: float) -> bool:
     """Acquire or renew the lease of a name; False if another owner holds it."""
-    lease = tx.connection.execute(select(leases).where(leases.c.name == name).with_for_update()).one_or_none()
+    lease = tx.execute(select(leases).where(leases.c.name == name).with_for_update()).one_or_none()
     if lease is None:
         values = {"name": name, "owner": owner, "fencing_token": 1, "until": tx.now + seconds}
-        tx.connection.execute(insert(leases).values(values))
+        tx.execute(insert(leases).values(values))
         return True
     if lease.owner != owner and lease.until > tx.now:
         return False
     fencing_token = lease.fencing_token if lease.owner == owner else lease.fencing_token + 1
     new_values = {"owner": owner, "fencing_token": fencing_token, "until": tx.now + seconds}
     unchanged = (leases.c.name == name, leases.c.fencing_token == lease.fencing_token)
-    return bool(tx.connection.execute(update(leases).where(*unchanged).values(new_values)).rowcount)
+    return bool(tx.execute(update(leases).where(*unchanged).values(new_values)).rowcount)
 
 
 def _release_lease(tx: Transaction, name: str, owner: str) -> None:
     """Release the lease of a name, if `owner` holds it: another owner may acquire it at once."""
     conditions = (leases.c.name == name, leases.c.owner == owner)
-    tx.connection.execute(update(leases).where(*conditions).values(until=tx.now))
+    tx.execute(update(leases).where(*conditions).values(until=tx.now))

@@ -67,9 +67,7 @@ def read_generations(tx: Transaction, unforced_identities: Iterable[Identity]) -
     generations: dict[Identity, int] = {}
     for batch in split_batches(unforced_identities):
         newest = select(datasets.c.unforced_identity, func.max(datasets.c.generation).label("newest"))
-        rows = tx.connection.execute(
-            newest.where(datasets.c.unforced_identity.in_(batch)).group_by(datasets.c.unforced_identity)
-        )
+        rows = tx.execute(newest.where(datasets.c.unforced_identity.in_(batch)).group_by(datasets.c.unforced_identity))
         generations |= {row.unforced_identity: row.newest for row in rows}
     return generations
 
@@ -116,7 +114,7 @@ def _read_last_descriptions(tx: Transaction, workflow: str) -> dict[str, Json]:
     latest = newest_actions.group_by(actions.c.key).subquery()
     descriptions = select(actions.c.key, datasets.c.description).join_from(actions, datasets)
     is_latest = (actions.c.key == latest.c.key) & (actions.c.submission_id == latest.c.newest)
-    return {row.key: row.description for row in tx.connection.execute(descriptions.join(latest, is_latest))}
+    return {row.key: row.description for row in tx.execute(descriptions.join(latest, is_latest))}
 
 
 def _add_runs(tx: Transaction, submission: SubmissionRequest, plan: Preparation) -> dict[Identity, int]:
@@ -125,7 +123,7 @@ def _add_runs(tx: Transaction, submission: SubmissionRequest, plan: Preparation)
     requests = _merge_by_identity(submission.actions)
     rows = [_build_run(tx, submission.workflow, requests[action.identity], action) for action in plan.run]
     statement = insert(runs).returning(runs.c.id, sort_by_parameter_order=True)
-    run_ids = list(tx.connection.execute(statement, rows).scalars())
+    run_ids = list(tx.execute(statement, rows).scalars())
     for run_id, row in zip(run_ids, rows, strict=True):
         tx.record_event(EventKind.RUN_REQUESTED, row["subject"], run_id, kind=row["kind"], attempts=row["attempts"])
     return {action.identity: run_id for action, run_id in zip(plan.run, run_ids, strict=True)}
@@ -150,7 +148,7 @@ def _write_datasets(
         rows = [
             _build_dataset(tx, submission.workflow, request, plan, run_ids.get(request.identity)) for request in new
         ]
-        tx.connection.execute(insert(datasets), rows)
+        tx.execute(insert(datasets), rows)
     claims = Counter(i for action in plan.run for i in action.claims)
     for identity, row in known.items():
         _update_dataset(tx, row, requests[identity], plan, claims[identity], run_ids.get(identity))
@@ -212,7 +210,7 @@ def _add_needs(tx: Transaction, plan: Preparation, run_ids: RunIds) -> None:
         for identity in sorted(action.awaits | action.claims)
     ]
     if rows:
-        tx.connection.execute(insert(run_inputs), rows)
+        tx.execute(insert(run_inputs), rows)
 
 
 def _add_submission(
@@ -223,7 +221,7 @@ def _add_submission(
     run_ids: RunIds,
 ) -> int:
     values = {"workflow": submission.workflow, "user": submission.user, "at": tx.now, "document": submission.document}
-    number: int = tx.connection.execute(insert(submissions).values(values).returning(submissions.c.id)).scalar_one()
+    number: int = tx.execute(insert(submissions).values(values).returning(submissions.c.id)).scalar_one()
     rows = [
         _build_action(
             number,
@@ -235,7 +233,7 @@ def _add_submission(
         )
         for ordinal, request in enumerate(submission.actions)
     ]
-    tx.connection.execute(insert(actions), rows)
+    tx.execute(insert(actions), rows)
     counts = Counter(str(explanation.verdict) for explanation in explanations.values())
     tx.record_event(
         EventKind.SUBMISSION_CREATED, submission.workflow, submission=number, user=submission.user, **counts

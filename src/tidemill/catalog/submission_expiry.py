@@ -35,7 +35,7 @@ _ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
 def expire_submissions(tx: Transaction, age: float) -> ExpiredHistory:
     """Delete one batch of submissions and events older than `age` seconds."""
     lock_datasets(tx)
-    expired = list(tx.connection.execute(_select_expirable(tx.now - age)).scalars())
+    expired = list(tx.execute(_select_expirable(tx.now - age)).scalars())
     counts = _delete_submissions(tx, expired) if expired else (0, 0)
     expire_tallies(tx, tx.now - TALLY_RETENTION_SECONDS)
     return ExpiredHistory(len(expired), *counts, _delete_events(tx, tx.now - age))
@@ -71,13 +71,11 @@ def _delete_submissions(tx: Transaction, submission_ids: Sequence[int]) -> tuple
     """Delete submissions; returns the numbers of datasets and runs deleted with them."""
     of_submissions = actions.c.submission_id.in_(submission_ids)
     record_tallies(tx, list(list_submitted_actions(tx.connection, [submissions.c.id.in_(submission_ids)])))
-    identities = list(tx.connection.execute(select(actions.c.identity).where(of_submissions)).scalars())
-    tx.connection.execute(delete(actions).where(of_submissions))
-    tx.connection.execute(delete(submissions).where(submissions.c.id.in_(submission_ids)))
+    identities = list(tx.execute(select(actions.c.identity).where(of_submissions)).scalars())
+    tx.execute(delete(actions).where(of_submissions))
+    tx.execute(delete(submissions).where(submissions.c.id.in_(submission_ids)))
     dataset_count = sum(_delete_datasets(tx, batch) for batch in split_batches(identities))
-    return dataset_count, sum(
-        _delete_runs(tx, batch) for batch in split_batches(tx.connection.execute(_FREE_RUNS).scalars())
-    )
+    return dataset_count, sum(_delete_runs(tx, batch) for batch in split_batches(tx.execute(_FREE_RUNS).scalars()))
 
 
 def _delete_datasets(tx: Transaction, identities: Collection[str]) -> int:
@@ -95,8 +93,8 @@ def _delete_datasets(tx: Transaction, identities: Collection[str]) -> int:
         ~exists().where(actions.c.identity == datasets.c.identity),
         or_(datasets.c.generation == 0, has_newer),
     )
-    tx.connection.execute(update(datasets).where(*conditions[:3]).values(run_id=None))
-    return tx.connection.execute(delete(datasets).where(*conditions)).rowcount
+    tx.execute(update(datasets).where(*conditions[:3]).values(run_id=None))
+    return tx.execute(delete(datasets).where(*conditions)).rowcount
 
 
 _FREE_RUNS = select(runs.c.id).where(
@@ -113,8 +111,8 @@ _FREE_RUNS = select(runs.c.id).where(
 
 def _delete_runs(tx: Transaction, run_ids: Sequence[int]) -> int:
     for table in (logs, events):
-        tx.connection.execute(delete(table).where(table.c.run_id.in_(run_ids)))
-    return tx.connection.execute(delete(runs).where(runs.c.id.in_(run_ids))).rowcount
+        tx.execute(delete(table).where(table.c.run_id.in_(run_ids)))
+    return tx.execute(delete(runs).where(runs.c.id.in_(run_ids))).rowcount
 
 
 def _delete_events(tx: Transaction, before: float) -> int:
@@ -124,4 +122,4 @@ def _delete_events(tx: Transaction, before: float) -> int:
     noticed = func.coalesce(offset, newest)
     conditions = (events.c.run_id.is_(None), events.c.at < before, events.c.id <= noticed, events.c.id < newest)
     oldest = select(events.c.id).where(*conditions).order_by(events.c.id).limit(5 * BATCH_SIZE)
-    return tx.connection.execute(delete(events).where(events.c.id.in_(oldest))).rowcount
+    return tx.execute(delete(events).where(events.c.id.in_(oldest))).rowcount

@@ -20,6 +20,7 @@ class Transaction:
 
     def __init__(self, connection: Connection, now: float) -> None:
         self.connection = connection
+        self.execute = connection.execute
         self.now = now
         self._last: Version | None = None  # the clock's last reading, once this transaction has locked it
         self._events: list[Json] = []
@@ -44,10 +45,10 @@ class Transaction:
         that reads the events after the last one it has seen misses none.
         """
         if self.has_changes:
-            self.connection.execute(update(clock).values(last=self._lock_clock()))
-            self.connection.execute(insert(events), self._events)
+            self.execute(update(clock).values(last=self._lock_clock()))
+            self.execute(insert(events), self._events)
 
     def _lock_clock(self) -> Version:
         if self._last is None:
-            self._last = self.connection.execute(select(clock.c.last).with_for_update()).scalar_one()
+            self._last = self.execute(select(clock.c.last).with_for_update()).scalar_one()
         return self._last

@@ -69,14 +69,14 @@ class SqlTriggerCatalog(CatalogPart):
         next_due, missed = _compute_next_due(_parse_leaf(leaf_row.spec), leaf_row, tx.now)
         missed += leaf_row.missed
         leaf_state = {"due": next_due, "rows": 0, "bytes": 0, "since": None, "fired": tx.now, "missed": missed}
-        tx.connection.execute(update(triggers).where(triggers.c.id == leaf).values(leaf_state))
+        tx.execute(update(triggers).where(triggers.c.id == leaf).values(leaf_state))
         trigger = _read_trigger(tx, leaf_row)
         fired = {tuple(row.path) for row in leaves if row.fired is not None or row.id == leaf}
         if not is_satisfied(trigger, fired):
             return None
         all_missed = missed + sum(row.missed for row in leaves if row.id != leaf)
         same_trigger = (triggers.c.binding_id == leaf_row.binding_id, triggers.c.root == leaf_row.root)
-        tx.connection.execute(update(triggers).where(*same_trigger).values(fired=None, missed=0))
+        tx.execute(update(triggers).where(*same_trigger).values(fired=None, missed=0))
         return _record_firing(tx, leaf_row, trigger, all_missed)
 
     @in_transaction
@@ -84,7 +84,7 @@ class SqlTriggerCatalog(CatalogPart):
         trigger_ids = _list_freshness_triggers(tx, flow)
         is_later = or_(triggers.c.due.is_(None), triggers.c.due > at)
         if trigger_ids:
-            tx.connection.execute(update(triggers).where(triggers.c.id == trigger_ids[0], is_later).values(due=at))
+            tx.execute(update(triggers).where(triggers.c.id == trigger_ids[0], is_later).values(due=at))
 
     @in_transaction
     def set_freshness_lead(self, tx: Transaction, flow: str, seconds: float) -> None:
@@ -95,7 +95,7 @@ class SqlTriggerCatalog(CatalogPart):
         lead = LEAD_FACTOR * seconds
         limited = case((triggers.c.age / 2 < lead, triggers.c.age / 2), else_=literal(lead))
         if trigger_ids:
-            tx.connection.execute(update(triggers).where(triggers.c.id.in_(trigger_ids)).values(lead=limited))
+            tx.execute(update(triggers).where(triggers.c.id.in_(trigger_ids)).values(lead=limited))
 
     @in_snapshot
     def list(self, connection: Connection, flow: str | None = None) -> list[RegisteredTrigger]:
@@ -125,15 +125,13 @@ def _to_trigger(row: AnyRow) -> RegisteredTrigger:
 def register_triggers(tx: Transaction, binding_id: int, binding: BoundFlow, *, paused: bool) -> None:
     """Replace the flow's triggers by the declared ones. A trigger that was declared before keeps its state."""
     of_binding = triggers.c.binding_id == binding_id
-    old_rows = {
-        _build_row_key(row): row for row in tx.connection.execute(select(triggers).where(of_binding).with_for_update())
-    }
+    old_rows = {_build_row_key(row): row for row in tx.execute(select(triggers).where(of_binding).with_for_update())}
     leaf_values = [
         _build_leaf_values(root, path, leaf)
         for root, trigger in enumerate(binding.triggers)
         for path, leaf in list_leaves(trigger)
     ]
-    tx.connection.execute(delete(triggers).where(of_binding))
+    tx.execute(delete(triggers).where(of_binding))
     for values in leaf_values:
         old_row = old_rows.get(_format_leaf_key(values["root"], values["path"], values["spec"]))
         state = (
@@ -141,7 +139,7 @@ def register_triggers(tx: Transaction, binding_id: int, binding: BoundFlow, *, p
             if old_row is not None
             else {"due": find_first_due(_parse_leaf(values["spec"]), tx.now)}
         )
-        tx.connection.execute(insert(triggers).values(values | state | {"binding_id": binding_id, "paused": paused}))
+        tx.execute(insert(triggers).values(values | state | {"binding_id": binding_id, "paused": paused}))
 
 
 def record_arrival(tx: Transaction, channel: str, rows: int, size: int) -> None:
@@ -158,7 +156,7 @@ def record_arrival(tx: Transaction, channel: str, rows: int, size: int) -> None:
         else_=age_due,
     )
     changes = {"rows": more_rows, "bytes": more_bytes, "since": since, "due": due}
-    tx.connection.execute(update(triggers).where(triggers.c.channel == channel).values(changes))
+    tx.execute(update(triggers).where(triggers.c.channel == channel).values(changes))
 
 
 def record_run_state(tx: Transaction, run: AnyRow, milestone: RunMilestone) -> None:
@@ -170,7 +168,7 @@ def record_run_state(tx: Transaction, run: AnyRow, milestone: RunMilestone) -> N
     missed = case((triggers.c.due.is_not(None), triggers.c.missed + 1), else_=triggers.c.missed)
     conditions = (triggers.c.flow == run.subject, triggers.c.milestone == milestone)
     due = func.coalesce(triggers.c.due, tx.now)
-    tx.connection.execute(update(triggers).where(*conditions).values(due=due, missed=missed))
+    tx.execute(update(triggers).where(*conditions).values(due=due, missed=missed))
 
 
 def replace_failed_run(tx: Transaction, run: AnyRow) -> None:
@@ -179,12 +177,12 @@ def replace_failed_run(tx: Transaction, run: AnyRow) -> None:
     A run that only freshness targets requested is due again by itself. A run without firings was requested by a
     caller, who gets the error.
     """
-    fired_triggers = tx.connection.execute(select(firings.c.trigger).where(firings.c.run_id == run.id)).scalars().all()
+    fired_triggers = tx.execute(select(firings.c.trigger).where(firings.c.run_id == run.id)).scalars().all()
     if all(isinstance(from_json(trigger), LagTrigger) for trigger in fired_triggers):
         return
     not_before = tx.now + _compute_failure_delay(tx, run.subject)
     new_run = ensure_pending_run(tx, run.subject, due=run.due or run.created, not_before=not_before)
-    tx.connection.execute(update(firings).where(firings.c.run_id == run.id).values(run_id=new_run))
+    tx.execute(update(firings).where(firings.c.run_id == run.id).values(run_id=new_run))
 
 
 def _compute_failure_delay(tx: Transaction, flow: str) -> float:
@@ -193,7 +191,7 @@ def _compute_failure_delay(tx: Transaction, flow: str) -> float:
     finished = select(func.coalesce(func.max(runs.c.id), 0)).where(*of_flow, runs.c.state == RunState.FINISHED)
     is_later = runs.c.id > finished.scalar_subquery()
     query = select(func.count()).select_from(runs).where(*of_flow, runs.c.state == RunState.FAILED, is_later)
-    failures: int = tx.connection.execute(query).scalar_one()
+    failures: int = tx.execute(query).scalar_one()
     return float(min(MAX_RETRY_SECONDS, RETRY_SECONDS * 2 ** max(0, min(failures, 20) - 1)))
 
 
@@ -203,28 +201,28 @@ def _retry_freshness_targets(tx: Transaction, flow: str) -> None:
     retry_time = tx.now + _compute_failure_delay(tx, flow)
     is_later = or_(triggers.c.due.is_(None), triggers.c.due > retry_time)
     if trigger_ids:
-        tx.connection.execute(update(triggers).where(triggers.c.id.in_(trigger_ids), is_later).values(due=retry_time))
+        tx.execute(update(triggers).where(triggers.c.id.in_(trigger_ids), is_later).values(due=retry_time))
 
 
 def _list_freshness_triggers(tx: Transaction, flow: str) -> list[int]:
     query = select(triggers.c.id, triggers.c.spec).join_from(triggers, bindings).where(bindings.c.name == flow)
-    return [row.id for row in tx.connection.execute(query) if isinstance(from_json(row.spec), LagTrigger)]
+    return [row.id for row in tx.execute(query) if isinstance(from_json(row.spec), LagTrigger)]
 
 
 def _lock_trigger_leaves(tx: Transaction, leaf: int) -> list[AnyRow]:
     """Lock the leaves of the same trigger, so that two servers cannot complete a compound at the same time."""
     position = select(triggers.c.binding_id, triggers.c.root).where(triggers.c.id == leaf).subquery()
     query = select(triggers).where(triggers.c.binding_id == position.c.binding_id, triggers.c.root == position.c.root)
-    return list(tx.connection.execute(query.order_by(triggers.c.id).with_for_update(of=triggers)))
+    return list(tx.execute(query.order_by(triggers.c.id).with_for_update(of=triggers)))
 
 
 def _record_firing(tx: Transaction, leaf: AnyRow, trigger: Trigger, missed: int) -> int:
     """Record a firing; returns the run that handles it."""
     query = select(bindings.c.name).where(bindings.c.id == leaf.binding_id)
-    flow: str = tx.connection.execute(query).scalar_one()
+    flow: str = tx.execute(query).scalar_one()
     run = ensure_pending_run(tx, flow)
     values = {"at": tx.now, "flow": flow, "trigger": to_json(trigger), "missed": missed, "run_id": run}
-    tx.connection.execute(insert(firings).values(values))
+    tx.execute(insert(firings).values(values))
     tx.record_event(EventKind.TRIGGER_FIRED, flow, run, trigger=str(trigger), missed=missed)
     return run
 
@@ -237,30 +235,30 @@ def ensure_pending_run(tx: Transaction, flow: str, *, due: float | None = None, 
     """
     is_live = (IS_RUNNABLE_FLOW, runs.c.subject == flow, runs.c.backfill.is_(False))
     query = select(runs.c.id, runs.c.attempt).where(*is_live).order_by(runs.c.id).limit(1)
-    pending = tx.connection.execute(query.with_for_update()).one_or_none()
+    pending = tx.execute(query.with_for_update()).one_or_none()
     if pending is None:
         return _create_run(tx, flow, due, not_before)
     changes: Json = {"requested": tx.now} | ({} if due is None else {"due": due})
     if pending.attempt == 0:
         changes |= {"state": RunState.READY, "not_before": None}
-    tx.connection.execute(update(runs).where(runs.c.id == pending.id).values(changes))
+    tx.execute(update(runs).where(runs.c.id == pending.id).values(changes))
     run: int = pending.id
     return run
 
 
 def _create_run(tx: Transaction, flow: str, due: float | None, not_before: float | None) -> int:
-    spec = tx.connection.execute(select(bindings.c.spec).where(bindings.c.name == flow)).scalar_one()
+    spec = tx.execute(select(bindings.c.spec).where(bindings.c.name == flow)).scalar_one()
     attempts = spec.get("attempts", 1)
     state = RunState.READY if not_before is None else RunState.WAITING
     values = {"kind": RunKind.FLOW, "subject": flow, "state": state, "attempts": attempts, "created": tx.now}
     times = {"due": due, "not_before": not_before}
-    run: int = tx.connection.execute(insert(runs).values(values | times).returning(runs.c.id)).scalar_one()
+    run: int = tx.execute(insert(runs).values(values | times).returning(runs.c.id)).scalar_one()
     tx.record_event(EventKind.RUN_REQUESTED, flow, run, kind=RunKind.FLOW, attempts=attempts)
     return run
 
 
 def _read_trigger(tx: Transaction, leaf: AnyRow) -> Trigger:
-    spec = tx.connection.execute(select(bindings.c.spec).where(bindings.c.id == leaf.binding_id)).scalar_one()
+    spec = tx.execute(select(bindings.c.spec).where(bindings.c.id == leaf.binding_id)).scalar_one()
     return from_json(spec["triggers"][leaf.root])
 
 

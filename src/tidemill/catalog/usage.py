@@ -113,8 +113,8 @@ def record_tallies(tx: Transaction, records: Sequence[UsageRecord]) -> None:
     for tally in tally_usage(records):
         counts = {name: getattr(tally.figures, name) for name in COUNTED}
         sums = {name: tallies.c[name] + count for name, count in counts.items()}
-        if not tx.connection.execute(update(tallies).where(*_match_key(tally)).values(sums)).rowcount:
-            tx.connection.execute(insert(tallies).values(_build_key(tally) | counts))
+        if not tx.execute(update(tallies).where(*_match_key(tally)).values(sums)).rowcount:
+            tx.execute(insert(tallies).values(_build_key(tally) | counts))
 
 
 def _build_key(tally: UsageTally) -> dict[str, float | str]:
@@ -145,4 +145,4 @@ def _to_tally(row: AnyRow) -> UsageTally:
 
 
 def expire_tallies(tx: Transaction, before: float) -> None:
-    tx.connection.execute(delete(tallies).where(tallies.c.begin < before))
+    tx.execute(delete(tallies).where(tallies.c.begin < before))

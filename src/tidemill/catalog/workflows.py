@@ -38,7 +38,7 @@ class SqlWorkflowCatalog(CatalogPart):
 
     @in_transaction
     def remove(self, tx: Transaction, workflow: str) -> None:
-        if not tx.connection.execute(select(workflows.c.name).where(workflows.c.name == workflow)).first():
+        if not tx.execute(select(workflows.c.name).where(workflows.c.name == workflow)).first():
             raise NotFound(f"there is no workflow {workflow!r}; list them with: tidemill workflows")
         _apply_workflow(tx, WorkflowSpec(workflow, (), ()))
         tx.record_event(EventKind.WORKFLOW_REMOVED, workflow)
@@ -47,7 +47,7 @@ class SqlWorkflowCatalog(CatalogPart):
     def set_paused(self, tx: Transaction, workflow: str, *, paused: bool) -> None:
         _update_workflow(tx, workflow, paused=paused)
         of_workflow = triggers.c.binding_id.in_(select(bindings.c.id).where(bindings.c.workflow == workflow))
-        tx.connection.execute(update(triggers).where(of_workflow).values(paused=paused))
+        tx.execute(update(triggers).where(of_workflow).values(paused=paused))
         tx.record_event(EventKind.WORKFLOW_PAUSED if paused else EventKind.WORKFLOW_RESUMED, workflow)
 
     @in_transaction
@@ -69,9 +69,9 @@ class SqlWorkflowCatalog(CatalogPart):
         known = _read_analyses(tx.connection)
         for key, answer in sorted(answers.items()):
             if key not in known:
-                tx.connection.execute(insert(analyses).values(key=key, answer=answer))
+                tx.execute(insert(analyses).values(key=key, answer=answer))
             elif known[key] != answer:
-                tx.connection.execute(update(analyses).where(analyses.c.key == key).values(answer=answer))
+                tx.execute(update(analyses).where(analyses.c.key == key).values(answer=answer))
 
     @in_snapshot
     def list(self, connection: Connection) -> list[RegisteredWorkflow]:
@@ -89,15 +89,15 @@ def _apply_workflow(tx: Transaction, workflow: WorkflowSpec, document: Json | No
     _apply_bindings(tx, workflow)
     applied: Json = {"applied": tx.now} if tx.has_changes else {}
     values = {"document": document, **applied}
-    tx.connection.execute(update(workflows).where(workflows.c.name == workflow.name).values(values))
+    tx.execute(update(workflows).where(workflows.c.name == workflow.name).values(values))
 
 
 def _update_workflow(tx: Transaction, name: str, **values: Any) -> None:
     """Change a workflow that is applied now."""
-    known = tx.connection.execute(select(workflows.c.name).where(IS_IN_USE).order_by(workflows.c.name)).scalars().all()
+    known = tx.execute(select(workflows.c.name).where(IS_IN_USE).order_by(workflows.c.name)).scalars().all()
     if name not in known:
         raise NotFound(f"there is no workflow {name!r}; known are {', '.join(known) or 'none'}")
-    tx.connection.execute(update(workflows).where(workflows.c.name == name).values(values))
+    tx.execute(update(workflows).where(workflows.c.name == name).values(values))
 
 
 def _read_analyses(connection: Connection) -> dict[str, Json]:
@@ -105,8 +105,8 @@ def _read_analyses(connection: Connection) -> dict[str, Json]:
 
 
 def _register_workflow(tx: Transaction, name: str) -> None:
-    if not tx.connection.execute(select(workflows).where(workflows.c.name == name)).first():
-        tx.connection.execute(insert(workflows).values(name=name, applied=tx.now))
+    if not tx.execute(select(workflows).where(workflows.c.name == name)).first():
+        tx.execute(insert(workflows).values(name=name, applied=tx.now))
 
 
 def _apply_channels(tx: Transaction, workflow: WorkflowSpec) -> None:
@@ -132,14 +132,14 @@ def _apply_bindings(tx: Transaction, workflow: WorkflowSpec) -> None:
         _apply_binding(tx, workflow.name, binding, row)
     _deactivate_rows(tx, bindings, registered, EventKind.BINDING_REMOVED)
     removed_ids = [row.id for row in registered.values()]
-    tx.connection.execute(delete(triggers).where(triggers.c.binding_id.in_(removed_ids)))
+    tx.execute(delete(triggers).where(triggers.c.binding_id.in_(removed_ids)))
 
 
 def _lock_registered(tx: Transaction, table: Table, workflow: str, names: list[str]) -> dict[str, AnyRow]:
     """The rows with these names, and the active rows of the workflow, locked in the order of ids."""
     is_active = (table.c.workflow == workflow) & table.c.active
     query = select(table).where(or_(table.c.name.in_(names), is_active)).order_by(table.c.id).with_for_update()
-    return {row.name: row for row in tx.connection.execute(query)}
+    return {row.name: row for row in tx.execute(query)}
 
 
 def _check_owner(row: AnyRow, noun: str, workflow: str) -> None:
@@ -152,13 +152,13 @@ def _check_owner(row: AnyRow, noun: str, workflow: str) -> None:
 
 def _deactivate_rows(tx: Transaction, table: Table, rows: Mapping[str, AnyRow], kind: EventKind) -> None:
     for row in rows.values():
-        tx.connection.execute(update(table).where(table.c.id == row.id).values(active=False))
+        tx.execute(update(table).where(table.c.id == row.id).values(active=False))
         tx.record_event(kind, row.name, workflow=row.workflow)
 
 
 def _register_channel(tx: Transaction, workflow: str, channel: Channel) -> None:
     values = _build_declaration(workflow, channel) | {"name": channel.name, "schema": channel.schema}
-    row = tx.connection.execute(insert(channels).values(values).returning(channels.c.id)).one()
+    row = tx.execute(insert(channels).values(values).returning(channels.c.id)).one()
     first_block = {
         "channel_id": row.id,
         "seq": 0,
@@ -169,7 +169,7 @@ def _register_channel(tx: Transaction, workflow: str, channel: Channel) -> None:
         "updates": channel.updates,
         "visible": 0,
     }
-    tx.connection.execute(insert(blocks).values(first_block))
+    tx.execute(insert(blocks).values(first_block))
     tx.record_event(EventKind.CHANNEL_REGISTERED, channel.name, workflow=workflow, role=channel.role)
 
 
@@ -192,7 +192,7 @@ def _change_channel(tx: Transaction, workflow: str, channel: Channel, row: AnyRo
     declared = changes.get("declared_schema")
     is_readable = declared is not None and not any(_list_unreadable_reasons(tx.connection, row, declared))
     schema_change = {"schema": declared} if is_readable else {}
-    tx.connection.execute(update(channels).where(channels.c.id == row.id).values(changes | schema_change))
+    tx.execute(update(channels).where(channels.c.id == row.id).values(changes | schema_change))
     kind = EventKind.CHANNEL_CHANGED if row.active else EventKind.CHANNEL_RESTORED
     tx.record_event(kind, channel.name, workflow=workflow, changed=sorted(changes))
 
@@ -260,9 +260,9 @@ def _apply_binding(tx: Transaction, workflow: str, binding: BoundFlow, row: AnyR
     }
     if row is None:
         statement = insert(bindings).values(declaration | {"name": binding.name}).returning(bindings.c.id)
-        _register_triggers(tx, tx.connection.execute(statement).scalar_one(), workflow, binding)
+        _register_triggers(tx, tx.execute(statement).scalar_one(), workflow, binding)
     elif changes := _find_differences(row, declaration):
-        tx.connection.execute(update(bindings).where(bindings.c.id == row.id).values(changes))
+        tx.execute(update(bindings).where(bindings.c.id == row.id).values(changes))
         _register_triggers(tx, row.id, workflow, binding)
         _reset_cursors(tx, row, binding_to_json(binding))
     else:
@@ -271,7 +271,7 @@ def _apply_binding(tx: Transaction, workflow: str, binding: BoundFlow, row: AnyR
 
 
 def _register_triggers(tx: Transaction, binding_id: int, workflow: str, binding: BoundFlow) -> None:
-    paused = tx.connection.execute(select(workflows.c.paused).where(workflows.c.name == workflow)).scalar_one()
+    paused = tx.execute(select(workflows.c.paused).where(workflows.c.name == workflow)).scalar_one()
     register_triggers(tx, binding_id, binding, paused=paused)
 
 
@@ -279,7 +279,7 @@ def _reset_cursors(tx: Transaction, row: AnyRow, spec: Json) -> None:
     """Delete the cursors of declared tables whose query changed: their state belongs to the previous query."""
     for task in find_changed_tables(map(to_task, spec["tasks"]), list_task_versions(to_binding(row))):
         of_task = (cursors.c.binding_id == row.id) & (cursors.c.task == task)
-        tx.connection.execute(delete(cursors).where(of_task))
+        tx.execute(delete(cursors).where(of_task))
 
 
 def list_task_versions(binding: RegisteredBinding) -> dict[str, Identity]:

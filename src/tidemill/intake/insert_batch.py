@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidemill.intake.block_files import BlockFileWriter
 from tidemill.intake.delta_layout import DeltaLayout
 from tidemill.intake.input_file import InputFile
-from tidemill.intake.keys import extract_keys
-from tidemill.intake.loader import READERS
-from tidemill.intake.row_rules import validate_rows
+from tidemill.intake.loader import READERS, BlockFileWriter
+from tidemill.intake.row_rules import extract_keys, validate_rows
 from tidemill.model.change import Increment, Updates, Upsert
 from tidemill.model.schema import Schema
 

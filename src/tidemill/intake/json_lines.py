@@ -17,14 +17,13 @@ from tidemill.intake.cell_columns import ColumnConverter, InvalidCell
 from tidemill.intake.delta_layout import DeltaLayout
 from tidemill.intake.input_file import InputFile
 from tidemill.intake.json_values import JsonNumber, to_arrow_array
-from tidemill.intake.value_ranges import validate_ranges
 from tidemill.model.schema import Field
 
 _CHUNK_BYTES = 1 << 20
 
 
 def read_json_lines(source: InputFile, layout: DeltaLayout) -> Generator[tuple[pa.RecordBatch, float], None, None]:
-    columns = [_build_column(field) for field in layout.schema]
+    columns = [ColumnConverter(field, to_arrow_array) for field in layout.schema]
     first_row = 1
     with source.open_text() as (stream, raw):
         for lines in _read_chunks(stream):
@@ -85,8 +84,3 @@ def _extract_cells(rows: Sequence[Mapping[str, Any]], field: Field, layout: Delt
     default = layout.defaults.get(field.name)
     missing_value = JsonNumber(default) if type(default) is int else default
     return [row.get(field.name, missing_value) for row in rows]
-
-
-def _build_column(field: Field) -> ColumnConverter:
-    kind = field.data_type
-    return ColumnConverter(field, lambda cells: validate_ranges(to_arrow_array(cells, kind), kind))

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from tidemill.errors import BadInput
+from tidemill.errors import BadInput, StorageError
 from tidemill.intake import csv_file, json_lines, parquet_file
-from tidemill.intake.block_files import BlockFileWriter
 from tidemill.intake.delta_layout import DeltaLayout
 from tidemill.intake.input_file import Format, InputFile
-from tidemill.intake.keys import DuplicateKeyDetector
-from tidemill.intake.row_rules import validate_rows
+from tidemill.intake.row_rules import DuplicateKeyDetector, validate_rows
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Increment, Updates
 from tidemill.model.schema import Schema
-from tidemill.ports.engine import Progress
+from tidemill.ports.storage import LoadRequest, LoadResult
 
 Reader = Callable[[InputFile, DeltaLayout], Generator[tuple[pa.RecordBatch, float], None, None]]
 """Yields the rows in order, each batch with the fraction of the file read so far."""
+
+_FILE_ROWS, _FILE_BYTES = 1_000_000, 128 << 20  # of one Parquet file
 
 READERS: Mapping[Format, Reader] = {
     Format.CSV: csv_file.read_csv,
@@ -32,44 +33,22 @@ READERS: Mapping[Format, Reader] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FileLoadResult:
-    """The number of rows read, and the SHA-256 of the file's bytes."""
-
-    rows: int
-    digest: str
-
-
-def load_file(
-    path: Path,
-    *,
-    format: str | None,
-    schema: Schema,
-    updates: Updates,
-    kind: BlockKind = BlockKind.DELTA,
-    directory: Path,
-    progress: Progress | None = None,
-) -> FileLoadResult:
-    """Write the rows of a file into `directory` as a block of a channel with this schema and merge kind.
+def load_file(path: Path, request: LoadRequest) -> LoadResult:
+    """Write the rows of a file as a block.
 
     Raises `BadInput`, and leaves no files, if any row is invalid. Without rows no file is written.
     """
-    source = InputFile.from_path(path, format)
+    source, updates = InputFile.from_path(path, request.format), request.updates
     digest = source.compute_digest()
     layout = (
-        DeltaLayout.from_schema(schema, updates)
-        if kind is BlockKind.DELTA
-        else DeltaLayout.from_schema(_build_content_schema(schema, updates), Append())
+        DeltaLayout.from_schema(request.schema, updates)
+        if request.kind is BlockKind.DELTA
+        else DeltaLayout.from_schema(_build_content_schema(request.schema, updates), Append())
     )
-    writer = BlockFileWriter(directory, layout.arrow_schema)
+    writer = BlockFileWriter(request.directory, layout.arrow_schema)
+    progress = partial(request.progress or _ignore_progress, f"reading {path.name}")
     try:
-        rows = _copy_rows(
-            source,
-            layout,
-            DuplicateKeyDetector(updates),
-            writer,
-            partial(progress or _ignore_progress, f"reading {path.name}"),
-        )
+        rows = _copy_rows(source, layout, DuplicateKeyDetector(updates), writer, progress)
         source.check_unchanged()
     except BadInput:
         writer.delete_files()
@@ -78,7 +57,7 @@ def load_file(
     except BaseException:
         writer.delete_files()
         raise
-    return FileLoadResult(rows, digest)
+    return LoadResult(rows, digest)
 
 
 def _build_content_schema(schema: Schema, updates: Updates) -> Schema:
@@ -110,3 +89,45 @@ def _copy_rows(
 
 def _ignore_progress(_: str, __: float) -> None:
     pass
+
+
+class BlockFileWriter:
+    """Writes few large files, each buffered in memory until it is full; `paths` is in the order of the rows."""
+
+    def __init__(self, directory: Path, schema: pa.Schema, *, rows: int = _FILE_ROWS, bytes: int = _FILE_BYTES) -> None:
+        self.paths: list[Path] = []
+        self._directory = directory
+        self._schema = schema
+        self._max_rows = rows
+        self._max_bytes = bytes
+        self._buffer: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0  # of the buffered batches
+
+    def add_batch(self, batch: pa.RecordBatch) -> None:
+        self._buffer.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= self._max_rows or self._bytes >= self._max_bytes:
+            self.flush_rows()
+
+    def flush_rows(self) -> None:
+        """Write the buffered rows; without rows no file is written."""
+        if self._rows:
+            path = self._directory / f"part-{len(self.paths):05}.parquet"
+            self.paths.append(path)
+            _write_table(pa.Table.from_batches(self._buffer, self._schema), path)
+        self._buffer = []
+        self._rows = self._bytes = 0
+
+    def delete_files(self) -> None:
+        for path in self.paths:
+            path.unlink(missing_ok=True)
+
+
+def _write_table(table: pa.Table, path: Path) -> None:
+    try:
+        pq.write_table(table, path, compression="zstd", write_page_checksum=True, store_schema=False)
+    except OSError as error:
+        raise StorageError(
+            f"cannot write {path}: {error.strerror or error}; check that the directory is writable and has space"
+        ) from error

@@ -14,11 +14,10 @@ import pyarrow.types as pt
 
 from tidemill.encoding.arrow_types import to_arrow_type
 from tidemill.errors import BadInput
-from tidemill.intake.loader import FileLoadResult, load_file
+from tidemill.intake.loader import load_file
 from tidemill.model.block import BlockKind
-from tidemill.model.change import Updates
 from tidemill.model.schema import Schema
-from tidemill.ports.engine import Progress
+from tidemill.ports.storage import LoadRequest, LoadResult
 
 _NAME = "the table"
 
@@ -30,36 +29,19 @@ def is_table(data: object) -> bool:
     return isinstance(data, pd.DataFrame | pa.Table | pa.RecordBatch)
 
 
-def load_table(
-    data: Any,
-    _path: Path,
-    *,
-    format: str | None,
-    schema: Schema,
-    updates: Updates,
-    kind: BlockKind,
-    directory: Path,
-    progress: Progress | None,
-) -> FileLoadResult:
-    """Write the rows of a table into `directory`, by the rules for Parquet files.
+def load_table(data: Any, _path: Path, request: LoadRequest) -> LoadResult:
+    """Write the rows of a table as a block, by the rules for Parquet files.
 
     Integers may have a wider type than the channel's if the values fit: pandas uses 64 bits by default, and floats
     where a value is missing.
     """
-    target = schema if kind is BlockKind.BASE else updates.build_delta_schema(schema)
+    is_base = request.kind is BlockKind.BASE
+    target = request.schema if is_base else request.updates.build_delta_schema(request.schema)
     with tempfile.TemporaryDirectory(prefix="tidemill-insert-") as temporary:
         path = Path(temporary, "rows.parquet")
         pq.write_table(_to_arrow(data, target), path)
         try:
-            return load_file(
-                path,
-                format=format,
-                schema=schema,
-                updates=updates,
-                kind=kind,
-                directory=directory,
-                progress=progress,
-            )
+            return load_file(path, request)
         except BadInput as error:
             raise BadInput(str(error).replace(str(path), _NAME)) from None
 

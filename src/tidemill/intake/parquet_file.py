@@ -17,7 +17,6 @@ from tidemill.intake.cell_columns import ColumnConverter
 from tidemill.intake.delta_layout import DeltaLayout
 from tidemill.intake.input_file import InputFile
 from tidemill.intake.type_widening import can_widen
-from tidemill.intake.value_ranges import validate_ranges
 from tidemill.model.schema import Field
 
 _BATCH_ROWS = 65_536
@@ -51,15 +50,14 @@ def _translate_errors(source: InputFile) -> Iterator[None]:
 
 
 def _build_column(source: InputFile, field: Field, file_type: pa.DataType) -> ColumnConverter:
-    kind = field.data_type
-    if not can_widen(file_type, kind):
+    if not can_widen(file_type, field.data_type):
         raise source.build_error(
             f"column {field.name!r} is {file_type}, expected {field.type} or a type that widens to it"
         )
-    return ColumnConverter(field, lambda cells: _convert_cells(cells, kind))
+    return ColumnConverter(field, _convert_cells)
 
 
 def _convert_cells(cells: pa.Array, kind: exp.DataType) -> pa.Array:
     values = cells.cast(to_arrow_type(kind))
     values.validate(full=True)
-    return validate_ranges(values, kind)
+    return values

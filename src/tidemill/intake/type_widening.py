@@ -35,23 +35,11 @@ def _can_cast(source: pa.DataType, kind: exp.DataType) -> bool:
     return True
 
 
-def _can_be_boolean(source: pa.DataType, _: exp.DataType) -> bool:
-    return bool(pt.is_boolean(source))
-
-
 def _can_be_integer(source: pa.DataType, kind: exp.DataType) -> bool:
     bits = _BITS[kind.this]
     if pt.is_signed_integer(source):
         return bool(source.bit_width <= bits)
     return bool(pt.is_unsigned_integer(source) and source.bit_width < bits)
-
-
-def _can_be_float(source: pa.DataType, _: exp.DataType) -> bool:
-    return bool(pt.is_float16(source) or pt.is_float32(source) or (pt.is_integer(source) and source.bit_width <= 16))
-
-
-def _can_be_double(source: pa.DataType, _: exp.DataType) -> bool:
-    return bool(pt.is_floating(source) or (pt.is_integer(source) and source.bit_width <= 32))
 
 
 def _can_be_decimal(source: pa.DataType, kind: exp.DataType) -> bool:
@@ -63,37 +51,6 @@ def _can_be_decimal(source: pa.DataType, kind: exp.DataType) -> bool:
     )
 
 
-def _can_be_text(source: pa.DataType, _: exp.DataType) -> bool:
-    return bool(pt.is_string(source) or pt.is_large_string(source) or pt.is_string_view(source))
-
-
-def _can_be_binary(source: pa.DataType, _: exp.DataType) -> bool:
-    tests = (pt.is_binary, pt.is_large_binary, pt.is_fixed_size_binary, pt.is_binary_view)
-    return any(test(source) for test in tests)
-
-
-def _can_be_date(source: pa.DataType, _: exp.DataType) -> bool:
-    return bool(pt.is_date(source))
-
-
-def _can_be_instant(source: pa.DataType, _: exp.DataType) -> bool:
-    return bool(pt.is_timestamp(source))
-
-
-def _can_be_wall_clock(source: pa.DataType, _: exp.DataType) -> bool:
-    return bool(pt.is_timestamp(source) and source.tz is None)
-
-
-def _can_be_array(source: pa.DataType, kind: exp.DataType) -> bool:
-    tests = (pt.is_list, pt.is_large_list, pt.is_fixed_size_list)
-    return any(test(source) for test in tests) and can_widen(source.value_type, kind.expressions[0])
-
-
-def _can_be_map(source: pa.DataType, kind: exp.DataType) -> bool:
-    key, value = kind.expressions
-    return bool(pt.is_map(source)) and can_widen(source.key_type, key) and can_widen(source.item_type, value)
-
-
 def _can_be_struct(source: pa.DataType, kind: exp.DataType) -> bool:
     fields = list(list_struct_fields(kind))
     if not pt.is_struct(source) or sorted(f.name for f in source) != sorted(f.name for f in fields):
@@ -101,17 +58,35 @@ def _can_be_struct(source: pa.DataType, kind: exp.DataType) -> bool:
     return all(can_widen(source.field(f.name).type, f.data_type) for f in fields)
 
 
+def _is_any_of(*tests: Callable[[pa.DataType], bool]) -> Callable[[pa.DataType, exp.DataType], bool]:
+    return lambda source, _: any(test(source) for test in tests)
+
+
+def _can_be_array(source: pa.DataType, kind: exp.DataType) -> bool:
+    is_list = _is_any_of(pt.is_list, pt.is_large_list, pt.is_fixed_size_list)(source, kind)
+    return is_list and can_widen(source.value_type, kind.expressions[0])
+
+
+def _can_be_map(source: pa.DataType, kind: exp.DataType) -> bool:
+    key, value = kind.expressions
+    return bool(pt.is_map(source)) and can_widen(source.key_type, key) and can_widen(source.item_type, value)
+
+
+def _is_short(bits: int) -> Callable[[pa.DataType], bool]:
+    return lambda source: bool(pt.is_integer(source) and source.bit_width <= bits)
+
+
 _RULES: dict[exp.DType, Callable[[pa.DataType, exp.DataType], bool]] = {
-    exp.DType.BOOLEAN: _can_be_boolean,
+    exp.DType.BOOLEAN: _is_any_of(pt.is_boolean),
     **dict.fromkeys(_BITS, _can_be_integer),
-    exp.DType.FLOAT: _can_be_float,
-    exp.DType.DOUBLE: _can_be_double,
+    exp.DType.FLOAT: _is_any_of(pt.is_float16, pt.is_float32, _is_short(16)),
+    exp.DType.DOUBLE: _is_any_of(pt.is_floating, _is_short(32)),
     exp.DType.DECIMAL: _can_be_decimal,
-    exp.DType.TEXT: _can_be_text,
-    exp.DType.BINARY: _can_be_binary,
-    exp.DType.DATE: _can_be_date,
-    **dict.fromkeys(INSTANTS, _can_be_instant),
-    exp.DType.TIMESTAMPNTZ: _can_be_wall_clock,
+    exp.DType.TEXT: _is_any_of(pt.is_string, pt.is_large_string, pt.is_string_view),
+    exp.DType.BINARY: _is_any_of(pt.is_binary, pt.is_large_binary, pt.is_fixed_size_binary, pt.is_binary_view),
+    exp.DType.DATE: _is_any_of(pt.is_date),
+    **dict.fromkeys(INSTANTS, _is_any_of(pt.is_timestamp)),
+    exp.DType.TIMESTAMPNTZ: lambda source, _: bool(pt.is_timestamp(source) and source.tz is None),
     exp.DType.ARRAY: _can_be_array,
     exp.DType.MAP: _can_be_map,
     exp.DType.STRUCT: _can_be_struct,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -13,29 +14,28 @@ from tidemill.model.store import StoreMarker
 from tidemill.ports.engine import Progress
 
 
-class LoadResult(Protocol):
-    """The number of rows and the hash of a loaded file."""
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """How to load a file: into a directory, as a block of a channel with this schema and merge kind."""
 
-    @property
-    def rows(self) -> int: ...
-    @property
-    def digest(self) -> str: ...
+    schema: Schema
+    updates: Updates
+    directory: Path
+    kind: BlockKind = BlockKind.DELTA
+    format: str | None = None  # None: as its name says
+    progress: Progress | None = None
 
 
-class Loader(Protocol):
-    """Reads an inserted file and writes it as Parquet files; all of it, or nothing."""
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """The number of rows read, and the SHA-256 of the file's bytes."""
 
-    def __call__(
-        self,
-        path: Path,
-        *,
-        format: str | None,
-        schema: Schema,
-        updates: Updates,
-        kind: BlockKind,
-        directory: Path,
-        progress: Progress | None,
-    ) -> LoadResult: ...
+    rows: int
+    digest: str
+
+
+Loader = Callable[[Path, LoadRequest], LoadResult]
+"""Reads an inserted file and writes it as Parquet files; all of it, or nothing."""
 
 
 class InsertBatch(Protocol):

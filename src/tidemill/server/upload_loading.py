@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +14,7 @@ from tidemill.app.wiring import Tidemill
 from tidemill.errors import BadInput
 from tidemill.intake import load_file
 from tidemill.model.block import BlockKind
-from tidemill.ports.storage import LoadResult
+from tidemill.ports.storage import LoadRequest, LoadResult
 from tidemill.runtime.runs.insert import Inserter, InsertResult
 from tidemill.server.body_limit import build_too_large_error
 from tidemill.server.upload import UploadFormat
@@ -56,9 +55,9 @@ def _hide_path(path: Path) -> Iterator[None]:
         raise BadInput(str(error).replace(str(path), "the upload")) from None
 
 
-def _load_upload(path: Path, **options: Any) -> LoadResult:
+def _load_upload(path: Path, request: LoadRequest) -> LoadResult:
     with _hide_path(path):
-        return load_file(path, **options)
+        return load_file(path, request)
 
 
 def to_parquet(path: Path, limit: int) -> Path:

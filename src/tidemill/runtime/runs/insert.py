@@ -26,7 +26,7 @@ from tidemill.model.run import (
 )
 from tidemill.model.schema import Schema
 from tidemill.ports.engine import Progress, WriteTarget
-from tidemill.ports.storage import Loader
+from tidemill.ports.storage import Loader, LoadRequest
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.flow import format_directory, format_tag
 from tidemill.runtime.runs.lease import Lease
@@ -65,15 +65,7 @@ class Inserter:
         progress: Progress | None = None,
     ) -> InsertResult:
         def fill_block(to: Channel, schema: Schema, directory: str, _tag: str) -> tuple[str, int | None]:
-            loaded = self.load(
-                path,
-                format=format,
-                schema=schema,
-                updates=to.updates,
-                kind=kind,
-                directory=Path(directory),
-                progress=progress,
-            )
+            loaded = self.load(path, LoadRequest(schema, to.updates, Path(directory), kind, format, progress))
             return loaded.digest, loaded.rows
 
         return self._insert_with_key(channel, kind, key, fill_block)
@@ -86,15 +78,7 @@ class Inserter:
         producer = f"{FILE_PRODUCER_PREFIX}{digest}"
 
         def fill_block(to: Channel, schema: Schema, directory: str, _tag: str) -> tuple[str, int | None]:
-            loaded = self.load(
-                path,
-                format=format,
-                schema=schema,
-                updates=to.updates,
-                kind=BlockKind.DELTA,
-                directory=Path(directory),
-                progress=None,
-            )
+            loaded = self.load(path, LoadRequest(schema, to.updates, Path(directory), format=format))
             if loaded.digest != digest:
                 raise BadInput(f"{path} changed while it was read; write files elsewhere and move complete files here")
             return digest, loaded.rows
