@@ -12,42 +12,49 @@ from tidemill.runtime.inspect.status import ProjectStatus
 Sample = tuple[Mapping[str, str], float | None]
 
 
+_TASK_GAUGES = (
+    ("task_seconds", "Seconds of a run, on average.", "seconds"),
+    ("task_selectivity", "Rows written for each row read.", "selectivity"),
+    ("task_input_rows", "Rows read a second.", "input_rate"),
+    ("task_output_rows", "Rows written a second.", "output_rate"),
+    ("task_pending_blocks", "Blocks not read yet.", "queue"),
+)
+_CHANNEL_GAUGES = (  # they grow until compaction and garbage collection
+    ("channel_blocks", "Blocks that can be read.", "blocks"),
+    ("channel_bytes", "Bytes in their files.", "bytes"),
+)
+
+
 def render_metrics(
     status: ProjectStatus, tasks: Iterable[TaskStatistics], history: StalenessHistory, now: float, *, paused: bool
 ) -> str:
     """Render all metrics; unknown values are left out. `paused`: maintenance is paused."""
-    lines = (*_format_metrics(status, list(tasks), history, now), *_format_storage_metrics(status, paused))
+    labelled_tasks = [({"flow": t.flow, "task": t.task}, t) for t in tasks]
+    labelled_channels = [({"channel": c.registered.channel.name}, c.registered) for c in status.channels]
+    lines = [
+        *(line for gauge in _TASK_GAUGES for line in _format_attribute(*gauge, labelled_tasks)),
+        *_format_table_metrics(status, history, now),
+        *(line for gauge in _CHANNEL_GAUGES for line in _format_attribute(*gauge, labelled_channels)),
+        *_format_gauge("maintenance_paused", "1 while maintenance is paused.", [({}, float(paused))]),
+    ]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _format_metrics(
-    status: ProjectStatus, tasks: list[TaskStatistics], history: StalenessHistory, now: float
+def _format_attribute(
+    name: str, description: str, attribute: str, labelled: Iterable[tuple[Mapping[str, str], object]]
 ) -> Iterator[str]:
-    labelled = [({"flow": t.flow, "task": t.task}, t) for t in tasks]
-    yield from _format_gauge(
-        "task_seconds", "Seconds of a run, on average.", [(labels, t.seconds) for labels, t in labelled]
-    )
-    yield from _format_gauge(
-        "task_selectivity", "Rows written for each row read.", [(labels, t.selectivity) for labels, t in labelled]
-    )
-    yield from _format_gauge(
-        "task_input_rows", "Rows read a second.", [(labels, t.input_rate) for labels, t in labelled]
-    )
-    yield from _format_gauge(
-        "task_output_rows", "Rows written a second.", [(labels, t.output_rate) for labels, t in labelled]
-    )
-    yield from _format_gauge(
-        "task_pending_blocks", "Blocks not read yet.", [(labels, float(t.queue)) for labels, t in labelled]
-    )
+    return _format_gauge(name, description, [(labels, getattr(value, attribute)) for labels, value in labelled])
+
+
+def _format_table_metrics(status: ProjectStatus, history: StalenessHistory, now: float) -> Iterator[str]:
     stale = [
         ({"table": n}, measure_staleness(history, n, StalenessMeasure.STALENESS, now))
         for n in sorted(history.provenance)
     ]
     yield from _format_gauge("table_staleness_seconds", "Seconds since it lacks data, or may lack some.", stale)
     weighted = sum(history.weights.get(table["table"], 1.0) * (seconds or 0.0) for table, seconds in stale)
-    yield from _format_gauge(
-        "weighted_staleness_seconds", "Staleness of all tables, weighted by priority.", [({}, weighted)]
-    )
+    description = "Staleness of all tables, weighted by priority."
+    yield from _format_gauge("weighted_staleness_seconds", description, [({}, weighted)])
     missed = [
         ({"table": c.registered.channel.name}, float(c.target_status.is_late or c.target_status.is_inconsistent))
         for c in status.channels
@@ -57,18 +64,6 @@ def _format_metrics(
     active = Counter((str(run.kind), str(run.state)) for run in status.active)
     runs: list[Sample] = [({"kind": kind, "state": state}, float(n)) for (kind, state), n in sorted(active.items())]
     yield from _format_gauge("active_runs", "Runs that have not ended.", runs)
-
-
-def _format_storage_metrics(status: ProjectStatus, paused: bool) -> Iterator[str]:
-    """Yield the metrics that grow until compaction and garbage collection."""
-    labelled = [({"channel": c.registered.channel.name}, c.registered) for c in status.channels]
-    yield from _format_gauge(
-        "channel_blocks", "Blocks that can be read.", [(labels, float(c.blocks)) for labels, c in labelled]
-    )
-    yield from _format_gauge(
-        "channel_bytes", "Bytes in their files.", [(labels, float(c.bytes)) for labels, c in labelled]
-    )
-    yield from _format_gauge("maintenance_paused", "1 while maintenance is paused.", [({}, float(paused))])
 
 
 def _format_gauge(name: str, description: str, samples: Iterable[Sample]) -> Iterator[str]:

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
 from tidemill.api.documents import SourceResolver
-from tidemill.errors import NotFound
+from tidemill.errors import NotFound, RunFailed, TidemillError
 from tidemill.model.block import DataFile
-from tidemill.model.run import Run
+from tidemill.model.run import Run, RunKind, RunState
 from tidemill.model.states import DatasetState
-from tidemill.model.submission import DatasetPlacement, StoredDataset, Submission, SubmittedAction
+from tidemill.model.submission import StoredDataset, Submission, SubmittedAction
 from tidemill.model.usage import UsageFigures, UsagePeriod
 from tidemill.ports.datasets import DatasetCatalog
 from tidemill.retention.usage_history import TimeResolution, UsageSplit, compute_figures
 from tidemill.runtime.maintenance.store_ownership import check_store
 from tidemill.runtime.oneshot.actions import ActionRunner
 from tidemill.runtime.oneshot.eviction import DatasetEvictor
-from tidemill.runtime.oneshot.progress import ProgressListener, SubmissionRunner
 from tidemill.runtime.oneshot.storage_report import StorageBudgets, StorageReport
-from tidemill.runtime.oneshot.submission import Submitter
+from tidemill.runtime.oneshot.submission import submit_workflow
 from tidemill.runtime.runs.execution import Executor
+
+POLL_SECONDS = 0.2
+"""Seconds between polls of actions that other processes run."""
+
+ProgressListener = Callable[[Submission], None]
 
 
 class DatasetCopier(Protocol):
@@ -48,24 +53,45 @@ class OneShotService:
 
     def submit_workflow(self, text: str, user: str) -> Submission:
         """Submit a workflow, and make the requested copies of its existing datasets."""
-        submission = Submitter(self.datasets, self.sources, self.environment).submit_workflow(text, user)
-        self._build_submission_runner().place_copies(submission.id)
-        return self.datasets.read_submission(submission.id)
+        number = submit_workflow(self.datasets, self.sources, self.environment, text, user)
+        self.place_copies(number)
+        return self.datasets.read_submission(number)
 
     def complete_submission(self, number: int, on_progress: ProgressListener = lambda _: None) -> Submission:
-        """Run the ready actions of a submission, and wait for those that other processes run, until it has ended."""
-        return self._build_submission_runner().complete_submission(number, on_progress)
+        """Run the ready actions of a submission, and wait for those that other processes run, until it has ended.
+
+        Raises `RunFailed` if any of its actions failed.
+        """
+        while True:
+            self.place_copies(number)
+            submission = self.datasets.read_submission(number)
+            on_progress(submission)
+            if submission.has_ended:
+                _check_succeeded(submission)
+                return submission
+            if not self._run_ready_actions(submission):
+                self._recover_dead_runs()
+                self.executor.sleep(POLL_SECONDS)
 
     def execute_run(self, run: Run) -> bool:
         """Make one attempt at the run of an action, and copy its result to the requested locations."""
         attempted = self._build_action_runner().execute_run(run)
         if attempted:
-            self._build_submission_runner().place_copies()
+            self.place_copies()
         return attempted
 
-    def place_copies(self) -> None:
-        """Make the copies that are still missing because a process died before making them."""
-        self._build_submission_runner().place_copies()
+    def place_copies(self, submission: int | None = None) -> None:
+        """Make the requested copies of existing datasets; one that fails does not prevent the others."""
+        problems: list[TidemillError] = []
+        for placement in self.datasets.list_pending_copies(submission):
+            dataset = placement.dataset
+            try:
+                self.copier.place_copy(dataset.identity, dataset.files, placement.path)
+                self.datasets.record_copy(placement)
+            except TidemillError as error:
+                problems.append(error)
+        if problems:
+            raise problems[0]
 
     def find_action(self, submission: int, name: str) -> SubmittedAction:
         """Find an action of a submission by its id, or by its name if that is unique."""
@@ -118,10 +144,26 @@ class OneShotService:
     def _build_action_runner(self) -> ActionRunner:
         return ActionRunner(self.executor, self.sources, self.environment, self.locate)
 
-    def _build_submission_runner(self) -> SubmissionRunner:
-        return SubmissionRunner(
-            self.datasets, self._build_action_runner(), self._place_copy, self.build_evictor().delete_evicted
-        )
+    def _run_ready_actions(self, submission: Submission) -> bool:
+        """Attempt the submission's ready actions, else one that it may wait for; True if any was attempted."""
+        own_runs = {a.run.id for a in submission.actions if a.run is not None}
+        runnable = [r for r in self.executor.catalog.runs.list_runnable(limit=1000) if r.kind is RunKind.ACTION]
+        runner, attempted = self._build_action_runner(), False
+        for run in [r for r in runnable if r.id in own_runs] or runnable[:1]:
+            with suppress(TidemillError):  # the run records the error, and may be retried
+                attempted = runner.execute_run(run) or attempted
+        return attempted
 
-    def _place_copy(self, placement: DatasetPlacement) -> None:
-        self.copier.place_copy(placement.dataset.identity, placement.dataset.files, placement.path)
+    def _recover_dead_runs(self) -> None:
+        """Reclaim runs of dead processes, and finish their deletions: new requests for the same data wait for both."""
+        self.executor.catalog.runs.reclaim_expired()
+        self.build_evictor().delete_evicted()
+
+
+def _check_succeeded(submission: Submission) -> None:
+    failed = [a for a in submission.actions if a.state in (RunState.FAILED, RunState.KILLED)]
+    if failed:
+        details = "\n".join(f"- {a.key} ({a.name}), run {a.run.id}: {a.run.error or a.state}" for a in failed if a.run)
+        raise RunFailed(
+            f"{len(failed)} of {len(submission.actions)} actions of submission {submission.id} failed:\n{details}"
+        )
