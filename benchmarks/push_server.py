@@ -9,8 +9,8 @@ from pathlib import Path
 from tidemill.app.wiring import Tidemill
 from tidemill.ports.records import Server
 from tidemill.runtime.runs.server import ServerIntervals, ServerLoop
+from tidemill.server.app import build_access, build_application
 from tidemill.server.http_server import HttpListener
-from tidemill.server.wiring import build_access, build_application
 
 
 def main(directory: str) -> None:

@@ -17,7 +17,7 @@ from tidemill.errors import Conflict, LeaseLost
 from tidemill.model.block import BlockKind, BlockOrigin, BlockState
 from tidemill.model.run import PENDING_STATES, RunClaim, RunKind, RunOutcome, build_claim_request
 from tidemill.runtime.runs.flow import FlowAttempt
-from tidemill.runtime.runs.lease import Lease
+from tidemill.runtime.runs.leases import Lease
 from tidemill.runtime.runs.log import RunLog
 
 ROUNDS = int(os.environ.get("TIDEMILL_CRASH_ROUNDS", "0"))

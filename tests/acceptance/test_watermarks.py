@@ -12,7 +12,7 @@ import tidemill as tm
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import WorkflowError
 from tidemill.runtime.freshness.staleness import StalenessMeasure, measure_staleness
-from tidemill.runtime.inspect.metrics import render_metrics
+from tidemill.runtime.inspect.statistics import render_metrics
 from tidemill.runtime.inspect.status import read_status
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, event, text
 
+from tidemill.catalog.database import GroupCommit
 from tidemill.catalog.engine import build_engine, derive_write_engine
-from tidemill.catalog.group_commit import GroupCommit
 
 
 @pytest.fixture

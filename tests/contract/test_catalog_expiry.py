@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import func, select
 from tests.catalog.driver import Driver
 
-from tidemill.catalog import run_expiry
+from tidemill.catalog import expiry
 from tidemill.catalog.engine import build_engine
 from tidemill.catalog.tables import blocks, events, files, logs, run_reads, runs
 from tidemill.errors import GarbageCollected, NotFound
@@ -150,7 +150,7 @@ def test_event_ids_are_never_reused(driver: Driver) -> None:
 
 
 def test_many_runs_expire_in_batches(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_expiry, "BATCH_SIZE", 2)
+    monkeypatch.setattr(expiry, "RUN_BATCH", 2)
     for _ in range(8):
         replace_content(driver)
     assert driver.catalog.runs.expire("a", keep=1) == RunExpiryCounts(7, 7)

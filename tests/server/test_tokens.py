@@ -10,9 +10,8 @@ import pytest
 from tests.server.mill import OPTIONS, Caller, ServedProject, serve_project
 
 from tidemill.model.access import UserRole
-from tidemill.server.access import AccessControl
+from tidemill.server.access import AccessControl, Throttle
 from tidemill.server.app import build_api
-from tidemill.server.throttle import Throttle
 from tidemill.wire.refusals import TooManyFailures
 
 
@@ -79,7 +78,7 @@ def test_failed_logins_block_an_address_for_some_time(tmp_path: Path) -> None:
 
 
 def test_the_number_of_remembered_addresses_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.server.throttle._REMEMBERED", 2)
+    monkeypatch.setattr("tidemill.server.access._REMEMBERED", 2)
     throttle = Throttle(FakeClock(), max_failures=1)
     for address in ("192.0.2.1", "192.0.2.2", "192.0.2.3"):
         throttle.record_failure(address)

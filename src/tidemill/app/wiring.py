@@ -43,7 +43,7 @@ from tidemill.ports.engine import Progress
 from tidemill.ports.records import Event
 from tidemill.ports.storage import BlockStore
 from tidemill.retention.compaction import CompactionLimits, estimate_merge_seconds
-from tidemill.runtime.freshness.infeasible_targets import explain_infeasible_targets
+from tidemill.runtime.freshness.advice import explain_infeasible_targets
 from tidemill.runtime.freshness.staleness import StalenessHistory
 from tidemill.runtime.freshness.visibility import EVENTS, read_history
 from tidemill.runtime.inspect.change_feed import ChangeFeed

@@ -19,12 +19,12 @@ from tidemill.catalog.dataset_states import (
     to_stored_dataset,
 )
 from tidemill.catalog.events import EventKind
+from tidemill.catalog.expiry import expire_submissions
 from tidemill.catalog.files import mark_files
 from tidemill.catalog.queries import read_run, split_batches
 from tidemill.catalog.rows import AnyRow, build_reader, to_run
 from tidemill.catalog.run_states import update_run
 from tidemill.catalog.submission import submit_workflow
-from tidemill.catalog.submission_expiry import expire_submissions
 from tidemill.catalog.tables import actions, datasets, run_inputs, runs, submissions
 from tidemill.catalog.transaction import Transaction
 from tidemill.catalog.usage import read_tallies, read_usage

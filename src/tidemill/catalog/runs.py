@@ -20,9 +20,9 @@ from tidemill.catalog.commits import (
 )
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
 from tidemill.catalog.events import EventKind
+from tidemill.catalog.expiry import expire_batch, is_batch_full
 from tidemill.catalog.queries import read_block, read_channel, read_run, read_run_blocks
 from tidemill.catalog.rows import AnyRow, to_channel_read, to_run
-from tidemill.catalog.run_expiry import expire_batch, is_batch_full
 from tidemill.catalog.run_states import end_attempt, kill_run, lock_owned_run, request_run, update_run
 from tidemill.catalog.tables import IS_RUNNABLE_FLOW, bindings, blocks, channels, logs, run_reads, runs, workflows
 from tidemill.catalog.transaction import Transaction

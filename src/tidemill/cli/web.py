@@ -10,9 +10,9 @@ from fastapi import Request
 from tidemill.app.wiring import Tidemill
 from tidemill.model.access import UserRole
 from tidemill.server.access import AccessControl, Caller
+from tidemill.server.app import build_access, build_application
 from tidemill.server.authentication import audit_action
 from tidemill.server.http_server import HttpListener
-from tidemill.server.wiring import build_access, build_application
 from tidemill.ui.page import mount_pages
 from tidemill.ui.viewer import Viewer
 

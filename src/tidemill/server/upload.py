@@ -1,9 +1,10 @@
-"""Uploads: their format, and their bytes, counted as they are received."""
+"""Uploads: their format, and their bytes, counted and decompressed as they are received."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Mapping
+import zlib
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import Any, BinaryIO
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 
+from tidemill.errors import BadInput
 from tidemill.server.body_limit import build_too_large_error, check_declared_size
-from tidemill.server.gunzip import GunzipStream
 from tidemill.wire.refusals import UnknownFormat
 
 
@@ -35,7 +36,7 @@ FORMATS_BY_MEDIA_TYPE: Mapping[str, UploadFormat] = {
 }
 """Formats by media type. File names are ignored."""
 
-_CHUNK_BYTES = 1 << 20  # bytes that are written at once
+_CHUNK_BYTES = 1 << 20  # bytes that are written or decompressed at once: a decompression bomb is counted after each
 
 
 def find_format(request: Request, requested: UploadFormat | None) -> UploadFormat:
@@ -147,3 +148,45 @@ def describe_body(description: str, *media_types: str) -> dict[str, Any]:
     """The OpenAPI description of a request whose body is a file."""
     content = {media_type: {"schema": {"type": "string", "format": "binary"}} for media_type in media_types}
     return {"requestBody": {"required": True, "description": description, "content": content}}
+
+
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+class GunzipStream:
+    """A gzip stream of one or several members.
+
+    >>> import gzip
+    >>> stream = GunzipStream()
+    >>> b"".join(stream.decompress_chunk(gzip.compress(b"one ") + gzip.compress(b"two")))
+    b'one two'
+    >>> stream.finish()
+    """
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(_GZIP)
+        self._started = False
+
+    def decompress_chunk(self, data: bytes) -> Iterator[bytes]:
+        """The decompressed chunks of the next compressed bytes."""
+        while data:
+            if self._member.eof:
+                self._member, self._started = zlib.decompressobj(_GZIP), False
+            self._started = True
+            try:
+                chunk = self._member.decompress(data, _CHUNK_BYTES)
+            except zlib.error as error:
+                raise BadInput(f"the upload is not valid gzip ({error}). Nothing was inserted") from error
+            yield chunk
+            data = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
+            if not data and not self._member.eof and len(chunk) == _CHUNK_BYTES:
+                # All input is consumed, but it may decompress to more than one chunk.
+                yield from self._drain_output()
+
+    def finish(self) -> None:
+        if self._started and not self._member.eof:
+            raise BadInput("the gzip upload is truncated. Nothing was inserted")
+
+    def _drain_output(self) -> Iterator[bytes]:
+        while chunk := self._member.decompress(b"", _CHUNK_BYTES):
+            yield chunk

@@ -13,7 +13,7 @@ import tidemill as tm
 from tidemill.errors import ConfigError
 from tidemill.model.run import RunState
 from tidemill.model.workflow import WorkflowSpec
-from tidemill.runtime.freshness.infeasible_targets import explain_infeasible_targets
+from tidemill.runtime.freshness.advice import explain_infeasible_targets
 from tidemill.runtime.freshness.planning import INCREMENTAL_DISABLED
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.requests import request_flow_run

@@ -11,8 +11,8 @@ import tidemill as tm
 from tidemill.app.registry import build_workflow, parse_definition
 from tidemill.errors import WorkflowError
 from tidemill.model.run import RunState
+from tidemill.runtime.freshness.advice import advise_refresh_group
 from tidemill.runtime.freshness.catch_up import CatchUpLimit
-from tidemill.runtime.freshness.refresh_groups import advise_refresh_group
 
 COUNTS = "SELECT word, count(*) AS n FROM events GROUP BY word"
 TOTALS = "SELECT count(*) AS n FROM events"

@@ -24,7 +24,7 @@ from tidemill.ports.engine import Progress
 from tidemill.runtime.freshness.catch_up import CatchUpLimit, limit_plan
 from tidemill.runtime.freshness.planning import PlannedRun, PlanningContext, RunPlan
 from tidemill.runtime.runs.execution import Executor, ReadPositions, RunWork
-from tidemill.runtime.runs.lease import Lease
+from tidemill.runtime.runs.leases import Lease
 from tidemill.runtime.runs.log import RunLog
 from tidemill.runtime.runs.supervision import WorkTimer
 

@@ -13,8 +13,8 @@ from tidemill.model.task import Refresh, Task
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.explanation import PlanExplanation, TableExplanation, explain_plan, explain_writer
 from tidemill.ports.catalog import CatalogReader, FlowReader
+from tidemill.runtime.freshness.advice import advise_refresh_group
 from tidemill.runtime.freshness.planning import PlanningContext
-from tidemill.runtime.freshness.refresh_groups import advise_refresh_group
 from tidemill.runtime.maintenance.compaction import explain_compaction
 
 

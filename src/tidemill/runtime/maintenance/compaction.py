@@ -32,7 +32,7 @@ from tidemill.retention.compaction import (
 )
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.flow import format_directory, format_tag
-from tidemill.runtime.runs.lease import Lease
+from tidemill.runtime.runs.leases import Lease
 from tidemill.runtime.runs.log import RunLog
 from tidemill.runtime.runs.supervision import WorkTimer
 from tidemill.runtime.runs.views import ChannelViews

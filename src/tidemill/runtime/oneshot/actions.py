@@ -21,7 +21,7 @@ from tidemill.model.view import View
 from tidemill.ports.engine import WriteTarget
 from tidemill.runtime.runs.execution import Executor, RunWork, compute_backoff
 from tidemill.runtime.runs.flow import format_tag
-from tidemill.runtime.runs.lease import Lease
+from tidemill.runtime.runs.leases import Lease
 from tidemill.runtime.runs.log import RunLog
 from tidemill.runtime.runs.supervision import WorkTimer, run_supervised
 

@@ -23,9 +23,8 @@ from tidemill.model.task import RetryPolicy
 from tidemill.ports.catalog import Catalog
 from tidemill.ports.engine import Engine, Progress
 from tidemill.ports.storage import BlockStore
-from tidemill.runtime.runs.claims import ProcessRuns
 from tidemill.runtime.runs.flow import FlowAttempt, RunDetails, format_tag
-from tidemill.runtime.runs.lease import Lease
+from tidemill.runtime.runs.leases import Lease, ProcessRuns
 from tidemill.runtime.runs.log import RunLog
 
 T = TypeVar("T")

@@ -42,7 +42,7 @@ from tidemill.ports.engine import Engine, Progress, WriteTarget
 from tidemill.ports.records import RegisteredChannel
 from tidemill.ports.storage import BlockStore
 from tidemill.retention.compaction import estimate_merge_seconds
-from tidemill.runtime.runs.lease import Lease
+from tidemill.runtime.runs.leases import Lease
 from tidemill.runtime.runs.log import RunLog
 from tidemill.runtime.runs.supervision import WorkTimer, run_supervised
 from tidemill.runtime.runs.views import ChannelViews, compute_size

@@ -29,7 +29,7 @@ from tidemill.ports.engine import Progress, WriteTarget
 from tidemill.ports.storage import Loader, LoadRequest
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.flow import format_directory, format_tag
-from tidemill.runtime.runs.lease import Lease
+from tidemill.runtime.runs.leases import Lease
 from tidemill.runtime.runs.log import RunLog
 
 POLL_SECONDS = 0.2

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 
 from tidemill.app.wiring import Tidemill
-from tidemill.runtime.inspect.metrics import render_metrics
 from tidemill.runtime.inspect.statistics import compute_statistics as figures
+from tidemill.runtime.inspect.statistics import render_metrics
 from tidemill.runtime.inspect.status import read_status
 from tidemill.runtime.maintenance.service import is_paused
 from tidemill.server.dependencies import AS_ADMIN, AS_VIEWER, Limit, Mill, OfFlow, Wake

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from tidemill.app.wiring import Tidemill
-from tidemill.errors import InsertInProgress
+from tidemill.errors import BadInput, InsertInProgress
+from tidemill.intake import load_file
 from tidemill.model.block import BlockKind
-from tidemill.runtime.runs.insert import POLL_SECONDS, InsertResult
+from tidemill.ports.storage import LoadRequest, LoadResult
+from tidemill.runtime.runs.insert import POLL_SECONDS, Inserter, InsertResult
 from tidemill.runtime.runs.insert_batcher import InsertRequest, InsertSuccess, SmallInsert
-from tidemill.server import upload, upload_loading
+from tidemill.server import upload
 from tidemill.server.batching import RequestBatcher
+from tidemill.server.body_limit import build_too_large_error
 from tidemill.server.dependencies import AS_CHANNEL_OPERATOR, Mill, Name, TheInsertBatcher, TheOptions, Wake
 from tidemill.server.error_handlers import Responses, build_responses
 from tidemill.server.options import ApiOptions
@@ -36,6 +44,8 @@ _BODY = upload.describe_body(
     "The file itself: CSV with a header, JSON lines, Parquet or Arrow IPC; optionally gzipped.",
     *(*upload.FORMATS_BY_MEDIA_TYPE, "application/octet-stream"),
 )
+_TEXT = (UploadFormat.CSV, UploadFormat.JSON_LINES)
+_FILE_MAGIC = b"ARROW1"
 _REPEATED: Responses = {200: {"model": schemas.InsertDocument, "description": "Already inserted under this key"}}
 
 
@@ -63,11 +73,11 @@ async def insert_file(
     async with upload.receive_upload(
         request, memory_limit=options.max_shared_bytes, limit=options.max_upload_bytes
     ) as content:
-        if isinstance(content, bytes) and upload_loading.can_share_block(file_format, kind):
+        if isinstance(content, bytes) and _can_share_block(file_format, kind):
             result = await _insert_small(mill, small, SmallInsert(name, content, file_format, key))
             assert isinstance(result, InsertResult)  # a duplicate message may lack its block, an insert does not
         else:
-            result = await run_in_threadpool(_load_upload, mill, options, name, content, file_format, kind, key)
+            result = await run_in_threadpool(_insert_upload, mill, options, name, content, file_format, kind, key)
             wake()
     if result.repeated:
         response.status_code = 200
@@ -90,7 +100,7 @@ async def _insert_small(
             await run_in_threadpool(mill.catalog.runs.reclaim_expired)  # the other process may have died
 
 
-def _load_upload(
+def _insert_upload(
     mill: Tidemill,
     options: ApiOptions,
     channel: str,
@@ -99,7 +109,63 @@ def _load_upload(
     kind: BlockKind,
     key: str | None,
 ) -> InsertResult:
-    with upload_loading.to_file(sent) as path:
+    with _to_file(sent) as path:
         if format is UploadFormat.ARROW:
-            path, format = upload_loading.to_parquet(path, options.max_upload_bytes), UploadFormat.PARQUET
-        return upload_loading.insert_upload(mill, channel, path, format, kind=kind, key=key)
+            path, format = _to_parquet(path, options.max_upload_bytes), UploadFormat.PARQUET
+        return Inserter(mill.executor, _load_upload).insert_file(channel, path, format=format, kind=kind, key=key)
+
+
+def _can_share_block(format: UploadFormat, kind: BlockKind) -> bool:
+    """Small text deltas may wait in memory for others; the decoded size of a small binary file is unknown."""
+    return kind is BlockKind.DELTA and format in _TEXT
+
+
+@contextmanager
+def _to_file(content: bytes | Path) -> Iterator[Path]:
+    if isinstance(content, Path):
+        yield content
+        return
+    with tempfile.TemporaryDirectory(prefix="tidemill-upload-") as directory:
+        path = Path(directory, "upload")
+        path.write_bytes(content)
+        yield path
+
+
+def _load_upload(path: Path, request: LoadRequest) -> LoadResult:
+    """Load a file; messages and the stored run name the upload, not a path of the server."""
+    try:
+        return load_file(path, request)
+    except BadInput as error:
+        raise BadInput(str(error).replace(str(path), "the upload")) from None
+
+
+def _to_parquet(path: Path, limit: int) -> Path:
+    """An Arrow stream or file as a Parquet file beside it, which `intake` can read."""
+    converted = path.with_suffix(".parquet")
+    try:
+        _convert_arrow(path, converted, limit)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise BadInput(
+            f"the upload cannot be read as Arrow ({_take_first_line(error)}). Nothing was inserted"
+        ) from error
+    return converted
+
+
+def _convert_arrow(path: Path, target: Path, limit: int) -> None:
+    size = 0
+    with pa.memory_map(str(path)) as source:
+        is_file = source.read(len(_FILE_MAGIC)) == _FILE_MAGIC
+        source.seek(0)
+        reader = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+        numbers = range(reader.num_record_batches) if is_file else None
+        with pq.ParquetWriter(target, reader.schema) as writer:
+            for batch in map(reader.get_batch, numbers) if numbers is not None else reader:
+                batch.validate(full=True)
+                size += batch.nbytes
+                if size > limit:
+                    raise build_too_large_error(limit)
+                writer.write_batch(batch)
+
+
+def _take_first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

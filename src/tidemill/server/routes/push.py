@@ -2,20 +2,169 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request, Response, WebSocket
+from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
+from tidemill.errors import BadInput
+from tidemill.runtime.runs.insert_batcher import InsertRequest, InsertSuccess
 from tidemill.runtime.runs.push import DuplicateMessage, PushMessage
 from tidemill.server import upload
-from tidemill.server.batching import BatchSize
+from tidemill.server.batching import BatchSize, RequestBatcher
+from tidemill.server.body_limit import MemoryBudget
 from tidemill.server.dependencies import AS_CHANNEL_OPERATOR, Mill, Name, TheInsertBatcher, TheOptions
-from tidemill.server.error_handlers import Responses, build_responses
-from tidemill.server.producer_socket import ProducerSocket
+from tidemill.server.error_handlers import ErrorResponder, Responses, build_responses
+from tidemill.server.options import ApiOptions
 from tidemill.server.upload import UploadFormat
-from tidemill.wire.push_messages import PushDocument, PushReplyDocument, render_reply
+from tidemill.wire.push_messages import (
+    CLOSE_GOING_AWAY,
+    CLOSE_INTERNAL_ERROR,
+    CLOSE_POLICY_VIOLATION,
+    PushDocument,
+    PushReplyDocument,
+    parse_message,
+    render_reply,
+)
 from tidemill.wire.refusals import UnknownFormat
+from tidemill.wire.schemas import ErrorDocument
+
+_OVERHEAD_BYTES = 512  # memory of a message besides its text: else small messages would be read far ahead
+
+
+@dataclass(frozen=True, slots=True)
+class _PendingMessage:
+    """A message that is not yet durable."""
+
+    number: int
+    size: int
+    result: asyncio.Future[InsertSuccess]
+
+
+class ProducerSocket:
+    """Serves one open socket until it closes, its time limit expires, or a message is refused.
+
+    It acknowledges the numbers of messages once they are durable. The unacknowledged messages are bounded; beyond that
+    limit nothing is read, and the producer has to wait (back-pressure).
+    """
+
+    def __init__(
+        self,
+        socket: WebSocket,
+        target: tuple[str, str],
+        batches: RequestBatcher[InsertRequest, InsertSuccess],
+        options: ApiOptions,
+        shared_budget: MemoryBudget,
+        responder: ErrorResponder,
+    ) -> None:
+        """`target` is the channel and the producer; `shared_budget` the memory budget of all sockets together."""
+        self._socket = socket
+        self._channel, self._producer = target
+        self._batches = batches
+        self._options = options
+        self._budgets = (MemoryBudget(options.max_unacknowledged_bytes), shared_budget)
+        self._responder = responder
+        self._pending: deque[_PendingMessage] = deque()
+        self._arrived = asyncio.Event()
+        self._ended = False
+
+    async def serve(self) -> None:
+        reading = asyncio.create_task(self._read_messages())
+        try:
+            await self._acknowledge_messages()
+            await reading
+            await self._close_socket(CLOSE_GOING_AWAY)
+        except WebSocketDisconnect:
+            pass
+        except Exception as error:
+            await self._report_refusal(error)
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            self._abandon_pending()
+
+    async def _read_messages(self) -> None:
+        try:
+            async with asyncio.timeout(self._options.stream_seconds):
+                while True:
+                    await self._enqueue_message(await self._receive_message())
+        except TimeoutError:
+            pass  # the producer reconnects, and its token is checked again
+        finally:
+            self._ended = True
+            self._arrived.set()
+
+    async def _receive_message(self) -> bytes:
+        message = await self._socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1005))
+        text: str | None = message.get("text")
+        return message["bytes"] if text is None else text.encode()
+
+    async def _enqueue_message(self, data: bytes) -> None:
+        number, lines = parse_message(data)
+        size = len(data) + _OVERHEAD_BYTES
+        for budget in self._budgets:
+            if not budget.has_space(size):
+                self._batches.flush_pending()  # there will be none before the pending messages are processed
+            await budget.acquire_bytes(size)
+        rows = lines.count(b"\n") + 1
+        message = PushMessage(self._channel, self._producer, number, lines)
+        result = self._batches.enqueue_item(message, max_wait=self._options.max_wait, size=BatchSize(rows, len(lines)))
+        self._pending.append(_PendingMessage(number, size, result))
+        self._arrived.set()
+
+    async def _acknowledge_messages(self) -> None:
+        """Acknowledge messages in order; those that became durable together with one acknowledgement."""
+        while True:
+            while self._pending:
+                last = self._pending[0]
+                await asyncio.shield(last.result)
+                while self._pending and _is_durable(self._pending[0].result):
+                    last = self._pending.popleft()
+                    self._release_bytes(last.size)
+                await self._send_reply(PushReplyDocument(acknowledged=last.number))
+            if self._ended:
+                return
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    async def _report_refusal(self, error: Exception) -> None:
+        """Send the reason and the number of the refused message; no later message was accepted."""
+        document = ErrorDocument.model_validate_json(bytes(self._responder(error).body))
+        number = self._pending[0].number if self._pending else None
+        with suppress(WebSocketDisconnect):
+            await self._send_reply(PushReplyDocument(error=document.error, number=number))
+        await self._close_socket(CLOSE_POLICY_VIOLATION if isinstance(error, BadInput) else CLOSE_INTERNAL_ERROR)
+
+    async def _send_reply(self, reply: PushReplyDocument) -> None:
+        await self._socket.send_text(render_reply(reply))
+
+    async def _close_socket(self, code: int) -> None:
+        if self._socket.application_state is WebSocketState.CONNECTED:
+            with suppress(RuntimeError):  # the client closed it first
+                await self._socket.close(code)
+
+    def _release_bytes(self, size: int) -> None:
+        for budget in self._budgets:
+            budget.release_bytes(size)
+
+    def _abandon_pending(self) -> None:
+        """Drop the pending messages: they may or may not become durable, and are not acknowledged."""
+        for message in self._pending:
+            self._release_bytes(message.size)
+            if not message.result.cancel():
+                message.result.exception()  # so that asyncio does not log an unretrieved exception
+
+
+def _is_durable(future: asyncio.Future[InsertSuccess]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None
+
 
 router = APIRouter(tags=["channels"])
 
