@@ -13,11 +13,7 @@ from tidemill.algebra.stages import ChannelStage, list_channels
 from tidemill.api import parts
 from tidemill.api.marks import Base, Delta, F, Reading, Writing
 from tidemill.api.options import DeclaredOptions, TableOptions, TaskOptions, read_options
-from tidemill.api.stateful import (
-    build_input_windows,
-    build_wave_end_tasks,
-    redirect_windowed_reads,
-)
+from tidemill.api.stateful import build_input_windows, build_wave_end_tasks, redirect_windowed_reads
 from tidemill.api.streaming import Streaming
 from tidemill.api.waves import tag_results
 from tidemill.errors import WorkflowError
@@ -149,14 +145,7 @@ class Flow(Streaming):
         return Relation(channel, ChannelStage(channel, find_caller()))
 
     @reject_renamed_keywords(together="refresh_group")
-    def derive(
-        self,
-        name: str,
-        relation: Relation,
-        *,
-        refresh: str = "auto",
-        **options: Unpack[TableOptions],
-    ) -> str:
+    def derive(self, name: str, relation: Relation, *, refresh: str = "auto", **options: Unpack[TableOptions]) -> str:
         """Declare the table `name` by a relation over other channels; it is refreshed like a query of `sql`."""
         where = find_caller()
         declared = read_options(TableOptions, options, where)

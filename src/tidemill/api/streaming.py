@@ -124,21 +124,11 @@ class Streaming(ABC):
         code = WindowTaskSpec(window, None if sums is None else tuple(sums))
         return self._declare_task(build_window_task(name, of, code, self._is_written), options, find_caller())
 
-    def waves(
-        self,
-        name: str,
-        of: str,
-        **options: Unpack[RunOptions],
-    ) -> str:
+    def waves(self, name: str, of: str, **options: Unpack[RunOptions]) -> str:
         """Declare the events of a channel, each as the start of a wave: its columns, and its tag in a column `wave`."""
         return self._declare_task(build_wave_start_task(name, of), options, find_caller())
 
-    def barrier(
-        self,
-        name: str,
-        branches: Sequence[str],
-        **options: Unpack[RunOptions],
-    ) -> str:
+    def barrier(self, name: str, branches: Sequence[str], **options: Unpack[RunOptions]) -> str:
         """Declare the waves that are complete on all of several channels with tags: one row per wave, its `wave`."""
         return self._declare_task(build_barrier_task(name, branches, self._is_written), options, find_caller())
 

@@ -252,9 +252,7 @@ costs = _table(  # cost models of tasks' variants, fitted from past runs
 )
 
 analyses = _table(  # cached analyses of queries and functions by Spark, by the identities of the requests
-    "analyses",
-    Column("key", Text, primary_key=True),
-    Column("answer", JSON, nullable=False),
+    "analyses", Column("key", Text, primary_key=True), Column("answer", JSON, nullable=False)
 )
 
 channel_merge_costs = _table(  # readers' merge costs since the newest base, and the cost of a new base
@@ -267,9 +265,7 @@ channel_merge_costs = _table(  # readers' merge costs since the newest base, and
 )
 
 setting_overrides = _table(  # overrides of settings of all running servers
-    "setting_overrides",
-    Column("name", Text, primary_key=True),
-    Column("value", JSON, nullable=False),
+    "setting_overrides", Column("name", Text, primary_key=True), Column("value", JSON, nullable=False)
 )
 
 run_reads = _table(
@@ -355,15 +351,11 @@ leases = _table(  # for work that one server does for all
 )
 
 consumer_offsets = _table(  # offsets of the consumers of events
-    "consumer_offsets",
-    Column("name", Text, primary_key=True),
-    Column("event", BigInteger, nullable=False),
+    "consumer_offsets", Column("name", Text, primary_key=True), Column("event", BigInteger, nullable=False)
 )
 
 failing_flows = _table(  # flows whose last run failed, as of the last notices
-    "failing_flows",
-    Column("flow", Text, primary_key=True),
-    Column("since", Double, nullable=False),
+    "failing_flows", Column("flow", Text, primary_key=True), Column("since", Double, nullable=False)
 )
 
 notices = _table(

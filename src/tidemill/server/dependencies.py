@@ -45,8 +45,7 @@ WaveTag = Annotated[
     str, Query(description="The tag of an event, such as 17.3!", pattern=r"^[0-9]{1,18}(\.[1-9][0-9]{0,17}!?){0,100}$")
 ]
 AsOf = Annotated[
-    str | None,
-    Query(description="A sequence number, or a time in UTC like 2026-05-01T12:00.", pattern=_AS_OF),
+    str | None, Query(description="A sequence number, or a time in UTC like 2026-05-01T12:00.", pattern=_AS_OF)
 ]
 
 
