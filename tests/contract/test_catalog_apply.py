@@ -12,7 +12,6 @@ from tidemill.errors import Conflict, NotFound
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Increment, Signed, Updates, Upsert
 from tidemill.model.channel import Channel, ChannelRole
-from tidemill.model.codec import binding_to_json
 from tidemill.model.flow import BoundFlow
 from tidemill.model.run import RunKind
 from tidemill.model.schema import Schema
@@ -43,7 +42,11 @@ def test_everything_declared_is_registered(driver: Driver) -> None:
     ]
     (binding,) = driver.catalog.flows.list()
     assert (binding.name, binding.workflow, binding.identity) == ("copy", "w", COPY.compute_identity())
-    assert binding.spec == binding_to_json(COPY)
+    (task,), (declared,) = binding.tasks, COPY.tasks
+    assert (task.name, task.identity, task.code) == (declared.name, declared.compute_identity(), "sql")
+    assert task.reads == (("a", ReadMode.NEW), ("b", ReadMode.ALL))
+    assert task.writes == (("d", BlockKind.DELTA),)
+    assert (task.location, binding.attempts, binding.priority) == (str(declared.location), 1, 1.0)
     assert driver.kinds_of_events() == ["channel.registered"] * 3 + ["binding.applied"]
 
 

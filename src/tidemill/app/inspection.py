@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidemill.errors import NotFound
 from tidemill.model.channel import ChannelRole
-from tidemill.ports.catalog import Catalog, CatalogReader, WorkflowReader
+from tidemill.ports.catalog import Catalog, CatalogReader, WorkflowQueries
 from tidemill.ports.records import RegisteredWorkflow
 from tidemill.runtime.inspect.status import (
     ChannelStatus,
@@ -66,5 +66,5 @@ def pin_block(catalog: Catalog, block: int, *, pinned: bool) -> PinDocument:
     return PinDocument.build(block=catalog.blocks.read(block), retained_blocks=retained)
 
 
-def find_workflow(workflows: WorkflowReader, name: str) -> RegisteredWorkflow:
+def find_workflow(workflows: WorkflowQueries, name: str) -> RegisteredWorkflow:
     return next(workflow for workflow in workflows.list() if workflow.name == name)

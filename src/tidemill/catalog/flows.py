@@ -144,7 +144,7 @@ def _compute_selectivity(tasks: Iterable[Json]) -> list[float]:
 
 
 class SqlFlowCatalog(CatalogPart):
-    """A `FlowReader` over SQL. The first read of statistics is complete; later ones read only events since then."""
+    """A `FlowQueries` over SQL. The first read of statistics is complete; later ones read only events since then."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)

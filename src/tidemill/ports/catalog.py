@@ -1,8 +1,7 @@
 """The catalog's interface to the runtime: one port for each noun.
 
-A `…Reader` has the read-only queries of a noun; a `…Catalog` adds its transitions. Each transition is one transaction
-of conditional updates and records an event. If its preconditions no longer hold, it raises `Conflict` and changes
-nothing.
+`…Queries` reads a noun; a `…Catalog` adds its transitions. Each transition is one transaction of conditional updates
+and records an event. If its preconditions no longer hold, it raises `Conflict` and changes nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ Clock = Callable[[], float]
 """Seconds since the epoch."""
 
 
-class WorkflowReader(Protocol):
+class WorkflowQueries(Protocol):
     """The workflows that are applied now."""
 
     def list_refusals(self, workflow: WorkflowSpec) -> list[str]:
@@ -52,7 +51,7 @@ class WorkflowReader(Protocol):
     def list(self) -> list[RegisteredWorkflow]: ...
 
 
-class WorkflowCatalog(WorkflowReader, Protocol):
+class WorkflowCatalog(WorkflowQueries, Protocol):
     def apply(self, workflow: WorkflowSpec, document: Json | None = None) -> None:
         """Register a workflow. `document` is its declaration, if no file declares it."""
 
@@ -67,7 +66,7 @@ class WorkflowCatalog(WorkflowReader, Protocol):
         """Store analyses of queries and functions for later loads."""
 
 
-class FlowReader(Protocol):
+class FlowQueries(Protocol):
     """The bound flows of applied workflows."""
 
     def read_costs(self, flow: str) -> dict[tuple[str, str], Json]:
@@ -79,7 +78,7 @@ class FlowReader(Protocol):
     def list(self) -> list[RegisteredBinding]: ...
 
 
-class ChannelReader(Protocol):
+class ChannelQueries(Protocol):
     """The channels that applied workflows declare; removed ones can be read by name."""
 
     def read(self, name: str) -> RegisteredChannel: ...
@@ -110,7 +109,7 @@ class ChannelReader(Protocol):
     def list(self) -> list[RegisteredChannel]: ...
 
 
-class ChannelCatalog(ChannelReader, Protocol):
+class ChannelCatalog(ChannelQueries, Protocol):
     def record_merge_costs(self, seconds_by_channel: Mapping[str, float]) -> None:
         """Record interactive reads of channels with their seconds of merging."""
 
@@ -118,7 +117,7 @@ class ChannelCatalog(ChannelReader, Protocol):
         """Expire producers without messages for `age` seconds; returns their number. Hashes of files never expire."""
 
 
-class BlockReader(Protocol):
+class BlockQueries(Protocol):
     """The blocks of all channels."""
 
     def read(self, block: int) -> Block: ...
@@ -148,7 +147,7 @@ class BlockReader(Protocol):
         """The newest blocks first, in every state."""
 
 
-class BlockCatalog(BlockReader, Protocol):
+class BlockCatalog(BlockQueries, Protocol):
     def collect(self, blocks: Iterable[int]) -> int:
         """Garbage-collect blocks: hide them from new readers; their files stay for active runs.
 
@@ -167,7 +166,7 @@ class BlockCatalog(BlockReader, Protocol):
     def unpin(self, block: int) -> None: ...
 
 
-class RunReader(Protocol):
+class RunQueries(Protocol):
     """The runs of flows, inserts, compactions and actions."""
 
     def read(self, run: int) -> Run: ...
@@ -196,7 +195,7 @@ class RunReader(Protocol):
         """Runs, the newest first; the next page starts before the last run of this one."""
 
 
-class RunCatalog(RunReader, Protocol):
+class RunCatalog(RunQueries, Protocol):
     def request(self, kind: RunKind, subject: str, *, attempts: int = 1, backfill: bool = False) -> Run:
         """A new run, ready to be claimed at most `attempts` times."""
 
@@ -213,7 +212,7 @@ class RunCatalog(RunReader, Protocol):
     def claim_new(self, kind: RunKind, subject: str, request: ClaimRequest, *, owner: str, lease: float) -> RunClaim:
         """Create a run and claim it in one transaction; if it cannot be claimed, no run is created.
 
-        Raises `KeyUsed` if an insert has used one of its keys, `InsertUnderWay` if that insert is in progress.
+        Raises `DuplicateKey` if an insert has used one of its keys, `InsertInProgress` if that insert is in progress.
         """
 
     def mark_running(self, run: int, fencing_token: int) -> None:
@@ -269,7 +268,7 @@ class RunCatalog(RunReader, Protocol):
         """
 
 
-class TriggerReader(Protocol):
+class TriggerQueries(Protocol):
     """The leaves of the triggers of bound flows, and their firings."""
 
     def list_firings(self, flow: str | None = None, limit: int = 100) -> list[TriggerFiring]:
@@ -281,7 +280,7 @@ class TriggerReader(Protocol):
     def list(self, flow: str | None = None) -> list[RegisteredTrigger]: ...
 
 
-class TriggerCatalog(TriggerReader, Protocol):
+class TriggerCatalog(TriggerQueries, Protocol):
     def fire(self, leaf: int) -> int | None:
         """Handle a due leaf; returns the run that it requests, None if it is not due or its compound is incomplete."""
 
@@ -292,7 +291,7 @@ class TriggerCatalog(TriggerReader, Protocol):
         """Make a flow due earlier, since meeting its freshness targets takes about `seconds`."""
 
 
-class ServerReader(Protocol):
+class ServerQueries(Protocol):
     """The servers, their leases and the settings that they share."""
 
     def read_lease_end(self, name: str) -> float | None:
@@ -304,7 +303,7 @@ class ServerReader(Protocol):
     def list(self) -> list[Server]: ...
 
 
-class ServerCatalog(ServerReader, Protocol):
+class ServerCatalog(ServerQueries, Protocol):
     def record_heartbeat(self, server: Server, *, lease: float) -> bool:
         """Record a server's heartbeat; True if it is the leader for the next `lease` seconds."""
 
@@ -321,7 +320,7 @@ class ServerCatalog(ServerReader, Protocol):
         """Override settings of all dispatchers: policy, placement, tracks; None removes an override."""
 
 
-class EventReader(Protocol):
+class EventQueries(Protocol):
     """The event log, and the offsets of its consumers."""
 
     def list_newest(self, limit: int) -> list[Event]:
@@ -336,7 +335,7 @@ class EventReader(Protocol):
     def list(self, *, after: int = 0, run: int | None = None, limit: int = 100) -> list[Event]: ...
 
 
-class EventCatalog(EventReader, Protocol):
+class EventCatalog(EventQueries, Protocol):
     def move_consumer_offset(self, name: str, since: int | None, upto: int) -> None:
         """Move an offset from `since` by compare-and-swap; None: it does not exist yet."""
 
@@ -355,7 +354,7 @@ class NoticeCatalog(Protocol):
         """Record a failed delivery; it is retried later, up to a limit."""
 
 
-class FileReader(Protocol):
+class FileQueries(Protocol):
     """The files of blocks and datasets, the directories of attempts, and the paths that are marked for removal."""
 
     def list_referenced(self) -> set[str]: ...
@@ -376,7 +375,7 @@ class FileReader(Protocol):
         """The removals whose grace period has passed, the oldest first."""
 
 
-class FileCatalog(FileReader, Protocol):
+class FileCatalog(FileQueries, Protocol):
     def mark_orphans(self, run: int, paths: Collection[str]) -> int:
         """Mark unreferenced files of a run for removal; returns the number of newly marked files."""
 
@@ -393,15 +392,15 @@ class CatalogReader:
 
     read_time: Clock
     read_identity: Callable[[], CatalogIdentity]
-    workflows: WorkflowReader
-    flows: FlowReader
-    channels: ChannelReader
-    blocks: BlockReader
-    runs: RunReader
-    triggers: TriggerReader
-    servers: ServerReader
-    events: EventReader
-    files: FileReader
+    workflows: WorkflowQueries
+    flows: FlowQueries
+    channels: ChannelQueries
+    blocks: BlockQueries
+    runs: RunQueries
+    triggers: TriggerQueries
+    servers: ServerQueries
+    events: EventQueries
+    files: FileQueries
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class DatasetStore:
         return float(self.bytes[self.evictable].sum())
 
     def check_amount(self, amount: float) -> None:
-        """Raise `CannotFree` if the evictable datasets have fewer bytes."""
+        """Raise `EvictionFailed` if the evictable datasets have fewer bytes."""
         problem = self.describe_shortage(amount)
         if problem is not None:
             raise EvictionFailed(problem)
@@ -56,8 +56,7 @@ class EvictionAlgorithm(Protocol):
     def __init__(self) -> None: ...
 
     def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
-        """Choose movable datasets of at least `amount` bytes in total; raises `CannotFree` if there are not enough."""
-        ...
+        """Choose evictable datasets of at least `amount` bytes; raises `EvictionFailed` if there are not enough."""
 
 
 def to_figures(values: Any) -> Figures:

@@ -11,14 +11,14 @@ from tidemill.model.run import Run, RunKind, RunState
 from tidemill.model.targeted_workflow import find_pathways
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.refresh_groups import GroupMember, propose_group
-from tidemill.ports.catalog import CatalogReader, RunReader, ServerReader
+from tidemill.ports.catalog import CatalogReader, RunQueries, ServerQueries
 from tidemill.ports.records import FlowStatistics
 
 RECENT_RUNS = 10
 """Newest runs of a flow from which its duration is estimated."""
 
 
-def explain_infeasible_targets(runs: RunReader, workflow: WorkflowSpec) -> Iterator[str]:
+def explain_infeasible_targets(runs: RunQueries, workflow: WorkflowSpec) -> Iterator[str]:
     """Explain each target whose flows, run in sequence, usually take longer than its lag."""
     for channel in workflow.channels:
         for (source, lag), passed in sorted(_group_targets(workflow, channel).items()):
@@ -42,7 +42,7 @@ def _group_targets(workflow: WorkflowSpec, channel: Channel) -> dict[tuple[str, 
     return targets
 
 
-def _compute_usual_seconds(runs: RunReader, flow: str) -> float:
+def _compute_usual_seconds(runs: RunQueries, flow: str) -> float:
     """Return the median seconds of a flow's runs; zero if it never ran."""
     finished = runs.list(subject=flow, state=RunState.FINISHED, limit=RECENT_RUNS)
     durations = [seconds for run in finished if (seconds := _compute_duration(run)) is not None]
@@ -89,7 +89,7 @@ def _build_member(statistics: FlowStatistics | None) -> Iterable[GroupMember]:
 
 
 def _sum_waiting_priorities(
-    servers: ServerReader, statistics: Mapping[str, FlowStatistics], members: set[str]
+    servers: ServerQueries, statistics: Mapping[str, FlowStatistics], members: set[str]
 ) -> float:
     """Sum the priorities of the other flows that wait for the same track; zero while the tracks keep up."""
     tracks = max(1, sum(s.tracks for s in servers.list() if s.state == "serving"))

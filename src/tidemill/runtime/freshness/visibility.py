@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from tidemill.model.channel import ChannelRole
 from tidemill.model.provenance import Pathway
 from tidemill.model.time import Version
-from tidemill.ports.catalog import BlockReader, CatalogReader
+from tidemill.ports.catalog import BlockQueries, CatalogReader
 from tidemill.ports.records import Event, RegisteredBinding
 from tidemill.runtime.freshness.staleness import StalenessHistory, VisibleProvenance
 from tidemill.runtime.freshness.watermarks import BLOCKS, find_newest_versions, read_watermarks
@@ -61,12 +61,12 @@ def _group_advances(events: Iterable[Event]) -> dict[str, dict[int, Version]]:
     return advances
 
 
-def _read_arrivals(blocks: BlockReader, channel: str) -> list[Version]:
+def _read_arrivals(blocks: BlockQueries, channel: str) -> list[Version]:
     return sorted({b.version for b in blocks.list(channel, BLOCKS) if b.version is not None})
 
 
 def _read_visible_provenance(
-    blocks: BlockReader, channel: str, advances: dict[int, Version], initial: Mapping[Pathway, Version]
+    blocks: BlockQueries, channel: str, advances: dict[int, Version], initial: Mapping[Pathway, Version]
 ) -> list[VisibleProvenance]:
     """Read the provenance of a channel over time.
 

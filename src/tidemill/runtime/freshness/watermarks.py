@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tidemill.model.provenance import Pathway, Provenance
 from tidemill.model.time import Version
-from tidemill.ports.catalog import BlockReader
+from tidemill.ports.catalog import BlockQueries
 from tidemill.ports.records import FlowStatistics, RegisteredBinding, WatermarkProgress
 
 BLOCKS = 200
@@ -73,7 +73,7 @@ def find_newest_versions(reached: Provenance) -> Newest:
     return {pathway: max(versions) for pathway, versions in reached.pathways.items()}
 
 
-def read_watermarks(blocks: BlockReader, bindings: Iterable[RegisteredBinding]) -> WatermarkHistory:
+def read_watermarks(blocks: BlockQueries, bindings: Iterable[RegisteredBinding]) -> WatermarkHistory:
     """Read the watermarks of all channels that a watermark task writes."""
     return WatermarkHistory(
         {channel: _read_channel_watermarks(blocks, channel) for channel in sorted(_find_watermarked_channels(bindings))}
@@ -89,7 +89,7 @@ def _find_watermarked_channels(bindings: Iterable[RegisteredBinding]) -> set[str
     return {c for binding in bindings for task in binding.tasks if task.has_watermark for c in task.written_channels}
 
 
-def _read_channel_watermarks(blocks: BlockReader, channel: str) -> list[ChannelWatermark]:
+def _read_channel_watermarks(blocks: BlockQueries, channel: str) -> list[ChannelWatermark]:
     newest = sorted(blocks.list(channel, BLOCKS), key=lambda b: b.seq)
     return [
         ChannelWatermark(find_newest_versions(b.channel_provenance), b.watermark)

@@ -9,14 +9,14 @@ from typing import Any
 from tidemill.errors import GarbageCollected
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
-from tidemill.ports.catalog import BlockReader, CatalogReader
+from tidemill.ports.catalog import BlockQueries, CatalogReader
 from tidemill.ports.engine import Engine
 from tidemill.runtime.runs.views import ChannelViews
 
 _FIRST_RANGE = 100  # sequence numbers that are searched first
 
 
-def find_next_block(blocks: BlockReader, channel: str, position: int, head: int) -> Block:
+def find_next_block(blocks: BlockQueries, channel: str, position: int, head: int) -> Block:
     """Return the smallest block that continues from `position`; if there is none, the newest full content after it."""
     for upto in sorted({min(position + _FIRST_RANGE, head), head}):
         successors = [b for b in blocks.list_deltas(channel, position, upto) if b.since == position]

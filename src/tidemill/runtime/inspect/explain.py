@@ -12,7 +12,7 @@ from tidemill.model.step_report import StepReport
 from tidemill.model.task import Refresh, Task
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.explanation import PlanExplanation, TableExplanation, explain_plan, explain_writer
-from tidemill.ports.catalog import CatalogReader, FlowReader
+from tidemill.ports.catalog import CatalogReader, FlowQueries
 from tidemill.runtime.freshness.advice import advise_refresh_group
 from tidemill.runtime.freshness.planning import PlanningContext
 from tidemill.runtime.maintenance.compaction import explain_compaction
@@ -69,7 +69,7 @@ def _list_results(task: Task) -> list[str]:
     return [w.port for w in task.writes if not isinstance(code, Refresh) or w.argument == code.table]
 
 
-def _find_applied_flows(flows: FlowReader, workflow: WorkflowSpec) -> set[str]:
+def _find_applied_flows(flows: FlowQueries, workflow: WorkflowSpec) -> set[str]:
     """Return the flows that are registered as they are declared."""
     registered = {b.name: b.identity for b in flows.list()}
     return {b.name for b in workflow.bindings if registered.get(b.name) == b.compute_identity()}

@@ -16,7 +16,7 @@ from tidemill.model.channel import Channel, ChannelRole
 from tidemill.model.schema import Schema
 from tidemill.model.wave import LineageTag
 from tidemill.model.wave_steps import WAVE
-from tidemill.ports.catalog import ChannelReader
+from tidemill.ports.catalog import ChannelQueries
 
 Row = dict[str, Any]
 RowFinder = Callable[[str, str], list[Row]]
@@ -49,7 +49,7 @@ class EventLineage:
     relatives: tuple[LineageRow, ...]
 
 
-def trace_lineage(channels: ChannelReader, find: RowFinder, channel: str, text: str) -> EventLineage:
+def trace_lineage(channels: ChannelQueries, find: RowFinder, channel: str, text: str) -> EventLineage:
     tag = LineageTag.from_text(text)
     registered = channels.read(channel)
     if _find_tagged_schema(registered.channel) is None:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from tidemill.errors import NotFound
 from tidemill.model.channel import ChannelRole
 from tidemill.model.run import Run, RunKind, RunState
-from tidemill.ports.catalog import CatalogReader, RunReader
+from tidemill.ports.catalog import CatalogReader, RunQueries
 from tidemill.ports.records import FlowStatistics
 from tidemill.sim.staleness.replay import RecordedTable
 
@@ -33,7 +33,7 @@ def build_replay_records(catalog: CatalogReader, since: float = 0.0) -> dict[str
     return {name: record for name, record in records.items() if record.batches or record.parents}
 
 
-def _read_runs(runs: RunReader, flow: str, since: float) -> list[Run]:
+def _read_runs(runs: RunQueries, flow: str, since: float) -> list[Run]:
     finished = runs.list(subject=flow, state=RunState.FINISHED, limit=RECENT_RUNS)
     matching = (r for r in finished if r.kind is RunKind.FLOW and r.stats.get("tasks") and (r.started or 0.0) >= since)
     return sorted(matching, key=lambda r: r.started or 0.0)

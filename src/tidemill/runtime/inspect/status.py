@@ -11,7 +11,7 @@ from tidemill.model.run import ACTIVE_STATES, PENDING_STATES, Run, RunKind, RunS
 from tidemill.model.task import ReadMode
 from tidemill.model.time import Timeline, Version
 from tidemill.planner.catalog_state import TargetStatus, compute_target_status
-from tidemill.ports.catalog import BlockReader, CatalogReader, RunReader
+from tidemill.ports.catalog import BlockQueries, CatalogReader, RunQueries
 from tidemill.ports.records import RegisteredBinding, RegisteredChannel, RegisteredTask
 from tidemill.runtime.freshness.watermarks import WatermarkHistory, find_newest_versions, read_watermarks
 
@@ -162,7 +162,7 @@ def _build_channel_status(
 
 
 def _build_flow_status(
-    runs: RunReader, binding: RegisteredBinding, consumers: tuple[ChannelConsumer, ...]
+    runs: RunQueries, binding: RegisteredBinding, consumers: tuple[ChannelConsumer, ...]
 ) -> FlowStatus:
     pending = {c.channel for c in consumers if c.flow == binding.name and c.behind}
     return FlowStatus(
@@ -174,7 +174,7 @@ def _build_flow_status(
     )
 
 
-def _find_last_run(runs: RunReader, flow: str) -> Run | None:
+def _find_last_run(runs: RunQueries, flow: str) -> Run | None:
     return next((r for r in runs.list(subject=flow, limit=_RECENT_RUNS) if r.kind is RunKind.FLOW), None)
 
 
@@ -211,7 +211,7 @@ def _group_modes(task: RegisteredTask) -> dict[str, tuple[ReadMode, ...]]:
 
 
 def _read_consumption(
-    runs: RunReader, binding: RegisteredBinding, cursors: Mapping[tuple[str, str, str], int]
+    runs: RunQueries, binding: RegisteredBinding, cursors: Mapping[tuple[str, str, str], int]
 ) -> Consumption:
     """Return the positions of a flow's cursors; for full reads without a cursor, those of the last finished run."""
     consumed, open_reads = dict[tuple[str, str], int](), set[tuple[str, str]]()
@@ -225,7 +225,7 @@ def _read_consumption(
     return _read_last_readings(runs, binding.name, open_reads) | consumed if open_reads else consumed
 
 
-def _read_last_readings(runs: RunReader, flow: str, open_reads: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
+def _read_last_readings(runs: RunQueries, flow: str, open_reads: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
     """Return how far the last finished run read each of these: some runs of a flow have nothing to do."""
     positions: dict[tuple[str, str], int] = {}
     for run in runs.list(subject=flow, state=RunState.FINISHED, limit=_RECENT_RUNS):
@@ -240,7 +240,7 @@ def _read_last_readings(runs: RunReader, flow: str, open_reads: set[tuple[str, s
 class _BlockCounter:
     """Counts the blocks between a position and the head of a channel; queries the catalog once per channel."""
 
-    def __init__(self, blocks: BlockReader, heads: Mapping[str, int]) -> None:
+    def __init__(self, blocks: BlockQueries, heads: Mapping[str, int]) -> None:
         self._blocks = blocks
         self._heads = heads
         self._seqs: dict[str, frozenset[int]] = {}

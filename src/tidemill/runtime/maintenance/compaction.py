@@ -14,7 +14,7 @@ from tidemill.model.run import ACTIVE_STATES, ClaimRequest, RunClaim, RunKind
 from tidemill.model.view import DeltaChain, Snapshot, list_blocks
 from tidemill.planner.cost import CostModel, CostTerms, ScanVolume, estimate_seconds, guess_cost_model
 from tidemill.planner.graph import DataSize
-from tidemill.ports.catalog import CatalogReader, ChannelReader
+from tidemill.ports.catalog import CatalogReader, ChannelQueries
 from tidemill.ports.records import ChannelMergeCost
 from tidemill.retention.compaction import (
     LIMITS,
@@ -141,7 +141,7 @@ def _read_content(catalog: CatalogReader, updates: Mapping[str, Updates], channe
     return ChannelViews(catalog, updates).build_snapshot(channel, catalog.channels.read(channel).head.seq)
 
 
-def _compute_balance(channels: ChannelReader, content: Snapshot) -> MergeBalance:
+def _compute_balance(channels: ChannelQueries, content: Snapshot) -> MergeBalance:
     """Compare the cost that readers have paid for merging a channel with the estimated cost of a new base."""
     merge_costs = {m.channel: m for m in channels.list_merge_costs()}
     merge_cost = merge_costs.get(content.channel, ChannelMergeCost(content.channel))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tidemill.errors import GarbageCollected
 from tidemill.model.block import Block, BlockState
 from tidemill.model.view import build_snapshot, list_blocks
-from tidemill.ports.catalog import BlockReader, Catalog, CatalogReader
+from tidemill.ports.catalog import BlockQueries, Catalog, CatalogReader
 from tidemill.runtime.inspect.block_trace import find_sources
 
 
@@ -45,7 +45,7 @@ def _list_ends(since: int | None, upto: int) -> Iterator[int]:
         yield since
 
 
-def _find_readable_blocks(blocks: BlockReader, channel: str, position: int) -> set[int]:
+def _find_readable_blocks(blocks: BlockQueries, channel: str, position: int) -> set[int]:
     """Find the blocks from which a channel's content is read; none if it was garbage-collected."""
     readable = blocks.read_base_and_deltas(channel, position)
     if not readable:

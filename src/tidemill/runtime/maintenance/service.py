@@ -15,7 +15,7 @@ from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.model.store import GracePeriods
 from tidemill.model.timestamps import to_microseconds
-from tidemill.ports.catalog import ServerReader
+from tidemill.ports.catalog import ServerQueries
 from tidemill.retention.compaction import LIMITS, CompactionLimits, is_check_due
 from tidemill.runtime.maintenance.compaction import MAJOR_COMPACTION_COST, Compactor
 from tidemill.runtime.maintenance.store_ownership import advance_marker
@@ -28,7 +28,7 @@ OVERRIDE = "maintenance"
 PAUSED = "paused"
 
 
-def is_paused(servers: ServerReader) -> bool:
+def is_paused(servers: ServerQueries) -> bool:
     return bool(servers.read_setting_overrides().get(OVERRIDE) == PAUSED)
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from tidemill.errors import StoreMismatch
 from tidemill.model.store import StoreMarker
 from tidemill.model.timestamps import format_version
-from tidemill.ports.catalog import Catalog, CatalogReader, FileReader
+from tidemill.ports.catalog import Catalog, CatalogReader, FileQueries
 from tidemill.ports.records import CatalogIdentity
 from tidemill.ports.storage import BlockStore
 
@@ -108,7 +108,7 @@ def _claim_unmarked_store(catalog: CatalogReader, store: BlockStore) -> StoreMar
     )
 
 
-def _is_recognised(files: FileReader, store: BlockStore) -> bool:
+def _is_recognised(files: FileQueries, store: BlockStore) -> bool:
     newest = files.list_newest(SAMPLE)
     if newest:
         return len(store.find_missing(newest)) < len(newest)

@@ -21,7 +21,7 @@ from tidemill.model.codec import Json
 from tidemill.model.schema import Schema
 from tidemill.model.task import Task
 from tidemill.model.workflow import WorkflowSpec
-from tidemill.ports.catalog import WorkflowCatalog, WorkflowReader
+from tidemill.ports.catalog import WorkflowCatalog, WorkflowQueries
 from tidemill.ports.engine import Engine
 
 _CHANNEL = "channel "
@@ -62,7 +62,7 @@ class CachingAnalyser:
         return self.new.get(key) or self._known.get(key)
 
 
-def read_knowledge(workflows: WorkflowReader, engine: Engine | None = None) -> SchemaKnowledge:
+def read_knowledge(workflows: WorkflowQueries, engine: Engine | None = None) -> SchemaKnowledge:
     """Read the analyses of the last applied workflows; with an engine, new requests are answered, too."""
     analyses = workflows.read_analyses()
     observed = {

@@ -16,7 +16,7 @@ from typing import Any
 
 from tidemill.errors import ConfigError, InfeasibleSchedule
 from tidemill.model.run import Run
-from tidemill.ports.catalog import FlowReader
+from tidemill.ports.catalog import FlowQueries
 from tidemill.ports.records import FlowStatistics
 from tidemill.runtime.freshness.catch_up import CatchUpLimit
 from tidemill.runtime.freshness.watermarks import ProgressByFlow, compute_data_time, compute_paces
@@ -108,7 +108,7 @@ class DispatchedRun:
 class RunDispatcher:
     """Decides which runnable runs start on this server, and on which track. Thread-safe."""
 
-    def __init__(self, flows: FlowReader, config: DispatchConfig, interval: float = STATISTICS_INTERVAL) -> None:
+    def __init__(self, flows: FlowQueries, config: DispatchConfig, interval: float = STATISTICS_INTERVAL) -> None:
         self.config = config.validate_values()
         self._flows = flows
         self._interval = interval

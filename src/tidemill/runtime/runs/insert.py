@@ -142,8 +142,8 @@ class Inserter:
     ) -> Block:
         """Insert one block with the files that `fill` writes.
 
-        Raises `KeyUsed` if an earlier insert used one of the keys, `InsertUnderWay` if a running one may use it, and
-        `Conflict` if a producer of `advanced` is no longer at its expected sequence number.
+        Raises `DuplicateKey` if an earlier insert used one of the keys, `InsertInProgress` if a running one may use it,
+        and `Conflict` if a producer of `advanced` is no longer at its expected sequence number.
         """
         channel, schema = self.get_input_channel(name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidemill.errors import Conflict, NotFound
 from tidemill.model.run import PENDING_STATES, Run, RunKind, RunState
-from tidemill.ports.catalog import Catalog, CatalogReader, FlowReader
+from tidemill.ports.catalog import Catalog, CatalogReader, FlowQueries
 
 _RETRYABLE = (RunState.FAILED, RunState.KILLED)
 
@@ -45,5 +45,5 @@ def find_run_workflow(catalog: CatalogReader, run: int) -> str | None:
     return catalog.channels.read(record.subject).workflow
 
 
-def find_flow_workflow(flows: FlowReader, flow: str) -> str | None:
+def find_flow_workflow(flows: FlowQueries, flow: str) -> str | None:
     return next((b.workflow for b in flows.list() if b.name == flow), None)
