@@ -14,7 +14,7 @@ from tests.acceptance.mill import HISTORY, LIMITS, WORKFLOW, Mill, batch, comput
 from tests.catalog.driver import AT_ONCE
 
 from tidemill.algebra.reference import is_same_bag
-from tidemill.model.block import BlockState
+from tidemill.model.block import Block, BlockState
 from tidemill.model.run import ACTIVE_STATES, RunKind, RunState
 from tidemill.ports.records import Server
 from tidemill.runtime.inspect.status import read_status
@@ -82,19 +82,26 @@ def call_before(monkeypatch: pytest.MonkeyPatch, target: object, name: str, befo
     monkeypatch.setattr(type(target), name, lambda _self, *args, **kwargs: call_both(*args, **kwargs))
 
 
+def maintain_after(service: MaintenanceService, blocks: list[Block]) -> None:
+    """Do the maintenance that is due after a run, to its end."""
+    service.begin_maintenance(blocks)
+    service.finish()
+
+
 def test_maintenance_after_a_run_covers_the_written_and_the_read_channels(mill: Mill) -> None:
     assert set(list_due(mill)) == {"events", "firsts", "words"}
     newest = mill.catalog.blocks.list("firsts", limit=1)
     assert [b.seq % LIMITS.fan for b in newest] == [0]
-    build_service(mill).maintain_after(newest)
+    maintain_after(build_service(mill), newest)
     assert list_due(mill) == []
     check_content(mill)
 
 
 def test_few_small_blocks_cause_no_maintenance(mill: Mill, tmp_path: Path) -> None:
     insert_and_run(mill, tmp_path, BATCHES)
-    build_service(mill, replace(RULES, limits=replace(LIMITS, floor=1000))).maintain_after(
-        mill.catalog.blocks.list("firsts", limit=1)
+    maintain_after(
+        build_service(mill, replace(RULES, limits=replace(LIMITS, floor=1000))),
+        mill.catalog.blocks.list("firsts", limit=1),
     )
     assert count_compactions(mill) == 0
 
@@ -138,7 +145,7 @@ def test_files_that_an_interrupted_removal_left_are_removed_later(mill: Mill, mo
 def test_maintenance_that_is_not_automatic_runs_on_request(mill: Mill) -> None:
     service = build_service(mill, replace(RULES, automatic=False))
     service.run_maintenance()
-    service.maintain_after(mill.catalog.blocks.list())
+    maintain_after(service, mill.catalog.blocks.list())
     assert count_compactions(mill) == 0
     assert len(service.maintain_channels().minor_compactions) > 0
     check_content(mill)
@@ -150,7 +157,7 @@ def test_a_pause_stops_maintenance_after_the_current_step(mill: Mill, monkeypatc
     service = build_service(mill)
     service.run_maintenance()
     service.run_maintenance()
-    service.maintain_after(mill.catalog.blocks.list())
+    maintain_after(service, mill.catalog.blocks.list())
     assert count_compactions(mill) == 1
     assert all(b.state is not BlockState.COLLECTED for b in mill.catalog.blocks.list(limit=1000))
     check_content(mill)

@@ -102,10 +102,6 @@ class MaintenanceService:
         """Do the due maintenance on these channels, or on all, to its end, because a user requested it."""
         return self._maintain_channels(VacuumService(self.executor, always_continue, self.rules.grace), channels)
 
-    def maintain_after(self, blocks: Iterable[Block]) -> None:
-        """Do the maintenance that is due after a run, to its end."""
-        self._maintain_due(self._find_due_channels(blocks))
-
     def begin_maintenance(self, blocks: Iterable[Block]) -> None:
         """Start the maintenance that is due after a run in the background.
 
@@ -125,9 +121,8 @@ class MaintenanceService:
         catalog = self.executor.catalog
         checked = [b for b in written if is_check_due(b, self.rules.limits)]
         due = {b.channel for b in checked}
-        due |= {
-            r.channel for run in {b.run for b in checked if b.run is not None} for r in catalog.runs.list_reads(run)
-        }
+        runs = {b.run for b in checked if b.run is not None}
+        due |= {r.channel for run in runs for r in catalog.runs.list_reads(run)}
         return due | {m.channel for m in catalog.channels.list_merge_costs(min_seconds=MAJOR_COMPACTION_COST.start)}
 
     def _maintain_due(self, due: set[str]) -> None:

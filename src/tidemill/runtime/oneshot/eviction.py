@@ -70,7 +70,7 @@ class DatasetEvictor:
         )
 
     def free_bytes(self, amount: int) -> StorageReport:
-        """Delete the datasets that are cheapest to lose; if they are too few, raise `EvictionFailed` and delete none."""
+        """Delete the datasets that are cheapest to lose; if too few, raise `EvictionFailed` and delete none."""
         report = self.report_storage(amount)
         if report.problems:
             raise EvictionFailed(report.problems[0])

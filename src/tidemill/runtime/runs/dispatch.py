@@ -22,7 +22,7 @@ from tidemill.runtime.freshness.catch_up import CatchUpLimit
 from tidemill.runtime.freshness.watermarks import ProgressByFlow, compute_data_time, compute_paces
 from tidemill.scheduler.dispatcher import Dispatcher, DispatchLimits
 from tidemill.scheduler.hierarchy import PriorityInheritance, build_jobs
-from tidemill.scheduler.job import Job, JobProfile, JobState, UpdateCost
+from tidemill.scheduler.job import Job, JobProfile, UpdateCost
 from tidemill.scheduler.policies import POLICIES
 from tidemill.scheduler.tracks import PLACEMENTS
 from tidemill.scheduler.tracks.lane import TrackPlacement
@@ -157,10 +157,6 @@ class RunDispatcher:
             self.config = config
             if self._dispatcher is not None:
                 self._arrange_tracks(now)
-
-    def compute_states(self, now: float) -> dict[str, JobState]:
-        with self._lock:
-            return {} if self._dispatcher is None else self._dispatcher.list_states(now)
 
     def _build_catch_up_limit(self, job: Job) -> CatchUpLimit | None:
         return (
