@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 from tests.runtime.oneshots import Bench, Json, action, bench, chain, verdicts, workflow
 
 from tidemill.errors import Conflict, IllegalTransition, NotFound, StoreMismatch
+from tidemill.model.alarm import AlarmKind
+from tidemill.model.notice import build_notice
 from tidemill.model.states import DatasetState as D
 from tidemill.model.store import StoreMarker
 from tidemill.model.submission import StoredDataset
+from tidemill.ports.records import Event
 from tidemill.runtime.oneshot.eviction import DatasetEvictor
-from tidemill.runtime.oneshot.storage_report import StorageBudget, StorageBudgets
+from tidemill.runtime.oneshot.storage_report import StorageBudget, StorageBudgets, read_storage_alarms
 
 WORKFLOWS = ("one", "two")
 
@@ -113,6 +116,45 @@ def test_a_workflows_budget_evicts_only_its_datasets(mill: Bench) -> None:
     assert [g.dataset.workflow for g in result.evictions] == ["one"]
     assert [mill.state(two, key) for key in (1, 2, 3)] == [D.STORED, D.STORED, D.LEAF]
     assert evictor.enforce_budgets() is None
+
+
+def test_a_budget_is_reported_once_per_crossing_of_its_threshold(mill: Bench) -> None:
+    submission = mill.run(chain("a", "b"))
+    size = mill.dataset(submission, 1).bytes
+    budgets = {"words": StorageBudget(4 * size, 0.5)}  # the two datasets reach the threshold
+
+    def check_storage() -> None:
+        shares = build_evictor(mill, **budgets).measure_shares()
+        mill.catalog.alarms.update(AlarmKind.STORAGE_EXCEEDED, read_storage_alarms(shares))
+
+    check_storage()
+    assert list_storage_events(mill) == []
+    mill.run(chain("c", "d"))
+    check_storage()
+    check_storage()
+    (event,) = list_storage_events(mill)
+    assert event.detail == {
+        "workflow": "words",
+        "used_bytes": 4 * size,
+        "budget_bytes": 4 * size,
+        "threshold_bytes": 2 * size,
+    }
+    notice = build_notice(event.kind, event.subject, event.detail, event.at)
+    assert notice is not None
+    assert notice.text.startswith("datasets of workflow words use ")
+    build_evictor(mill, **budgets).enforce_budgets()  # down to the threshold, where an alarm neither begins nor ends
+    check_storage()
+    assert [e.kind for e in list_storage_events(mill)] == ["storage.exceeded"]
+    for leaf in [d for d in mill.catalog.datasets.list() if d.state is D.LEAF]:
+        mill.shop.drop_dataset(leaf.identity)
+    check_storage()
+    mill.run(chain("e", "f", "g"))
+    check_storage()
+    assert [e.kind for e in list_storage_events(mill)] == ["storage.exceeded", "storage.reduced", "storage.exceeded"]
+
+
+def list_storage_events(mill: Bench) -> list[Event]:
+    return [e for e in mill.catalog.events.list(limit=1000) if e.kind.startswith("storage.")]
 
 
 def test_a_workflow_over_budget_does_not_prevent_the_store_from_meeting_its_budget(mill: Bench) -> None:

@@ -12,10 +12,14 @@ from tidemill.app.deliveries import build_deliveries, build_postbox
 from tidemill.app.settings import MailSettings, WebhookSettings
 from tidemill.app.sources import SourceFactory
 from tidemill.app.wiring import Tidemill
+from tidemill.model.alarm import AlarmKind
 from tidemill.model.units import parse_duration
+from tidemill.ports.catalog import AlarmCatalog
 from tidemill.ports.records import Server
 from tidemill.publish import MailReceiver, Notifier, WebhookReceiver, build_receivers
+from tidemill.runtime.inspect.target_alarms import read_target_alarms
 from tidemill.runtime.oneshot.eviction import DatasetEvictor
+from tidemill.runtime.oneshot.storage_report import read_storage_alarms
 from tidemill.runtime.runs.server import PeriodicTask, ServerIntervals, ServerLoop
 from tidemill.runtime.runs.sources import SourceRunner
 
@@ -50,11 +54,12 @@ def start_sources(mill: Tidemill, wake: Callable[[], None]) -> SourceRunner:
 def _list_tasks(mill: Tidemill) -> list[PeriodicTask]:
     settings = mill.settings.server
     receivers = (_build_receiver(name, receiver) for name, receiver in mill.settings.notify.items())
-    evict = partial(_evict_datasets, mill.oneshot_service.build_evictor())
+    evict = partial(_evict_datasets, mill.catalog.alarms, mill.oneshot_service.build_evictor())
     deliveries = build_deliveries(mill.settings.deliver, mill.catalog, mill.store.open_file, mill.insert_batcher)
     notifier = Notifier(mill.catalog.notices, build_receivers(receivers))
     return [
         PeriodicTask("sending notices", settings.poll_interval, notifier),
+        PeriodicTask("checking freshness targets", max(settings.poll_interval, 5.0), partial(_check_targets, mill)),
         PeriodicTask("maintenance", settings.maintenance_interval, partial(_maintain_all, mill)),
         PeriodicTask("evicting datasets", settings.maintenance_interval, evict),
         PeriodicTask("copying datasets", settings.maintenance_interval, mill.oneshot_service.place_copies),
@@ -71,8 +76,13 @@ def _maintain_all(mill: Tidemill) -> None:
     mill.catalog.datasets.expire_submissions(parse_duration(settings.history_retention))
 
 
-def _evict_datasets(evictor: DatasetEvictor) -> None:
+def _check_targets(mill: Tidemill) -> None:
+    mill.catalog.alarms.update(AlarmKind.TARGET_MISSED, read_target_alarms(mill.catalog))
+
+
+def _evict_datasets(alarms: AlarmCatalog, evictor: DatasetEvictor) -> None:
     """Evict datasets that exceed their budgets."""
+    alarms.update(AlarmKind.STORAGE_EXCEEDED, read_storage_alarms(evictor.measure_shares()))
     report = evictor.enforce_budgets()
     for problem in () if report is None else report.problems:
         log.warning("datasets exceed their budget: %s", problem)

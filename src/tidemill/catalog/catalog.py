@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 
 from tidemill.catalog.accounts import SqlAccountCatalog
+from tidemill.catalog.alarms import SqlAlarmCatalog
 from tidemill.catalog.blocks import SqlBlockCatalog
 from tidemill.catalog.channels import SqlChannelCatalog
 from tidemill.catalog.database import Database
@@ -61,6 +62,7 @@ def _build_catalog(database: Database) -> SqlCatalog:
         servers=SqlServerCatalog(database),
         events=SqlEventCatalog(database),
         files=SqlFileCatalog(database),
+        alarms=SqlAlarmCatalog(database),
         notices=SqlNoticeCatalog(database),
         datasets=SqlDatasetCatalog(database),
         accounts=SqlAccountCatalog(database),

@@ -6,7 +6,10 @@ from enum import StrEnum
 
 
 class EventKind(StrEnum):
-    """The subject of an event is a channel, a bound flow or workflow/action; for a run, the run's subject."""
+    """The subject of an event is a channel, a bound flow or workflow/action; for a run, the run's subject.
+
+    The subject of a budget is storage, or storage/workflow.
+    """
 
     RUN_REQUESTED = "run.requested"
     RUN_ACQUIRED = "run.acquired"  # a server acquired its lease and prepares it
@@ -44,6 +47,11 @@ class EventKind(StrEnum):
     CHANNEL_SCHEMA = "channel.schema"  # a block changed the schema
     CHANNEL_REMOVED = "channel.removed"  # no longer declared; its data are kept
     CHANNEL_RESTORED = "channel.restored"  # declared again
+
+    TARGET_MISSED = "target.missed"  # the freshness target of a channel
+    TARGET_MET = "target.met"  # again
+    STORAGE_EXCEEDED = "storage.exceeded"  # datasets use more than the threshold of a budget
+    STORAGE_REDUCED = "storage.reduced"  # they use clearly less again
 
     BINDING_APPLIED = "binding.applied"  # new, changed, or declared again
     BINDING_REMOVED = "binding.removed"

@@ -6,17 +6,19 @@ from dataclasses import asdict
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from tidemill.catalog.alarms import begin_alarm, end_alarm
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
+from tidemill.catalog.events import EventKind
 from tidemill.catalog.rows import AnyRow, build_reader
-from tidemill.catalog.tables import consumer_offsets, events, failing_flows, notices, runs
+from tidemill.catalog.tables import consumer_offsets, events, notices, runs
 from tidemill.catalog.transaction import Transaction
-from tidemill.model.notice import MAX_DELIVERY_ATTEMPTS, Notice, build_notice, compute_pause
+from tidemill.model.alarm import AlarmKind
+from tidemill.model.notice import MAX_DELIVERY_ATTEMPTS, Notice, NoticeKind, build_notice, compute_pause
 from tidemill.model.run import RunKind
 
 NOTICES = "notices"
 _BATCH_SIZE = 500
 _RETENTION_SECONDS = 7 * 86400.0  # seconds that delivered notices are stored
-_KINDS = ("run.failed", "run.finished", "channel.schema")
 
 
 class SqlNoticeCatalog(CatalogPart):
@@ -77,15 +79,20 @@ def _has_new_events(connection: Connection) -> bool:
 
 
 def _build_notice(tx: Transaction, event: AnyRow) -> Notice | None:
-    if event.kind not in _KINDS or (event.kind.startswith("run.") and event.run_kind != RunKind.FLOW):
+    if event.run_id is not None and not _changes_state(tx, event):
         return None
-    of_flow = failing_flows.c.flow == event.subject
-    failing = tx.execute(select(failing_flows.c.flow).where(of_flow)).first() is not None
-    if event.kind == "run.failed" and not failing:
-        tx.execute(insert(failing_flows).values(flow=event.subject, since=event.at))
-    if event.kind == "run.finished" and failing:
-        tx.execute(delete(failing_flows).where(of_flow))
-    return build_notice(event.kind, event.subject, event.detail | {"run": event.run_id}, event.at, failing=failing)
+    return build_notice(event.kind, event.subject, event.detail | {"run": event.run_id}, event.at)
+
+
+def _changes_state(tx: Transaction, event: AnyRow) -> bool:
+    """Whether the event of a run is the first failure of a flow, its first success after that, or of another kind."""
+    if event.kind not in (EventKind.RUN_FAILED, EventKind.RUN_FINISHED):
+        return True
+    if event.run_kind != RunKind.FLOW:
+        return False
+    if event.kind == EventKind.RUN_FAILED:
+        return begin_alarm(tx, AlarmKind.FLOW_FAILING, event.subject, event.at)
+    return end_alarm(tx, AlarmKind.FLOW_FAILING, event.subject)
 
 
 def _build_values(notice: Notice, receiver: str) -> dict[str, object]:

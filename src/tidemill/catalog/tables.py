@@ -354,8 +354,11 @@ consumer_offsets = _table(  # offsets of the consumers of events
     "consumer_offsets", Column("name", Text, primary_key=True), Column("event", BigInteger, nullable=False)
 )
 
-failing_flows = _table(  # flows whose last run failed, as of the last notices
-    "failing_flows", Column("flow", Text, primary_key=True), Column("since", Double, nullable=False)
+alarms = _table(  # the active ones
+    "alarms",
+    Column("kind", Text, primary_key=True),
+    Column("subject", Text, primary_key=True),
+    Column("since", Double, nullable=False),
 )
 
 notices = _table(

@@ -13,11 +13,12 @@ from tidemill.cli import tables
 from tidemill.cli.options import Every, Limit
 from tidemill.cli.output import Answer, build_fields, build_table, render_list
 from tidemill.display import columns
-from tidemill.display.formatting import format_age, format_count, format_size, to_timestamp
+from tidemill.display.formatting import format_age, format_count, to_timestamp
 from tidemill.display.table import show_state
 from tidemill.model.block import Block
 from tidemill.model.provenance import Provenance
 from tidemill.model.timestamps import format_iso
+from tidemill.model.units import format_size
 from tidemill.runtime.inspect.block_trace import TraceSource, trace_block
 from tidemill.runtime.inspect.status import ChannelStatus, list_reflected_versions
 from tidemill.wire import schemas

@@ -17,8 +17,9 @@ from tidemill.app.settings import find_project, load_settings
 from tidemill.cli.lazy_imports import build_class_archive, find_java_problem, load_tidemill_class
 from tidemill.cli.options import find_start
 from tidemill.cli.output import Answer, build_table, print_message
-from tidemill.display.formatting import format_plural, format_size
+from tidemill.display.formatting import format_plural
 from tidemill.errors import BlockDamaged, ConfigError, EngineError, StorageError, StoreMismatch, TidemillError
+from tidemill.model.units import format_size
 from tidemill.ports.records import RECOVERING, SERVING
 from tidemill.runtime.maintenance.store_ownership import check_not_rolled_back
 

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 from tidemill.cli.output import Answer, build_fields, build_table, render_list
 from tidemill.display import columns
-from tidemill.display.formatting import format_span
+from tidemill.model.units import format_span
 from tidemill.planner.explanation import PlanExplanation, TableExplanation, WriterExplanation
 from tidemill.wire.explain_schemas import ExplanationDocument
 from tidemill.wire.oneshot_schemas import ActionDocument

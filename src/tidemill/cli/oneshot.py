@@ -18,13 +18,13 @@ from tidemill.cli.output import NONE, Answer, build_console, render_list
 from tidemill.cli.progress import ProgressBar
 from tidemill.display import columns
 from tidemill.display.columns import build_usage_columns
-from tidemill.display.formatting import format_age, format_plural, format_size, format_span, take_first_line
+from tidemill.display.formatting import format_age, format_plural, take_first_line
 from tidemill.display.table import Column, link_run, show_state
 from tidemill.errors import BadInput, EvictionFailed
 from tidemill.model.run import RunState
 from tidemill.model.submission import Submission, SubmittedAction
 from tidemill.model.timestamps import parse_moment
-from tidemill.model.units import parse_size
+from tidemill.model.units import format_size, format_span, parse_size
 from tidemill.model.usage import UsagePeriod
 from tidemill.retention.usage_history import TimeResolution, UsageSplit
 from tidemill.runtime.oneshot.storage_report import StorageReport

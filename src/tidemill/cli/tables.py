@@ -13,14 +13,13 @@ from tidemill.display.formatting import (
     format_count,
     format_duration,
     format_plural,
-    format_size,
-    format_span,
     to_timestamp,
 )
 from tidemill.display.table import Column, TableCell, link_run, show_state
 from tidemill.model.registration import RegistrationChange
 from tidemill.model.run import Run
 from tidemill.model.time import Version
+from tidemill.model.units import format_size, format_span
 from tidemill.planner.catalog_state import TargetStatus
 from tidemill.runtime.freshness.staleness import (
     StalenessHistory,

@@ -11,8 +11,6 @@ from tidemill.display.formatting import (
     format_count,
     format_duration,
     format_seconds,
-    format_size,
-    format_span,
     format_utc,
     take_first_line,
 )
@@ -32,6 +30,7 @@ from tidemill.model.change import Updates
 from tidemill.model.run import Run, RunKind
 from tidemill.model.step_report import StepReport
 from tidemill.model.submission import StoredDataset
+from tidemill.model.units import format_size, format_span
 from tidemill.model.usage import UsageFigures
 from tidemill.planner.explanation import (
     PlannedStep,

@@ -5,27 +5,14 @@ from __future__ import annotations
 import datetime as dt
 
 from tidemill.model.time import Version
+from tidemill.model.units import format_span
 
-_STEPS = ((60.0, 1.0, "s"), (3600.0, 60.0, "min"), (48 * 3600.0, 3600.0, "h"), (float("inf"), 86400.0, "days"))
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _OLD_SECONDS = 60 * 86400.0  # from here on a date says more than an age
 
 
 def to_timestamp(version: Version | None) -> float | None:
     """The time of a version, in seconds since the epoch."""
     return None if version is None else version / 1_000_000
-
-
-def format_span(seconds: float) -> str:
-    """A duration in its most informative unit.
-
-    >>> format_span(0.4), format_span(42), format_span(200), format_span(90_000), format_span(200_000)
-    ('0.4 s', '42 s', '3 min', '25 h', '2 days')
-    """
-    if seconds < 10:
-        return f"{max(seconds, 0.0):.1f} s"
-    unit, name = next((unit, name) for below, unit, name in _STEPS if seconds < below)
-    return f"{int(seconds / unit)} {name}"
 
 
 def format_age(timestamp: float | None, now: float) -> str | None:
@@ -81,18 +68,6 @@ def format_plural(number: int, noun: str) -> str:
     ('1 row', '2,000 rows')
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def format_size(number: float) -> str:
-    """
-    >>> format_size(999), format_size(34_000), format_size(2_500_000)
-    ('999 B', '34.0 kB', '2.5 MB')
-    """
-    for unit in _UNITS:
-        if number < 1000 or unit == _UNITS[-1]:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1000
-    raise AssertionError("unreachable")
 
 
 def format_seconds(seconds: float | None, digits: int = 2) -> str | None:

@@ -1,7 +1,7 @@
 """Notices: messages about events that users want to receive.
 
 A notice is created once per change of state: a flow whose runs fail repeatedly causes one notice, and another one when
-it has recovered.
+it has recovered, and so does a freshness target that is missed.
 """
 
 from __future__ import annotations
@@ -11,11 +11,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from tidemill.model.units import format_size, format_span
+
 
 class NoticeKind(StrEnum):
     RUN_FAILED = "run failed"
     RUN_RECOVERED = "run recovered"
     SCHEMA_CHANGED = "schema changed"
+    TARGET_MISSED = "target missed"
+    TARGET_MET = "target met"
+    STORAGE_EXCEEDED = "storage exceeded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +46,46 @@ class Notice:
         }
 
 
-def build_notice(kind: str, subject: str, detail: Mapping[str, Any], at: float, *, failing: bool) -> Notice | None:
-    """The notice for an event; None if it causes none. `failing`: the previous run of the same flow had failed.
+def build_notice(kind: str, subject: str, detail: Mapping[str, Any], at: float) -> Notice | None:
+    """The notice for an event that changes a state; None if it causes none.
 
-    >>> build_notice("run.finished", "totals", {}, 5.0, failing=True).text
+    >>> build_notice("run.finished", "totals", {}, 5.0).text
     'totals runs again'
+    >>> miss = {"pathway": ["orders"], "staleness": 95.0, "target_lag": 60.0}
+    >>> build_notice("target.missed", "totals", miss, 5.0).text
+    'totals misses its freshness target: it is staler than 1 min by 35 s, on the pathway orders'
     """
     match kind:
-        case "run.failed" if not failing:
+        case "run.failed":
             return Notice(NoticeKind.RUN_FAILED, subject, f"{subject} failed: {detail.get('error')}", at, detail)
-        case "run.finished" if failing:
+        case "run.finished":
             return Notice(NoticeKind.RUN_RECOVERED, subject, f"{subject} runs again", at, detail)
         case "channel.schema":
             text = f"{subject} has another schema: {detail.get('changed')}"
             return Notice(NoticeKind.SCHEMA_CHANGED, subject, text, at, detail)
+        case "target.missed":
+            text = f"{subject} misses its freshness target: {_describe_miss(detail)}"
+            return Notice(NoticeKind.TARGET_MISSED, subject, text, at, detail)
+        case "target.met":
+            text = f"{subject} meets its freshness target again, after {format_span(at - detail['since'])}"
+            return Notice(NoticeKind.TARGET_MET, subject, text, at, detail)
+        case "storage.exceeded":
+            return Notice(NoticeKind.STORAGE_EXCEEDED, subject, _describe_storage(detail), at, detail)
         case _:
             return None
+
+
+def _describe_miss(detail: Mapping[str, Any]) -> str:
+    if detail["pathway"] is None:
+        return "it combines versions of its inputs that are too far apart"
+    lag, excess = format_span(detail["target_lag"]), format_span(detail["staleness"] - detail["target_lag"])
+    return f"it is staler than {lag} by {excess}, on the pathway {' > '.join(detail['pathway'])}"
+
+
+def _describe_storage(detail: Mapping[str, Any]) -> str:
+    owner = "datasets" if detail["workflow"] is None else f"datasets of workflow {detail['workflow']}"
+    used, threshold = format_size(detail["used_bytes"]), format_size(detail["threshold_bytes"])
+    return f"{owner} use {used}, more than {threshold} of their budget of {format_size(detail['budget_bytes'])}"
 
 
 MAX_DELIVERY_ATTEMPTS = 8

@@ -1,4 +1,4 @@
-"""Parsing of durations and sizes such as '7 days' and '50 GB'."""
+"""Durations and sizes such as '7 days' and '50 GB': parsing, and formats for messages."""
 
 from __future__ import annotations
 
@@ -65,3 +65,31 @@ def parse_size(size: str | int) -> int:
     if match is None or match[2] not in _BYTES:
         raise ValueError(f"not a size: {size!r}; write it like '500 MB', '50 GB' or '2 TiB'")
     return int(float(match[1]) * _BYTES[match[2]])
+
+
+_STEPS = ((60.0, 1.0, "s"), (3600.0, 60.0, "min"), (48 * 3600.0, 3600.0, "h"), (float("inf"), 86400.0, "days"))
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def format_span(seconds: float) -> str:
+    """A duration in its most informative unit.
+
+    >>> format_span(0.4), format_span(42), format_span(200), format_span(90_000), format_span(200_000)
+    ('0.4 s', '42 s', '3 min', '25 h', '2 days')
+    """
+    if seconds < 10:
+        return f"{max(seconds, 0.0):.1f} s"
+    unit, name = next((unit, name) for below, unit, name in _STEPS if seconds < below)
+    return f"{int(seconds / unit)} {name}"
+
+
+def format_size(number: float) -> str:
+    """
+    >>> format_size(999), format_size(34_000), format_size(2_500_000)
+    ('999 B', '34.0 kB', '2.5 MB')
+    """
+    for unit in _UNITS:
+        if number < 1000 or unit == _UNITS[-1]:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1000
+    raise AssertionError("unreachable")

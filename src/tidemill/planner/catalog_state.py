@@ -195,7 +195,12 @@ class TargetStatus:
 
     @property
     def is_late(self) -> bool:
-        return any(self.staleness.get(p, 0.0) > bound for p, bound in self.bounds.items())
+        return bool(self.list_late_pathways())
+
+    def list_late_pathways(self, slack: float = 0.0) -> list[tuple[str, ...]]:
+        """The pathways that are staler than their bound by more than `slack` seconds, the latest first."""
+        excess = {p: self.staleness.get(p, 0.0) - bound for p, bound in self.bounds.items()}
+        return sorted((p for p in excess if excess[p] > slack), key=lambda p: -excess[p])
 
     @property
     def is_inconsistent(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tidemill.model.alarm import AlarmKind, AlarmReading
 from tidemill.model.block import Block, ChannelPosition
 from tidemill.model.codec import Json
 from tidemill.model.notice import Notice
@@ -340,6 +341,16 @@ class EventCatalog(EventQueries, Protocol):
         """Move an offset from `since` by compare-and-swap; None: it does not exist yet."""
 
 
+class AlarmCatalog(Protocol):
+    """Alarms: each beginning and each end of one is recorded as an event, once."""
+
+    def update(self, kind: AlarmKind, readings: Mapping[str, AlarmReading]) -> None:
+        """Compare the condition of every subject with the active alarms of a kind, and record the changes.
+
+        The alarm of a subject without a reading, which no longer exists, ends without an event.
+        """
+
+
 class NoticeCatalog(Protocol):
     """Notices: created from events exactly once, and stored until they are delivered."""
 
@@ -415,6 +426,7 @@ class Catalog(CatalogReader):
     servers: ServerCatalog
     events: EventCatalog
     files: FileCatalog
+    alarms: AlarmCatalog
     notices: NoticeCatalog
     datasets: DatasetCatalog
     accounts: AccountCatalog

@@ -12,6 +12,14 @@ from tidemill.ports.catalog import NoticeCatalog
 from tidemill.publish.mail import MailReceiver
 from tidemill.publish.webhook import WebhookReceiver
 
+log = logging.getLogger("tidemill.notices")
+
+_LEVELS = {
+    NoticeKind.RUN_FAILED: logging.ERROR,
+    NoticeKind.TARGET_MISSED: logging.WARNING,
+    NoticeKind.STORAGE_EXCEEDED: logging.WARNING,
+}
+
 
 class NoticeReceiver(Protocol):
     """Accepts notices, or raises."""
@@ -32,11 +40,7 @@ class LogReceiver:
         return True
 
     def send_notice(self, notice: Notice) -> None:
-        is_failure = notice.kind is NoticeKind.RUN_FAILED
-        logging.getLogger("tidemill.notices").log(logging.ERROR if is_failure else logging.INFO, "%s", notice.text)
-
-
-log = logging.getLogger("tidemill.notices")
+        log.log(_LEVELS.get(notice.kind, logging.INFO), "%s", notice.text)
 
 
 def build_receivers(declared: Iterable[WebhookReceiver | MailReceiver]) -> dict[str, NoticeReceiver]:

@@ -7,7 +7,7 @@ from functools import partial
 
 from tidemill.app.wiring import Tidemill
 from tidemill.display import columns
-from tidemill.display.formatting import format_age, format_count, format_size, format_utc, to_timestamp
+from tidemill.display.formatting import format_age, format_count, format_utc, to_timestamp
 from tidemill.display.table import Column, TableCell, link_flow, select_columns
 from tidemill.errors import NotFound
 from tidemill.model.block import Block, BlockState
@@ -15,6 +15,7 @@ from tidemill.model.channel import ChannelRole
 from tidemill.model.run import Run
 from tidemill.model.schema import Field
 from tidemill.model.time import Version
+from tidemill.model.units import format_size
 from tidemill.runtime.inspect.status import ChannelConsumer, ReflectedVersions
 from tidemill.ui.actions import PageActions
 from tidemill.ui.context import PageContext

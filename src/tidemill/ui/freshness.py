@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidemill.display.formatting import format_span
 from tidemill.display.table import link_channel
+from tidemill.model.units import format_span
 from tidemill.runtime.freshness.staleness import (
     StalenessCurve,
     StalenessHistory,

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tidemill.display import columns
-from tidemill.display.formatting import format_plural, format_span, take_first_line
+from tidemill.display.formatting import format_plural, take_first_line
 from tidemill.model.channel import ChannelRole
 from tidemill.model.run import ACTIVE_STATES, Run, RunKind, RunState
+from tidemill.model.units import format_span
 from tidemill.runtime.inspect.status import ChannelStatus, FlowStatus
+from tidemill.runtime.inspect.target_alarms import TARGET_SLACK_SECONDS
 from tidemill.ui.snapshot import ProjectSnapshot
-
-SLACK_SECONDS = 5.0
-"""Seconds beyond a freshness target that are not reported, because starting a run takes time."""
 
 
 class HealthState(StrEnum):
@@ -81,16 +80,15 @@ def _list_flow_verdicts(snapshot: ProjectSnapshot, flow: FlowStatus, now: float)
 
 def _list_missed_targets(channel: ChannelStatus) -> Iterator[HealthVerdict]:
     """The missed freshness targets of a channel."""
-    if channel.target_status is None:
+    status = channel.target_status
+    if status is None:
         return
-    for pathway, bound in channel.target_status.bounds.items():
-        excess = channel.target_status.staleness.get(pathway, 0.0) - bound
-        if excess > SLACK_SECONDS:
-            yield HealthVerdict(
-                HealthState.LATE,
-                f"staler than its target by {format_span(excess)}, on the pathway {' > '.join(pathway)}",
-            )
-    if channel.target_status.is_inconsistent:
+    for pathway in status.list_late_pathways(TARGET_SLACK_SECONDS):
+        excess = status.staleness[pathway] - status.bounds[pathway]
+        yield HealthVerdict(
+            HealthState.LATE, f"staler than its target by {format_span(excess)}, on the pathway {' > '.join(pathway)}"
+        )
+    if status.is_inconsistent:
         yield HealthVerdict(HealthState.LATE, "less consistent than its target")
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from tidemill.display import columns
-from tidemill.display.formatting import format_plural, format_size, format_span
+from tidemill.display.formatting import format_plural
 from tidemill.display.table import Column, TableCell
+from tidemill.model.units import format_size, format_span
 from tidemill.runtime.oneshot.storage_report import RetainedDataset
 from tidemill.ui.actions import PageActions
 from tidemill.ui.context import PageContext

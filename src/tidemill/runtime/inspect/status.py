@@ -94,6 +94,18 @@ def read_status(catalog: CatalogReader) -> ProjectStatus:
     )
 
 
+def read_target_statuses(catalog: CatalogReader) -> dict[str, TargetStatus]:
+    """Read how each channel with a freshness target meets it, without the rest of the status."""
+    channels = catalog.channels.list()
+    targeted = [c for c in channels if c.channel.freshness_target]
+    if not targeted:
+        return {}
+    pathways = find_pathways(channels, catalog.flows.list())
+    timeline = _build_timeline(catalog, channels, pathways)
+    statuses = ((c.channel.name, _compute_target_status(c, timeline, pathways)) for c in targeted)
+    return {name: status for name, status in statuses if status is not None}
+
+
 def hide_state_channels(value: ProjectStatus) -> ProjectStatus:
     """Return the status without the internal state channels of declared tables."""
     shown = tuple(c for c in value.channels if c.registered.channel.role is not ChannelRole.STATE)
@@ -150,15 +162,22 @@ def _build_channel_status(
     rows: Mapping[str, int],
     pathways: Mapping[str, Iterable[Pathway]],
 ) -> ChannelStatus:
-    name, target, reached = registered.channel.name, registered.channel.freshness_target, registered.head.provenance
+    name, reached = registered.channel.name, registered.head.provenance
     return ChannelStatus(
         registered,
         list_reflected_versions(reached),
         tuple(c for c in consumers if c.channel == name),
         rows.get(name),
         watermarks.find_earliest_watermark(name, find_newest_versions(reached)),
-        compute_target_status(target, reached, timeline, pathways.get(name, ())) if target else None,
+        _compute_target_status(registered, timeline, pathways),
     )
+
+
+def _compute_target_status(
+    registered: RegisteredChannel, timeline: Timeline, pathways: Mapping[str, Iterable[Pathway]]
+) -> TargetStatus | None:
+    target, declared = registered.channel.freshness_target, pathways.get(registered.channel.name, ())
+    return compute_target_status(target, registered.head.provenance, timeline, declared) if target else None
 
 
 def _build_flow_status(

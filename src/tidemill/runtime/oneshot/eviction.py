@@ -63,11 +63,11 @@ class DatasetEvictor:
         If a budget cannot be met, all evictable datasets are deleted, and the budget is among the problems.
         """
         self.delete_evicted()
-        return (
-            self._evict_chosen(self.report_storage())
-            if compute_shares(self.datasets.read_held_bytes(), self.budgets).exceeded_shares
-            else None
-        )
+        return self._evict_chosen(self.report_storage()) if self.measure_shares().exceeded_shares else None
+
+    def measure_shares(self) -> StorageShares:
+        """Compare the bytes that datasets use now with the budgets."""
+        return compute_shares(self.datasets.read_held_bytes(), self.budgets)
 
     def free_bytes(self, amount: int) -> StorageReport:
         """Delete the datasets that are cheapest to lose; if too few, raise `EvictionFailed` and delete none."""

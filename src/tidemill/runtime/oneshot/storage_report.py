@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tidemill.model.alarm import AlarmReading
 from tidemill.model.states import DatasetState
 from tidemill.model.submission import StoredDataset
 
@@ -100,6 +101,32 @@ def compute_shares(used_bytes: Mapping[str, int], budgets: StorageBudgets) -> St
         StorageShare(name, used_bytes.get(name, 0), budget) for name, budget in sorted(budgets.workflows.items())
     )
     return StorageShares(StorageShare(None, sum(used_bytes.values()), budgets.store), named)
+
+
+ALARM_RESET_SHARE = 0.9
+"""An alarm about a budget ends below this share of its threshold: evictions free no more than they must."""
+
+
+def read_storage_alarms(shares: StorageShares) -> dict[str, AlarmReading]:
+    """The condition of each budget, by its subject: storage, or storage/workflow."""
+    return {
+        "storage" if share.workflow is None else f"storage/{share.workflow}": _read_storage_alarm(share, share.budget)
+        for share in (*shares.workflows, shares.store)
+        if share.budget is not None
+    }
+
+
+def _read_storage_alarm(share: StorageShare, budget: StorageBudget) -> AlarmReading:
+    is_near = share.used_bytes >= ALARM_RESET_SHARE * budget.byte_limit
+    return AlarmReading(
+        bool(share.excess_bytes) or (None if is_near else False),
+        {
+            "workflow": share.workflow,
+            "used_bytes": share.used_bytes,
+            "budget_bytes": budget.byte_budget,
+            "threshold_bytes": budget.byte_limit,
+        },
+    )
 
 
 def explain_retention(dataset: StoredDataset) -> str:
