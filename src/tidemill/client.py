@@ -23,7 +23,14 @@ import httpx
 
 from tidemill.model.access import UserRole
 from tidemill.model.renamed import raise_missing_attribute, reject_renamed_keywords
-from tidemill.wire import account_schemas, explain_schemas, oneshot_schemas, schemas, server_schemas
+from tidemill.wire import (
+    account_schemas,
+    explain_schemas,
+    maintenance_schemas,
+    oneshot_schemas,
+    schemas,
+    server_schemas,
+)
 from tidemill.wire.client_sockets import Socket, open_socket
 from tidemill.wire.connection import ApiConnection, to_unreachable
 from tidemill.wire.push_client import PushClient
@@ -85,6 +92,12 @@ class Client:
     def staleness(self, *, measure: str = "staleness", minutes: float = 60.0) -> schemas.StalenessDocument:
         """How stale every table was recently, and all of them together; `measure` is staleness or age."""
         return self._api.get(schemas.StalenessDocument, "staleness", measure=measure, minutes=minutes)
+
+    def freshness_targets(self) -> list[schemas.ChannelTargetDocument]:
+        return self._api.get(schemas.TargetListDocument, "freshness-targets").freshness_targets
+
+    def freshness_target(self, channel: str) -> schemas.ChannelTargetDocument:
+        return self._api.get(schemas.ChannelTargetDocument, "freshness-targets", channel)
 
     def channels(self, *, all: bool = False) -> list[schemas.ChannelDocument]:
         return self._api.get(schemas.ChannelListDocument, "channels", all=all).channels
@@ -309,6 +322,9 @@ class Client:
         body = {"priority": priority}
         return self._api.put_document(server_schemas.WorkflowDocument, "workflows", workflow, "priority", json=body)
 
+    def trigger(self, number: int) -> server_schemas.TriggerDocument:
+        return self._api.get(server_schemas.TriggerDocument, "triggers", number)
+
     def triggers(self, flow: str | None = None) -> list[server_schemas.TriggerDocument]:
         return self._api.get(server_schemas.TriggerListDocument, "triggers", flow=flow).triggers
 
@@ -317,6 +333,33 @@ class Client:
 
     def servers(self) -> list[server_schemas.ServerDocument]:
         return self._api.get(server_schemas.ServerListDocument, "servers").servers
+
+    # Maintenance. These methods return when the work is done.
+
+    def compact(self, channel: str) -> schemas.BlockDocument | None:
+        """Merge a channel's deltas into a base; None if there is nothing to merge."""
+        document_type = maintenance_schemas.CompactedChannelDocument
+        return self._api.post_work(document_type, "channels", channel, "compact").block
+
+    def collect(
+        self, *, retain: str | None = None, grace: str | None = None, scan: bool = False
+    ) -> maintenance_schemas.CollectionDocument:
+        """Garbage-collect; `retain` ('7 days') is the period that stays readable, `grace` the minimum age of marks."""
+        options = {"retain": retain, "grace": grace, "scan": scan}
+        return self._api.post_work(maintenance_schemas.CollectionDocument, "maintenance", "collect", **options)
+
+    def maintenance(self) -> maintenance_schemas.MaintenanceDocument:
+        return self._api.get(maintenance_schemas.MaintenanceDocument, "maintenance")
+
+    def pause_maintenance(self) -> maintenance_schemas.MaintenanceDocument:
+        return self._api.post_document(maintenance_schemas.MaintenanceDocument, "maintenance", "pause")
+
+    def resume_maintenance(self) -> maintenance_schemas.MaintenanceDocument:
+        return self._api.post_document(maintenance_schemas.MaintenanceDocument, "maintenance", "resume")
+
+    def run_maintenance(self) -> maintenance_schemas.MaintenanceResultDocument:
+        """Do the maintenance that is due on all channels now, also while it is paused."""
+        return self._api.post_work(maintenance_schemas.MaintenanceResultDocument, "maintenance", "run")
 
     # One-shot workflows.
 

@@ -72,6 +72,15 @@ def test_maintenance_is_paused_and_resumed(starter: Program) -> None:
     assert starter("maintenance", "--pause", "--resume").code == 2
 
 
+def test_due_maintenance_is_run(starter: Program) -> None:
+    starter.insert_sample()
+    assert starter.json("maintenance", "--run")["problems"] == []
+    assert starter.run_ok("maintenance", "--run").out == (
+        "0 compactions, garbage-collected 0 blocks, removed 0 files, expired 0 runs\n"
+    )
+    assert starter("maintenance", "--run", "--pause").code == 2
+
+
 def test_maintenance_reports_that_the_settings_disable_it(starter: Program) -> None:
     settings = starter.project / "tidemill.toml"
     settings.write_text(settings.read_text() + "\n[maintenance]\nautomatic = false\n")

@@ -69,7 +69,11 @@ def test_every_method_that_reads(client: Client, shop: ServedProject) -> None:
     assert (client.plan(), client.apply()) == ([], [])
     assert [w.name for w in client.workflows()] == ["shop"]
     assert [t.flow for t in client.triggers("words")] == ["words"]
+    assert client.trigger(client.triggers()[0].id) == client.triggers()[0]
     assert (client.firings(), client.servers()) == ([], [])
+    assert client.freshness_targets() == []
+    with pytest.raises(NotFound, match="channel 'words' has no freshness target; declare one with target_lag="):
+        client.freshness_target("words")
     assert client.me().name == "admin"
 
 
@@ -96,6 +100,19 @@ def test_every_method_that_changes_something(client: Client, shop: ServedProject
     assert "bob" not in [u.name for u in client.users()]
     newest = client.audit(limit=1)[0]
     assert (newest.action, newest.outcome) == ("DELETE /api/v1/users/bob", 204)
+
+
+def test_every_method_that_maintains(client: Client) -> None:
+    for number in (20, 21):
+        client.insert("stock", [{"id": number, "word": "w"}])
+    compacted = client.compact("stock")
+    assert compacted is not None
+    assert (compacted.kind, client.compact("stock")) == ("base", None)
+    assert client.collect(retain="7 days").blocks == 0
+    assert client.pause_maintenance() == client.maintenance()
+    assert client.maintenance().paused
+    assert not client.resume_maintenance().paused
+    assert client.run_maintenance().problems == []
 
 
 def test_one_shot_workflows_are_submitted_and_explained(client: Client) -> None:

@@ -24,6 +24,7 @@ ALLOWED = {
     "GET /channels/{name}/rows": VIEWER,
     "GET /channels/{name}/explain": VIEWER,
     "GET /channels/{name}/lineage": VIEWER,
+    "POST /channels/{name}/compact": OWNER,
     "POST /channels/{name}/blocks": OWNER,
     "POST /channels/{name}/events": OWNER,
     "GET /flows": VIEWER,
@@ -42,6 +43,13 @@ ALLOWED = {
     "GET /events/stream": VIEWER,
     "GET /status": VIEWER,
     "GET /staleness": VIEWER,
+    "GET /freshness-targets": VIEWER,
+    "GET /freshness-targets/{name}": VIEWER,
+    "GET /maintenance": VIEWER,
+    "POST /maintenance/pause": ADMIN,
+    "POST /maintenance/resume": ADMIN,
+    "POST /maintenance/run": ADMIN,
+    "POST /maintenance/collect": ADMIN,
     "GET /statistics": VIEWER,
     "GET /metrics": VIEWER,
     "GET /dispatching": VIEWER,
@@ -55,6 +63,7 @@ ALLOWED = {
     "POST /workflows/{name}/resume": OWNER,
     "PUT /workflows/{name}/priority": ADMIN,
     "GET /triggers": VIEWER,
+    "GET /triggers/{trigger}": VIEWER,
     "GET /firings": VIEWER,
     "GET /servers": VIEWER,
     "POST /submissions": ADMIN,
@@ -94,10 +103,10 @@ BODIES = {
     "POST /users/{name}/tokens": {"label": "x"},
     "PUT /workflows/{name}/owners": {"owners": ["owner"]},
 }
-EXPECTED_ERRORS = {"GET /channels/{name}/lineage": 400}
-"""Routes that fail here even with permission, and their status: no event of this project has a lineage tag."""
+EXPECTED_ERRORS = {"GET /channels/{name}/lineage": 400, "GET /freshness-targets/{name}": 404}
+"""Routes that fail here even with permission, and their status: no event has a lineage tag, no table a target."""
 
-NAMES = {"channels": "orders", "flows": "words", "workflows": "shop", "users": "guest"}
+NAMES = {"channels": "orders", "flows": "words", "workflows": "shop", "users": "guest", "freshness-targets": "words"}
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +131,7 @@ def call(shop: ServedProject, route: str, who: str | None) -> httpx.Response:
     name = "words" if path.endswith("/explain") else NAMES.get(noun)
     shop.access.accounts.save_user("guest", UserRole.VIEWER)
     dataset = shop.mill.catalog.datasets.list()[0].identity[:12]
-    url = path.format(name=name, run=run, block=1, token=token, number=1, key=1, dataset=dataset)
+    url = path.format(name=name, run=run, block=1, trigger=1, token=token, number=1, key=1, dataset=dataset)
     client = shop.client(who)
     if route == "POST /channels/{name}/blocks":
         return client.post(url, content=CSV, headers={"Content-Type": "text/csv"})

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.server.mill import CSV, ServedProject
 
+import tidemill as tm
 from tidemill.app.serving import build_server_loop
 from tidemill.errors import BadInput
 from tidemill.ports.engine import EngineHealth
@@ -217,6 +218,31 @@ def test_triggers_firings_and_servers_are_listed(shop: ServedProject) -> None:
     assert get(shop, "/servers")["servers"] == [
         server_schemas.ServerDocument.model_validate(s).to_json() for s in catalog.servers.list()
     ]
+
+
+def test_one_trigger_is_shown(shop: ServedProject) -> None:
+    (trigger,) = get(shop, "/triggers")["triggers"]
+    assert get(shop, f"/triggers/{trigger['id']}") == trigger
+    answer = shop.client().get("/triggers/999")
+    assert answer.status_code == 404
+    assert "there is no trigger 999; list them with: tidemill triggers" in answer.text
+
+
+def test_freshness_targets_are_listed_and_shown(shop: ServedProject) -> None:
+    wf = tm.Workflow("targets")
+    wf.input("visits", "city string")
+    wf.table("cities", "city string")
+    wf.sql("cities", "SELECT DISTINCT city FROM visits", target_lag="1 minute", consistency="2 hours")
+    shop.mill.catalog.workflows.apply(wf.build_spec())
+    one = get(shop, "/freshness-targets/cities")
+    assert get(shop, "/freshness-targets")["freshness_targets"] == [one]
+    assert (one["channel"], one["workflow"], one["lag"], one["consistency"]) == ("cities", "targets", {"*": 60}, 7200)
+    assert (one["is_late"], one["is_inconsistent"]) == (False, False)
+    assert get(shop, "/channels/cities")["channel"]["freshness_target"].items() <= one.items()
+    for name, problem in (("visits", "has no freshness target"), ("nothing", "no channel 'nothing'")):
+        answer = shop.client().get(f"/freshness-targets/{name}")
+        assert answer.status_code == 404
+        assert problem in answer.text
 
 
 def test_the_health_check_needs_no_token(shop: ServedProject) -> None:

@@ -253,6 +253,24 @@ def test_pausing_and_killing_need_confirmation(shop: ProjectServer) -> None:
         expect(state).to_contain_text("active")
 
 
+def test_maintenance_is_paused_resumed_and_run(shop: ProjectServer) -> None:
+    with shop.page("/storage") as page:
+        expect(page.get_by_text("Maintenance is automatic.")).to_be_visible()
+        page.get_by_role("button", name="Pause").click()
+        page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+        expect(page.get_by_text("Maintenance is paused.")).to_be_visible()
+        page.get_by_role("button", name="Resume").click()
+        expect(page.get_by_text("Maintenance is automatic.")).to_be_visible()
+        page.get_by_role("button", name="Run now").click()
+        expect(page.get_by_text("The due maintenance is done")).to_be_visible()
+        shop.go(page, "/channels/orders")
+        page.get_by_role("button", name="Compact").click()
+        expect(page.get_by_text("orders: compacted to 20 rows")).to_be_visible()
+    with shop.page("/storage", viewer="operator") as page:
+        expect(page.get_by_text("Maintenance is automatic.")).to_be_visible()
+        expect(page.get_by_role("button", name="Run now")).to_have_count(0)
+
+
 def test_a_guest_sees_no_buttons(shop: ProjectServer) -> None:
     with shop.page("/flows/firsts", viewer="guest") as page:
         expect(page.get_by_text("guest")).to_be_visible()
@@ -261,6 +279,9 @@ def test_a_guest_sees_no_buttons(shop: ProjectServer) -> None:
             expect(page.get_by_role("button", name=name, exact=True)).to_have_count(0)
         shop.go(page, "/triggers")
         expect(page.get_by_role("button", name="Pause")).to_have_count(0)
+        shop.go(page, "/channels/orders")
+        expect(page.get_by_role("table", name="Blocks")).to_be_visible()
+        expect(page.get_by_role("button", name="Compact")).to_have_count(0)
 
 
 def test_a_revoked_permission_is_checked_at_the_click(shop: ProjectServer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidemill.errors import NotFound
 from tidemill.model.channel import ChannelRole
 from tidemill.ports.catalog import Catalog, CatalogReader, WorkflowQueries
-from tidemill.ports.records import RegisteredWorkflow
+from tidemill.ports.records import RegisteredTrigger, RegisteredWorkflow
 from tidemill.runtime.inspect.status import (
     ChannelStatus,
     FlowStatus,
@@ -29,6 +29,21 @@ def find_channel_status(catalog: CatalogReader, name: str) -> ChannelStatus:
     registered = catalog.channels.read(name)
     declared = (c for c in read_status(catalog).channels if c.registered.channel.name == name)
     return next(declared, ChannelStatus(registered, list_reflected_versions(registered.head.provenance), ()))
+
+
+def find_target_status(catalog: CatalogReader, channel: str) -> ChannelStatus:
+    """The status of a channel that has a freshness target."""
+    status = find_channel_status(catalog, channel)
+    if status.target_status is None:
+        raise NotFound(f"channel {channel!r} has no freshness target; declare one with target_lag= or consistency=")
+    return status
+
+
+def find_trigger(catalog: CatalogReader, number: int) -> RegisteredTrigger:
+    trigger = next((t for t in catalog.triggers.list() if t.id == number), None)
+    if trigger is None:
+        raise NotFound(f"there is no trigger {number}; list them with: tidemill triggers")
+    return trigger
 
 
 def find_flow_status(catalog: CatalogReader, name: str) -> FlowStatus:

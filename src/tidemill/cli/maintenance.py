@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemill.app.maintenance import (
+    collect_garbage,
+    list_active_compactions,
+    list_written_channels,
+    pause_maintenance,
+    read_maintenance,
+    run_maintenance,
+)
 from tidemill.cli.lazy_imports import load_tidemill_class
 from tidemill.cli.options import AsJson, find_start
 from tidemill.cli.output import Answer, build_table, render_list
 from tidemill.display import columns
 from tidemill.display.formatting import format_plural
 from tidemill.model.block import Block
-from tidemill.model.run import ACTIVE_STATES, RunKind
-from tidemill.runtime.maintenance.service import OVERRIDE, PAUSED, is_paused
-from tidemill.runtime.maintenance.vacuum import ScanResult, VacuumService
-from tidemill.wire.command_schemas import CompactionListDocument, MaintenanceDocument
+from tidemill.wire.maintenance_schemas import (
+    CollectionDocument,
+    CompactionListDocument,
+    MaintenanceResultDocument,
+    StoreScanDocument,
+)
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill
@@ -31,14 +40,9 @@ def compact(
     """Merge a channel's deltas into a base, so that reads are cheap. Its content does not change."""
     if bool(channels) == everything:
         raise typer.BadParameter("name the channels to compact, or use --all")
-    written = {name: mill.compact(name) for name in channels or _list_written_channels(mill)}
+    written = {name: mill.compact(name) for name in channels or list_written_channels(mill)}
     document = CompactionListDocument.build(compacted=list(written.items()))
     return Answer(document, *(f"{name}: {_format_compaction(block)}" for name, block in written.items()))
-
-
-def _list_written_channels(mill: Tidemill) -> list[str]:
-    """List every channel that has a schema: one without has no data yet."""
-    return [c.channel.name for c in mill.catalog.channels.list() if c.channel.schema is not None]
 
 
 def _format_compaction(block: Block | None) -> str:
@@ -63,20 +67,23 @@ def gc(
     ] = False,
 ) -> Answer:
     """Garbage-collect blocks that no reader needs, and remove files whose grace period is over."""
-    scanned = VacuumService(mill.executor).scan_store() if scan else None
-    collected = mill.collect(retain, grace)
+    document = collect_garbage(mill, retain, grace, scan=scan)
+    return Answer(document, *_format_collection(document))
+
+
+def _format_collection(collected: CollectionDocument) -> list[str]:
     lines = [
         f"garbage-collected {format_plural(collected.blocks, 'block')}, "
         f"marked {format_plural(collected.marked, 'file')}, removed {collected.files}"
     ]
     if collected.reclaimed:
         lines.append(f"reclaimed {format_plural(collected.reclaimed, 'run')} whose process had died")
-    if scanned is not None:
-        lines.append(_format_scan(scanned))
-    return Answer(asdict(collected) | {"scan": scanned}, *lines)
+    if collected.scan is not None:
+        lines.append(_format_scan(collected.scan))
+    return lines
 
 
-def _format_scan(result: ScanResult) -> str:
+def _format_scan(result: StoreScanDocument) -> str:
     marked = format_plural(result.marked, "file")
     summary = f"scanned {format_plural(result.attempts, 'attempt')}, marked {marked} that nothing references"
     return summary + (f"; ignored {format_plural(result.unknown, 'unknown attempt')}" if result.unknown else "")
@@ -103,28 +110,34 @@ def maintenance(
     mill: Tidemill,
     pause: Annotated[bool, typer.Option("--pause", help="Start no compaction or collection, on any server.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue after a pause.")] = False,
+    now: Annotated[bool, typer.Option("--run", help="Do the maintenance that is due now, also while paused.")] = False,
 ) -> Answer:
-    """Show whether maintenance is automatic, which compactions are running and which are due; or pause it.
+    """Show whether maintenance is automatic, which compactions are running and which are due; or pause or run it.
 
     A step in progress continues to its end; `tidemill kill RUN` stops a compaction at once.
     """
-    if pause and resume:
-        raise typer.BadParameter("use --pause or --resume, not both")
+    if pause + resume + now > 1:
+        raise typer.BadParameter("use one of --pause, --resume and --run")
+    if now:
+        result = run_maintenance(mill)
+        return Answer(result, _format_result(result), *result.problems)
     if pause or resume:
-        mill.catalog.servers.override_settings({OVERRIDE: PAUSED if pause else None})
-    paused, automatic = is_paused(mill.catalog.servers), mill.settings.maintenance.automatic
-    running = [
-        r for state in ACTIVE_STATES for r in mill.catalog.runs.list(state=state) if r.kind is RunKind.COMPACTION
-    ]
-    compactions = {name: mill.compaction(name) for name in _list_written_channels(mill)}
-    now = mill.catalog.read_time()
+        pause_maintenance(mill, paused=pause)
+    document = read_maintenance(mill)
+    rows = ((c.channel, c.compaction) for c in document.channels)
     return Answer(
-        MaintenanceDocument.build(
-            automatic=automatic, paused=paused, active=running, channels=list(compactions.items())
-        ),
-        _format_maintenance_state(automatic, paused),
-        render_list("running", columns.RUN, running, now),
-        build_table("channels", ("channel", "compaction"), compactions.items(), empty="nothing was written yet"),
+        document,
+        _format_maintenance_state(document.automatic, document.paused),
+        render_list("running", columns.RUN, list_active_compactions(mill), mill.catalog.read_time()),
+        build_table("channels", ("channel", "compaction"), rows, empty="nothing was written yet"),
+    )
+
+
+def _format_result(result: MaintenanceResultDocument) -> str:
+    compacted = format_plural(len(result.minor_compactions) + len(result.major_compactions), "compaction")
+    return (
+        f"{compacted}, garbage-collected {format_plural(result.collected.blocks, 'block')}, "
+        f"removed {format_plural(result.collected.files, 'file')}, expired {format_plural(result.expired.runs, 'run')}"
     )
 
 

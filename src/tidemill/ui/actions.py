@@ -1,4 +1,7 @@
-"""Actions on the pages: run, kill, pause, resume. Permissions are checked each time; destructive actions ask first."""
+"""Actions on the pages: run, kill, pause, resume, pin, maintain.
+
+Permissions are checked each time; destructive actions ask first.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from typing import TypeVar
 
 from nicegui import ui
 
+from tidemill.app import maintenance
+from tidemill.display.formatting import format_plural
 from tidemill.errors import TidemillError
 from tidemill.model.block import Block
 from tidemill.model.submission import StoredDataset
@@ -52,6 +57,40 @@ class PageActions:
 
     async def resume_workflow(self, workflow: str) -> None:
         await self._set_paused(workflow, paused=False)
+
+    async def compact_channel(self, channel: str) -> None:
+        mill = self.context.mill
+
+        def compact() -> str:
+            block = mill.compact(channel)
+            return "nothing to merge" if block is None else f"compacted to {format_plural(block.rows, 'row')}"
+
+        def find_workflow() -> str:
+            return mill.catalog.channels.read(channel).workflow
+
+        outcome = await self._perform_action(f"compact {channel}", find_workflow, compact)
+        if outcome is not None:
+            ui.notify(f"{channel}: {outcome}")
+
+    async def pause_maintenance(self, *, paused: bool) -> None:
+        """Pause or resume maintenance: as over the API, for admins only, because it affects every workflow."""
+        verb = "pause" if paused else "resume"
+        question = "Pause maintenance on all servers? Without compaction, reads become slower and storage grows."
+        if paused and not await ask_confirmation(question, "Pause"):
+            return
+
+        def apply_pause() -> bool:
+            maintenance.pause_maintenance(self.context.mill, paused=paused)
+            return True
+
+        if await self._perform_action(f"{verb} maintenance", lambda: None, apply_pause):
+            ui.notify(f"Maintenance is {verb}d")
+
+    async def run_maintenance(self) -> None:
+        run = partial(maintenance.run_maintenance, self.context.mill)
+        result = await self._perform_action("run maintenance", lambda: None, run)
+        if result is not None:
+            ui.notify(" ".join(result.problems) or "The due maintenance is done")
 
     async def pin_dataset(self, dataset: StoredDataset, *, pinned: bool) -> None:
         """Pin or unpin a dataset: as over the API, for admins only, because datasets belong to no registered

@@ -19,7 +19,7 @@ from tidemill.model.units import format_size
 from tidemill.runtime.inspect.status import ChannelConsumer, ReflectedVersions
 from tidemill.ui.actions import PageActions
 from tidemill.ui.context import PageContext
-from tidemill.ui.elements import FactList, PageHeading, add_box, add_section, run_off_loop
+from tidemill.ui.elements import ActionButton, FactList, PageHeading, add_box, add_section, run_off_loop
 from tidemill.ui.explanation import ExplanationView
 from tidemill.ui.health import judge_health
 from tidemill.ui.page_frame import open_frame
@@ -112,6 +112,9 @@ class _ChannelPage:
         self._name = name
         self._stored = ChannelBlocks((), {})
         self._heading = PageHeading("channel", name)
+        with self._heading.actions:
+            self._compact = ActionButton("Compact", lambda: PageActions(context).compact_channel(name))
+            self._compact.set_visibility(context.get_viewer().can_act_somewhere)
         self._facts = FactList(FACTS)
         with add_box("columns"):
             with add_section("Schema"):

@@ -1,4 +1,4 @@
-"""`/storage`: the stored datasets and why they are retained, the next evictions, and their recomputation cost."""
+"""`/storage`: maintenance, the stored datasets and why they are retained, and the next evictions with their cost."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from tidemill.display import columns
 from tidemill.display.formatting import format_plural
 from tidemill.display.table import Column, TableCell
 from tidemill.model.units import format_size, format_span
+from tidemill.runtime.maintenance.service import is_paused
 from tidemill.runtime.oneshot.storage_report import RetainedDataset
 from tidemill.ui.actions import PageActions
 from tidemill.ui.context import PageContext
-from tidemill.ui.elements import HtmlText, add_section, run_off_loop
+from tidemill.ui.elements import ActionButton, HtmlText, add_box, add_section, run_off_loop
 from tidemill.ui.page_frame import open_frame
 from tidemill.ui.table import ValueTable
 
@@ -35,6 +36,9 @@ class _StoragePage:
             context.mill.oneshot_service.build_evictor()
         )  # caches the history, so that repeated reports are cheap
         HtmlText("Storage", "h1")
+        with add_section("Maintenance", "compaction, garbage collection and expiry"):
+            self._maintenance = HtmlText("", "p")
+            self._add_buttons()
         with add_section("Budgets"):
             self._shares = ValueTable("Budgets", columns.SHARE)
             self._problems = HtmlText("", "p", "banner")
@@ -47,7 +51,28 @@ class _StoragePage:
             )
             self._more = HtmlText("", "p", "muted")
 
+    def _add_buttons(self) -> None:
+        """Add the actions on maintenance, which affects every workflow, as pinning does."""
+        actions = PageActions(self._context)
+        with add_box("actions"):
+            self._pause = ActionButton("Pause", partial(self._set_paused, paused=True))
+            self._resume = ActionButton("Resume", partial(self._set_paused, paused=False))
+            run = ActionButton("Run now", actions.run_maintenance)
+        run.set_visibility(self._can_pin)
+
+    async def _set_paused(self, *, paused: bool) -> None:
+        await PageActions(self._context).pause_maintenance(paused=paused)
+        await self.refresh_page()
+
+    def _show_maintenance(self, *, paused: bool) -> None:
+        automatic = self._context.mill.settings.maintenance.automatic
+        state = "is paused" if paused else "is automatic"
+        self._maintenance.set_text(f"Maintenance {state if automatic else 'is not automatic: the settings say so'}.")
+        self._pause.set_visibility(self._can_pin and not paused)
+        self._resume.set_visibility(self._can_pin and paused)
+
     async def refresh_page(self) -> None:
+        self._show_maintenance(paused=await run_off_loop(is_paused, self._context.mill.catalog.servers))
         report = await run_off_loop(self._evictor.report_storage)
         now = await run_off_loop(self._context.mill.catalog.read_time)
         self._shares.show_values((report.shares.store, *report.shares.workflows))

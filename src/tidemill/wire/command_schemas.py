@@ -34,27 +34,6 @@ class FinishedRunDocument(RequestedRunDocument):
     choices: dict[str, RefreshChoiceDocument]
 
 
-class CompactedChannelDocument(ResponseDocument):
-    channel: str
-    block: BlockDocument | None  # null: there was nothing to merge
-
-
-class CompactionListDocument(ResponseDocument):
-    compacted: list[CompactedChannelDocument]
-
-
-class DueCompactionDocument(ResponseDocument):
-    channel: str
-    compaction: str | None  # whether it is due, with the reason
-
-
-class MaintenanceDocument(ResponseDocument):
-    automatic: bool
-    paused: bool
-    active: list[RunDocument]
-    channels: list[DueCompactionDocument]
-
-
 class TableSizingDocument(ResponseDocument):
     table: str
     staleness: float

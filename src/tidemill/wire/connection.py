@@ -24,7 +24,7 @@ class ApiConnection:
 
     def __init__(self, url: str, token: str | None, timeout: float) -> None:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._timeout = timeout
+        self._no_read_timeout = httpx.Timeout(timeout, read=None)
         self._http = httpx.Client(base_url=f"{url.rstrip('/')}{_PREFIX}/", headers=headers, timeout=timeout)
 
     def close(self) -> None:
@@ -36,6 +36,12 @@ class ApiConnection:
 
     def post_document(self, document_type: type[S], *where: str | int, json: Any = None, **params: Any) -> S:
         return _parse_response(document_type, self._send_request("POST", where, json=json, params=params))
+
+    def post_work(self, document_type: type[S], *where: str | int, **params: Any) -> S:
+        """Request work; the response comes after it is done, so there is no read timeout."""
+        given_params = {name: value for name, value in params.items() if value is not None}
+        options = {"params": given_params, "timeout": self._no_read_timeout}
+        return _parse_response(document_type, self._send_request("POST", where, **options))
 
     def put_document(self, document_type: type[S], *where: str | int, json: Any) -> S:
         return _parse_response(document_type, self._send_request("PUT", where, json=json))
@@ -51,12 +57,11 @@ class ApiConnection:
         self, document_type: type[S], body: UploadBody, headers: dict[str, str], *where: str | int, **params: Any
     ) -> S:
         """Send an upload; the response comes after the insert is committed, so there is no read timeout."""
-        no_read_timeout = httpx.Timeout(self._timeout, read=None)
         request = {
             "content": body.content,
             "headers": body.headers | headers,
             "params": params,
-            "timeout": no_read_timeout,
+            "timeout": self._no_read_timeout,
         }
         return _parse_response(document_type, self._send_request("POST", where, **request))
 

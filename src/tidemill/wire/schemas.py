@@ -196,6 +196,17 @@ class FreshnessTargetDocument(ResponseDocument):
     is_inconsistent: Annotated[bool, Source("target_status.is_inconsistent")]
 
 
+class ChannelTargetDocument(FreshnessTargetDocument):
+    """The freshness target of a channel, with the channel's name and workflow."""
+
+    channel: Annotated[str, Source("registered.channel.name")]
+    workflow: Annotated[str, Source("registered.workflow")]
+
+
+class TargetListDocument(ResponseDocument):
+    freshness_targets: list[ChannelTargetDocument]
+
+
 class ChannelDocument(ResponseDocument):
     name: Annotated[str, Source("registered.channel.name")]
     workflow: Annotated[str, Source("registered.workflow")]

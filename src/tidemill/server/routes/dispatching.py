@@ -7,12 +7,13 @@ from dataclasses import asdict
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 
+from tidemill.app import inspection
 from tidemill.app.wiring import Tidemill
 from tidemill.runtime.inspect.statistics import compute_statistics as figures
 from tidemill.runtime.inspect.statistics import render_metrics
 from tidemill.runtime.inspect.status import read_status
 from tidemill.runtime.maintenance.service import is_paused
-from tidemill.server.dependencies import AS_ADMIN, AS_VIEWER, Limit, Mill, OfFlow, Wake
+from tidemill.server.dependencies import AS_ADMIN, AS_VIEWER, Limit, Mill, Number, OfFlow, Wake
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import server_schemas
 
@@ -23,6 +24,12 @@ triggers = APIRouter(tags=["triggers"], dependencies=AS_VIEWER)
 def list_triggers(mill: Mill, flow: OfFlow = None) -> server_schemas.TriggerListDocument:
     """List the triggers of flows, when they are due, and their pending input."""
     return server_schemas.TriggerListDocument.build(triggers=mill.catalog.triggers.list(flow))
+
+
+@triggers.get("/triggers/{trigger}", responses=build_responses(404))
+def get_trigger(mill: Mill, trigger: Number) -> server_schemas.TriggerDocument:
+    """Show one trigger: its condition, when it is due, and its pending input."""
+    return server_schemas.TriggerDocument.model_validate(inspection.find_trigger(mill.catalog, trigger))
 
 
 @triggers.get("/firings")

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from tidemill.app import inspection, serialization
 from tidemill.errors import EngineLost
 from tidemill.runtime.freshness.staleness import StalenessMeasure
-from tidemill.server.dependencies import AS_VIEWER, IncludeStates, Mill
+from tidemill.server.dependencies import AS_VIEWER, IncludeStates, Mill, Name
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import schemas
 
@@ -21,6 +21,19 @@ health = APIRouter(tags=["status"], responses=build_responses(500, 503))
 def get_status(mill: Mill, every: IncludeStates = False) -> schemas.StatusDocument:
     """Show how fresh every channel is, which readers lag behind, and which runs are active."""
     return schemas.StatusDocument.model_validate(inspection.read_visible_status(mill.catalog, every=every))
+
+
+@router.get("/freshness-targets", dependencies=AS_VIEWER)
+def list_freshness_targets(mill: Mill) -> schemas.TargetListDocument:
+    """List the freshness targets, and whether they are met."""
+    channels = inspection.read_visible_status(mill.catalog, every=True).channels
+    return schemas.TargetListDocument.build(freshness_targets=[c for c in channels if c.target_status is not None])
+
+
+@router.get("/freshness-targets/{name}", dependencies=AS_VIEWER, responses=build_responses(404))
+def get_freshness_target(mill: Mill, name: Name) -> schemas.ChannelTargetDocument:
+    """Show the freshness target of a channel, and whether it is met."""
+    return schemas.ChannelTargetDocument.model_validate(inspection.find_target_status(mill.catalog, name))
 
 
 @router.get("/staleness", dependencies=AS_VIEWER)
