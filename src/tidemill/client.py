@@ -121,8 +121,9 @@ class Client:
     def block(self, block: int) -> schemas.BlockDocument:
         return self._api.get(schemas.BlockDocument, "blocks", block)
 
-    def trace(self, block: int) -> schemas.TraceDocument:
-        return self._api.get(schemas.TraceDocument, "blocks", block, "trace")
+    def trace(self, block: int, *, depth: int = 1) -> schemas.TraceDocument:
+        """The sources of a block, and the blocks derived from it, over `depth` steps in each direction."""
+        return self._api.get(schemas.TraceDocument, "blocks", block, "trace", depth=depth)
 
     def pin_block(self, block: int) -> schemas.PinDocument:
         """Protect a block, and all blocks that it was computed from, from garbage collection."""

@@ -132,6 +132,8 @@ def test_trace_shows_a_blocks_sources_and_derived_blocks(busy: Program) -> None:
     ]
     assert [b["id"] for b in busy.json("trace", 4)["derived"]] == [5]
     assert "derived from changes of orders after 0 up to 1" in busy.run_ok("trace", 5).out
+    assert busy.json("trace", 5, "--depth", 3)["sources"] == trace["sources"]  # inserted blocks have no sources
+    assert busy("trace", 5, "--depth", 0).code == 2
 
 
 def test_a_pinned_block_retains_its_sources(busy: Program) -> None:

@@ -64,6 +64,8 @@ def test_blocks_are_listed_and_traced(busy: ServedProject) -> None:
     newest = busy.mill.catalog.blocks.read(document[0]["id"])
     assert document[0] == schemas.BlockDocument.model_validate(newest).to_json() == get(busy, f"/blocks/{newest.id}")
     assert len(get(busy, "/blocks", limit=1)["blocks"]) == 1
+    assert len(get(busy, f"/blocks/{newest.id}/trace", depth=5)["derivations"]) == 1
+    assert busy.client().get(f"/blocks/{newest.id}/trace", params={"depth": 101}).status_code == 422
     assert (
         get(busy, f"/blocks/{newest.id}/trace")
         == schemas.TraceDocument.model_validate(trace_block(busy.mill.catalog, newest.id)).to_json()

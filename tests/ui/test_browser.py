@@ -36,6 +36,7 @@ PAGES = (
     "/servers",
     "/events",
     "/channels/city_totals",
+    "/blocks/10?depth=5",
     "/flows/firsts",
 )
 SLOW = 20_000  # milliseconds; long enough for a busy machine
@@ -156,6 +157,17 @@ def test_the_page_of_a_channel_is_complete(shop: ProjectServer) -> None:
         expect(page.get_by_role("table", name="Newest rows")).to_contain_text("land")
         page.get_by_role("button", name="Show 20 rows").click()
         expect(page.get_by_role("table", name="Sample")).to_contain_text("land1")
+
+
+def test_a_block_is_traced_over_several_steps(shop: ProjectServer) -> None:
+    with shop.page("/channels/orders") as page:
+        blocks = page.get_by_role("table", name="Blocks")
+        blocks.get_by_role("row").filter(has_text="insert").get_by_role("link").first.click()
+        derived = page.get_by_role("table", name="Derived blocks")
+        expect(derived).to_contain_text("large_orders")
+        expect(derived).not_to_contain_text("city_totals")
+        page.get_by_role("link", name="5 steps").click()
+        expect(derived).to_contain_text("firsts")
 
 
 def test_a_flow_is_shown_with_its_runs(shop: ProjectServer) -> None:

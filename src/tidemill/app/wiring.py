@@ -46,6 +46,7 @@ from tidemill.retention.compaction import CompactionLimits, estimate_merge_secon
 from tidemill.runtime.freshness.advice import explain_infeasible_targets
 from tidemill.runtime.freshness.staleness import StalenessHistory
 from tidemill.runtime.freshness.visibility import EVENTS, read_history
+from tidemill.runtime.inspect.block_trace import BlockTrace, trace_block
 from tidemill.runtime.inspect.change_feed import ChangeFeed
 from tidemill.runtime.inspect.explain import explain_table
 from tidemill.runtime.inspect.lineage import EventLineage, trace_lineage
@@ -276,6 +277,10 @@ class Tidemill:
         if content.at == self.catalog.channels.read(content.channel).head.seq:
             self.catalog.channels.record_merge_costs({content.channel: estimate_merge_seconds(content)})
         return content
+
+    def trace(self, block: int, depth: int = 1) -> BlockTrace:
+        """The sources of a block, and the blocks derived from it, over `depth` steps in each direction."""
+        return trace_block(self.catalog, block, depth)
 
     def lineage(self, channel: str, tag: str) -> EventLineage:
         """The ancestors and descendants of an event, by the tag of its wave."""

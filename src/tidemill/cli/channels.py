@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,7 +20,7 @@ from tidemill.model.block import Block
 from tidemill.model.provenance import Provenance
 from tidemill.model.timestamps import format_iso
 from tidemill.model.units import format_size
-from tidemill.runtime.inspect.block_trace import TraceSource, trace_block
+from tidemill.runtime.inspect.block_trace import MAX_TRACE_DEPTH, BlockTrace, TraceSource
 from tidemill.runtime.inspect.status import ChannelStatus, list_reflected_versions
 from tidemill.wire import schemas
 
@@ -79,12 +80,42 @@ def blocks(
 def trace(
     mill: Tidemill,
     block: Annotated[int, typer.Argument(help="The block's number; `tidemill blocks` lists them.")],
+    depth: Annotated[
+        int, typer.Option("--depth", min=1, max=MAX_TRACE_DEPTH, help="The steps to follow in each direction.")
+    ] = 1,
 ) -> Answer:
-    """Show the sources of a block, and the blocks derived from it."""
-    traced, now = trace_block(mill.catalog, block), mill.catalog.read_time()
-    sources = [render_list(f"derived from {_format_span(s)}", tables.BLOCK, s.blocks, now) for s in traced.sources]
-    derived = render_list("blocks derived from it", tables.BLOCK, traced.derived, now)
-    return Answer(schemas.TraceDocument.model_validate(traced), _render_block(traced.block, now), *sources, derived)
+    """Show the sources of a block, and the blocks derived from it, over one or more steps."""
+    traced, now = mill.trace(block, depth), mill.catalog.read_time()
+    sources = [render_list(_format_source(s), tables.BLOCK, s.blocks, now) for s in traced.sources]
+    rest = [] if traced.is_complete else ["there are more blocks; trace one of these"]
+    derived = (render_list(title, tables.BLOCK, values, now) for title, values in _list_derived(traced))
+    document = schemas.TraceDocument.model_validate(traced)
+    return Answer(document, _render_block(traced.block, now), *sources, *derived, *rest)
+
+
+def _format_source(source: TraceSource) -> str:
+    if source.step == 1:
+        return f"derived from {_format_span(source)}"
+    return f"step {source.step}: {_format_numbers(source.derived_blocks)} derived from {_format_span(source)}"
+
+
+def _list_derived(traced: BlockTrace) -> Iterator[tuple[str, list[Block]]]:
+    """The derived blocks of each step, with their title."""
+    by_step: dict[int, list[Block]] = {1: []}
+    for block, derivation in zip(traced.derived, traced.derivations, strict=True):
+        by_step.setdefault(derivation.step, []).append(block)
+    for step, blocks in by_step.items():
+        yield "blocks derived from it" if step == 1 else f"step {step}: blocks derived from those", blocks
+
+
+def _format_numbers(blocks: Sequence[int]) -> str:
+    """
+    >>> _format_numbers((7,)), _format_numbers(range(1, 9))
+    ('block 7', 'blocks 1, 2, 3, 4, 5 and 3 others')
+    """
+    shown = ", ".join(map(str, blocks[:5]))
+    rest = f" and {len(blocks) - 5} others" if len(blocks) > 5 else ""
+    return f"block{'s' if len(blocks) > 1 else ''} {shown}{rest}"
 
 
 def lineage(

@@ -20,6 +20,7 @@ from tidemill.display.table import (
     format_channel_url,
     format_flow_url,
     format_run_url,
+    link_block,
     link_channel,
     link_flow,
     link_run,
@@ -76,7 +77,7 @@ def format_origin(block: AnyBlock) -> str:
 
 
 BLOCK: tuple[Column[AnyBlock], ...] = (
-    Column(">block", lambda b, _: b.id),
+    Column(">block", lambda b, _: link_block(b.id)),
     Column("channel", lambda b, _: link_channel(b.channel)),
     Column(">seq", lambda b, _: b.seq),
     Column("kind", lambda b, _: str(b.kind)),

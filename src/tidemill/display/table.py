@@ -67,6 +67,10 @@ def format_run_url(run: int) -> str:
     return f"/runs/{run}"
 
 
+def link_block(block: int) -> TableCell:
+    return TableCell(str(block), f"/blocks/{block}")
+
+
 def link_channel(name: str) -> TableCell:
     return TableCell(name, format_channel_url(name))
 

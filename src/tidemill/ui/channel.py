@@ -166,7 +166,7 @@ class _ChannelPage:
 
     def _build_block_columns(self) -> tuple[Column[Block], ...]:
         return (
-            *select_columns(columns.BLOCK, "seq", "kind", "state", "rows", "size"),
+            *select_columns(columns.BLOCK, "block", "seq", "kind", "state", "rows", "size"),
             Column("visible", lambda block, now: format_age(self._stored.find_visible_time(block), now)),
             *select_columns(columns.BLOCK, "made by", "run"),
             Column("", lambda block, _: self._build_pin_cell(block)),

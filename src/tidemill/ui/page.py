@@ -13,6 +13,7 @@ from nicegui import app as nicegui_app
 from nicegui import ui
 
 from tidemill.app.wiring import Tidemill
+from tidemill.ui.block import show_block
 from tidemill.ui.channel import show_channel
 from tidemill.ui.context import PageContext
 from tidemill.ui.events import show_events
@@ -38,6 +39,7 @@ RESPONSE_TIMEOUT_SECONDS = 30.0
 PAGES: Mapping[str, Callable[..., Awaitable[None]]] = {
     "/": show_home,
     "/channels/{name}": show_channel,
+    "/blocks/{number}": show_block,
     "/flows/{name}": show_flow,
     "/runs": show_runs,
     "/runs/{number}": show_run,

@@ -24,7 +24,7 @@ from tidemill.ui.elements import (
 from tidemill.ui.page_frame import open_frame
 from tidemill.ui.table import ValueTable
 
-WRITTEN = select_columns(columns.BLOCK, "channel", "seq", "kind", "state", "rows", "size")
+WRITTEN = select_columns(columns.BLOCK, "block", "channel", "seq", "kind", "state", "rows", "size")
 
 
 async def show_run(context: PageContext, number: int) -> None:

@@ -96,12 +96,24 @@ class BlockSourceDocument(ResponseDocument):
     upto: int
     blocks: list[BlockDocument]
     expired: bool
+    step: Annotated[int, Field(description="Derivation steps to the traced block.")]
+    derived_blocks: Annotated[list[int], Field(description="Blocks that were derived from it in this step.")]
+
+
+class BlockDerivationDocument(ResponseDocument):
+    block: int
+    step: Annotated[int, Field(description="Derivation steps from the traced block.")]
+    source_blocks: Annotated[list[int], Field(description="Blocks of the step before that it was derived from.")]
 
 
 class TraceDocument(ResponseDocument):
+    """A block, its sources, and the blocks derived from it, each with its derivation."""
+
     block: BlockDocument
     sources: list[BlockSourceDocument]
     derived: list[BlockDocument]
+    derivations: list[BlockDerivationDocument]
+    is_complete: Annotated[bool, Field(description="False: there are more blocks within the depth.")]
 
 
 def _compute_duration(run: Any) -> float | None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 
 from tidemill.app import inspection
-from tidemill.runtime.inspect.block_trace import trace_block
+from tidemill.runtime.inspect.block_trace import MAX_TRACE_DEPTH
 from tidemill.server.dependencies import AS_ADMIN, AS_VIEWER, Limit, Mill, Number
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import schemas
 
 router = APIRouter(tags=["blocks"], dependencies=AS_VIEWER, responses=build_responses(404))
+
+Depth = Annotated[int, Query(description="The steps to follow in each direction.", ge=1, le=MAX_TRACE_DEPTH)]
 
 
 @router.get("/blocks")
@@ -26,9 +30,9 @@ def get_block(mill: Mill, block: Number) -> schemas.BlockDocument:
 
 
 @router.get("/blocks/{block}/trace")
-def get_block_trace(mill: Mill, block: Number) -> schemas.TraceDocument:
-    """Show the blocks that a block was computed from, and those computed from it."""
-    return schemas.TraceDocument.model_validate(trace_block(mill.catalog, block))
+def get_block_trace(mill: Mill, block: Number, depth: Depth = 1) -> schemas.TraceDocument:
+    """Show the blocks that a block was computed from, and those computed from it, over several steps."""
+    return schemas.TraceDocument.model_validate(mill.trace(block, depth))
 
 
 @router.post("/blocks/{block}/pin", responses=build_responses(409), dependencies=AS_ADMIN)
