@@ -4,7 +4,7 @@ refreshes.
 
 from tidemill.algebra.custom import custom
 from tidemill.algebra.relation import Relation
-from tidemill.api import All, Base, Delta, Dependencies, Flow, Freshness, New, Old, Retry, Schedule, Workflow
+from tidemill.api import All, Base, Delta, Dependencies, Flow, Freshness, Limits, New, Old, Retry, Schedule, Workflow
 from tidemill.api.stateful import state, window
 from tidemill.api.triggers import after, all_of, cron, every, on
 from tidemill.client import Client
@@ -26,6 +26,7 @@ __all__ = [
     "Flow",
     "Freshness",
     "Increment",
+    "Limits",
     "New",
     "Old",
     "Relation",

@@ -96,6 +96,10 @@ class TimeLimitExceeded(RunFailed):
     """The run took longer than its time limit and left nothing visible."""
 
 
+class ResourceLimitExceeded(RunFailed):
+    """A program used more memory, CPU time or processes than its limits allow; the run left nothing visible."""
+
+
 class StorageError(TidemillError):
     """The block store cannot be read or written."""
 

@@ -17,7 +17,15 @@ from tidemill.algebra.reference import is_same_bag
 from tidemill.app.project import Project
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
-from tidemill.errors import BadInput, BlockDamaged, ConfigError, RunFailed, RunKilled, TimeLimitExceeded
+from tidemill.errors import (
+    BadInput,
+    BlockDamaged,
+    ConfigError,
+    ResourceLimitExceeded,
+    RunFailed,
+    RunKilled,
+    TimeLimitExceeded,
+)
 from tidemill.model.block import BlockKind, BlockState
 from tidemill.model.change import Rows
 from tidemill.model.run import RunState
@@ -163,6 +171,14 @@ def test_a_command_reads_and_writes_files(open_mill: Open, monkeypatch: pytest.M
         [sys.executable, "-c", PROGRAM, "{words}", "{loud}"],
         reads={"words": tm.New},
         writes={"loud": tm.Delta},
+        limits=tm.Limits(memory="4 GB", cpu="1 minute", processes=50),
+    )
+    wf.command(
+        "greedy",
+        [sys.executable, "-c", "bytearray(10**9)"],
+        reads={"words": tm.New},
+        writes={"nowhere": tm.Delta},
+        memory="500 MB",
     )
     wf.command("fail", ["sh", "-c", "echo sorry >&2; exit 3"], reads={"words": tm.New}, writes={"no": tm.Delta})
     wf.command(
@@ -180,6 +196,8 @@ def test_a_command_reads_and_writes_files(open_mill: Open, monkeypatch: pytest.M
     assert "rows 2 False" in mill.catalog.runs.read_log(run.id)
     with pytest.raises(RunFailed, match="ended with 3: sorry"):
         mill.run("fail")
+    with pytest.raises(ResourceLimitExceeded, match=r"exceeded its memory limit of 500\.0 MB"):
+        mill.run("greedy")
     with pytest.raises(TimeLimitExceeded, match="time limit of 0.5 s"):
         mill.run("hang")
     assert "begun" in mill.catalog.runs.read_log(mill.catalog.runs.list(subject="hang")[0].id)

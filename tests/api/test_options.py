@@ -10,7 +10,8 @@ import tidemill as tm
 from tidemill.errors import WorkflowError
 from tidemill.model.flow import BoundFlow
 from tidemill.model.freshness_target import ALL_PATHWAYS, FreshnessTarget
-from tidemill.model.task import RetryPolicy
+from tidemill.model.resource_limits import ResourceLimits
+from tidemill.model.task import Command, RetryPolicy, Task
 from tidemill.model.workflow import WorkflowSpec
 
 TRIGGER = tm.on("orders", rows=10)
@@ -61,6 +62,48 @@ def test_dependencies_are_part_of_a_result() -> None:
         wf.command("copies", ["cp"], reads={"orders": tm.All}, writes={"copies": tm.Base}, **options)
         identities.append(wf.build_spec().bindings[0].tasks[0].compute_identity())
     assert identities[0] != identities[1] == identities[2]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"limits": tm.Limits("2 GB", "10 minutes", 8, "1 hour"), "retry": tm.Retry(time_limit="2 hours")},
+        {"memory": "2 GB", "cpu": "10 minutes", "processes": 8, "time_limit": "1 hour"},
+    ],
+)
+def test_a_command_takes_limits_which_do_not_change_its_identity(options: dict[str, Any]) -> None:
+    task, plain = build_command(**options), build_command()
+    code = task.variant.code
+    assert isinstance(code, Command)
+    assert code.limits == ResourceLimits(2_000_000_000, 600.0, 8)
+    assert task.time_limit == 3600.0
+    assert task.compute_identity() == plain.compute_identity()
+
+
+def build_command(**options: Any) -> Task:
+    wf = tm.Workflow("shop")
+    wf.input("orders", "city string")
+    wf.command("copies", ["cp"], reads={"orders": tm.All}, writes={"copies": tm.Base}, **options)
+    return read_binding(wf.build_spec()).tasks[0]
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (tm.Limits(memory="much"), r"test_options.py:\d+: not a size: 'much'"),
+        (tm.Limits(cpu="long"), "not a duration: 'long'"),
+        (tm.Limits(processes=0), "expected the limit processes to be positive, found 0"),
+        (tm.Limits(time_limit=-1), "expected the limit time_limit to be positive, found -1"),
+    ],
+)
+def test_wrong_limits_are_reported(limits: tm.Limits, message: str) -> None:
+    with pytest.raises(WorkflowError, match=message):
+        build_command(limits=limits)
+
+
+def test_only_commands_have_limits() -> None:
+    with pytest.raises(TypeError, match="there is no option 'limits'"):
+        build(limits=tm.Limits("2 GB"))
 
 
 def test_a_keyword_replaces_a_field_of_a_shared_value() -> None:

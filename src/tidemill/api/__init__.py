@@ -12,7 +12,7 @@ def digests(articles: tm.New) -> tm.Delta:
 
 from tidemill.api.flow import Flow
 from tidemill.api.marks import REFRESH, All, Base, Delta, New, Old
-from tidemill.api.options import Dependencies, Freshness, Retry, Schedule
+from tidemill.api.options import Dependencies, Freshness, Limits, Retry, Schedule
 from tidemill.api.workflow import Workflow
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Dependencies",
     "Flow",
     "Freshness",
+    "Limits",
     "New",
     "Old",
     "Retry",

@@ -12,8 +12,12 @@ from tidemill.algebra.relation import Relation
 from tidemill.algebra.stages import ChannelStage, list_channels
 from tidemill.api import parts
 from tidemill.api.marks import Base, Delta, F, Reading, Writing
-from tidemill.api.options import DeclaredOptions, TableOptions, TaskOptions, read_options
-from tidemill.api.stateful import build_input_windows, build_wave_end_tasks, redirect_windowed_reads
+from tidemill.api.options import CommandOptions, DeclaredOptions, TableOptions, TaskOptions, read_options
+from tidemill.api.stateful import (
+    build_input_windows,
+    build_wave_end_tasks,
+    redirect_windowed_reads,
+)
 from tidemill.api.streaming import Streaming
 from tidemill.api.waves import tag_results
 from tidemill.errors import WorkflowError
@@ -172,12 +176,15 @@ class Flow(Streaming):
         reads: Mapping[str, Reading],
         writes: Mapping[str, Writing],
         env: Mapping[str, str] | None = None,
-        **options: Unpack[TaskOptions],
+        **options: Unpack[CommandOptions],
     ) -> str:
-        """Declare a program as a task; `{channel}` in an argument is the directory of that input or output."""
+        """Declare a program as a task; `{channel}` in an argument is the directory of that input or output.
+
+        `limits=tm.Limits(memory="2 GB", cpu="10 minutes", processes=8)` ends it if it uses more.
+        """
         where = find_caller()
-        declared = read_options(TaskOptions, options, where)
-        code = Command(tuple(argv), dict(env or {}))
+        declared = read_options(CommandOptions, options, where)
+        code = Command(tuple(argv), dict(env or {}), limits=declared.limits)
         inputs = tuple(TaskInput(c, c, parts.parse_mode(r, where)) for c, r in reads.items())
         outputs = tuple(TaskOutput(c, c, parts.parse_kind(w, where)) for c, w in writes.items())
         variants = (Variant("programmed", inputs, outputs, code),)

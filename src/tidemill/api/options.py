@@ -18,9 +18,10 @@ from tidemill.api.triggers import build_interval
 from tidemill.errors import WorkflowError
 from tidemill.model.freshness_target import ALL_PATHWAYS, DeliveryForm, FreshnessTarget
 from tidemill.model.location import SourceLocation
+from tidemill.model.resource_limits import ResourceLimits
 from tidemill.model.task import RetryPolicy
 from tidemill.model.trigger import Trigger
-from tidemill.model.units import parse_duration
+from tidemill.model.units import parse_duration, parse_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,29 @@ class Retry:
             return policy, None if self.time_limit is None else parse_duration(self.time_limit)
         except ValueError as error:
             raise WorkflowError([f"{where}: {error}"]) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The resources that a command may use, with its child processes."""
+
+    memory: str | int | None = None  # "2 GB"
+    cpu: Duration | None = None  # "10 minutes" of CPU time
+    processes: int | None = None
+    time_limit: Duration | None = None  # of an attempt, as in `Retry`; the shorter of both holds
+
+    def build_limits(self, where: SourceLocation) -> tuple[ResourceLimits, float | None]:
+        try:
+            memory = None if self.memory is None else parse_size(self.memory)
+            cpu = None if self.cpu is None else parse_duration(self.cpu)
+            time_limit = None if self.time_limit is None else parse_duration(self.time_limit)
+        except ValueError as error:
+            raise WorkflowError([f"{where}: {error}"]) from error
+        given = {"memory": memory, "cpu": cpu, "processes": self.processes, "time_limit": time_limit}
+        for name, limit in given.items():
+            if limit is not None and limit <= 0:
+                raise WorkflowError([f"{where}: expected the limit {name} to be positive, found {limit:g}"])
+        return ResourceLimits(memory, cpu, self.processes), time_limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +165,15 @@ class TaskOptions(RunOptions, total=False):
     deterministic: bool | None
 
 
+class CommandOptions(TaskOptions, total=False):
+    """The options of a command."""
+
+    limits: Limits
+    memory: str | int | None
+    cpu: Duration | None
+    processes: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class DeclaredOptions:
     """The checked options of a declaration at `location`."""
@@ -150,6 +183,7 @@ class DeclaredOptions:
     priority: float
     target: FreshnessTarget
     refresh_group: str | None
+    limits: ResourceLimits
     task_fields: Mapping[str, Any]  # fields of its `Task`
 
 
@@ -160,11 +194,12 @@ def read_options(accepted: type[Any], given: Mapping[str, Any], where: SourceLoc
         known = ", ".join(sorted(accepted.__annotations__))
         raise TypeError(f"{where}: there is no option {unknown[0]!r}; the options here are {known}")
     schedule, freshness = _merge_option(Schedule, given, where), _merge_option(Freshness, given, where)
-    retry, time_limit = _merge_option(Retry, given, where).build_limits(where)
+    retry, attempt_limit = _merge_option(Retry, given, where).build_limits(where)
+    limits, command_limit = _merge_option(Limits, given, where).build_limits(where)
     dependencies = _merge_option(Dependencies, given, where)
     task_fields = {
         "retry": retry,
-        "time_limit": time_limit,
+        "time_limit": min((t for t in (attempt_limit, command_limit) if t is not None), default=None),
         "version": dependencies.version,
         "environment": tuple(dependencies.environment),
         "deterministic": dependencies.deterministic,
@@ -176,11 +211,12 @@ def read_options(accepted: type[Any], given: Mapping[str, Any], where: SourceLoc
         schedule.priority,
         freshness.build_target(where),
         given.get("refresh_group"),
+        limits,
         task_fields,
     )
 
 
-Value = TypeVar("Value", Schedule, Retry, Freshness, Dependencies)
+Value = TypeVar("Value", Schedule, Retry, Limits, Freshness, Dependencies)
 
 
 def _merge_option(kind: type[Value], given: Mapping[str, Any], where: SourceLocation) -> Value:

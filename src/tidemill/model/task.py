@@ -20,6 +20,7 @@ from tidemill.model.code import Json, trace_code
 from tidemill.model.identity import Identity, compute_identity
 from tidemill.model.location import UNKNOWN_LOCATION, SourceLocation
 from tidemill.model.query import is_nondeterministic, normalise_query
+from tidemill.model.resource_limits import NO_LIMITS, ResourceLimits
 from tidemill.model.schema import Schema
 from tidemill.model.stateful import Stateful
 
@@ -103,12 +104,13 @@ class Command:
     """A program. `{name}` in an argument is replaced by the directory of that input or output.
 
     Inputs are directories of Parquet files; the program writes Parquet, CSV or JSON-lines files to each output
-    directory. Its environment consists of PATH, HOME, LANG and `env`.
+    directory. Its environment consists of PATH, HOME, LANG and `env`. Its limits are not part of its identity.
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     fingerprint: Mapping[str, Any] = field(default_factory=dict)  # facts that identify the program, besides its name
+    limits: ResourceLimits = NO_LIMITS
 
     def describe_code(self) -> Json:
         return {"command": list(self.argv), "env": dict(self.env), **self.fingerprint}

@@ -1,4 +1,4 @@
-"""Command tasks: a program in a separate process, with paths and a restricted environment."""
+"""Command tasks: a program in a separate process, with paths, a restricted environment and limits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from tidemill.errors import RunFailed, RunKilled
+from tidemill.errors import ResourceLimitExceeded, RunFailed, RunKilled
 from tidemill.model.task import Command
 from tidemill.ports.engine import Log
+from tidemill.spark.command_limits import UsageWatch, build_launch_arguments
 
 INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 """Environment variables that a program inherits; all others, above all secrets, are removed."""
@@ -33,7 +34,7 @@ class CommandRunner:
         argv = command.format_arguments(paths)
         try:
             process = subprocess.Popen(
-                argv,
+                build_launch_arguments(argv, command.limits),
                 cwd=workdir,
                 env=_build_environment(command, paths),
                 stdin=subprocess.DEVNULL,
@@ -48,7 +49,10 @@ class CommandRunner:
         with self._lock:
             self._running[tag] = process
         try:
-            self._await_exit(process, argv, tag, log)
+            with UsageWatch(process, command.limits, lambda: _kill_process(process)) as watch:
+                output, _ = process.communicate()
+            log.write(output)
+            self._check_exit(process.returncode, output, watch, argv[0], tag)
         finally:
             _kill_process(process)
             with self._lock:
@@ -62,15 +66,14 @@ class CommandRunner:
                 self._stopped.add(tag)
                 _kill_process(process)
 
-    def _await_exit(self, process: subprocess.Popen[str], argv: list[str], tag: str, log: Log) -> None:
-        output, _ = process.communicate()
-        log.write(output)
+    def _check_exit(self, status: int, output: str, watch: UsageWatch, program: str, tag: str) -> None:
         if tag in self._stopped:
-            raise RunKilled(f"program {argv[0]!r} was ended because its run was stopped")
-        if process.returncode != 0:
-            raise RunFailed(
-                f"program {argv[0]!r} ended with {process.returncode}: {output[-OUTPUT_TAIL_CHARACTERS:].strip()}"
-            )
+            raise RunKilled(f"program {program!r} was ended because its run was stopped")
+        exceeded = watch.find_exceeded(status, output)
+        if exceeded is not None:
+            raise ResourceLimitExceeded(f"program {program!r} {exceeded}; raise the limit, or let it use less")
+        if status != 0:
+            raise RunFailed(f"program {program!r} ended with {status}: {output[-OUTPUT_TAIL_CHARACTERS:].strip()}")
 
 
 def _build_environment(command: Command, paths: Mapping[str, str]) -> dict[str, str]:
