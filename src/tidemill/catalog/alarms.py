@@ -33,12 +33,11 @@ class SqlAlarmCatalog(CatalogPart):
         begins, ends = _EVENTS[kind]
         active = _read_active(tx.connection, kind)
         for subject in _find_changes(active, readings):
-            reading = readings.get(subject)
-            if subject not in active and reading is not None:
-                begin_alarm(tx, kind, subject, tx.now)
-                tx.record_event(begins, subject, **reading.detail)
-            elif end_alarm(tx, kind, subject) and reading is not None:
-                tx.record_event(ends, subject, **reading.detail, since=active[subject])
+            detail = readings[subject].detail if subject in readings else None
+            if subject not in active and begin_alarm(tx, kind, subject, tx.now):
+                tx.record_event(begins, subject, **(detail or {}))
+            elif subject in active and end_alarm(tx, kind, subject) and detail is not None:
+                tx.record_event(ends, subject, **detail, since=active[subject])
 
 
 def begin_alarm(tx: Transaction, kind: AlarmKind, subject: str, at: float) -> bool:
