@@ -85,3 +85,15 @@ def test_maintenance_reports_that_the_settings_disable_it(starter: Program) -> N
     settings = starter.project / "tidemill.toml"
     settings.write_text(settings.read_text() + "\n[maintenance]\nautomatic = false\n")
     assert "the settings say so" in starter.run_ok("maintenance").out
+
+
+def test_the_storage_of_channels_is_compared_with_its_budget(starter: Program) -> None:
+    starter.insert_sample()
+    assert starter.json("storage")["channels"] is None
+    settings = starter.project / "tidemill.toml"
+    settings.write_text('[storage]\nchannel_budget = "1 kB"\neviction_threshold = 0.5\n')
+    usage = starter.json("storage")["channels"]
+    assert (usage["budget"], usage["limit"], usage["used_bytes"] > 500) == (1000, 500, True)
+    assert "blocks of channels" in starter.run_ok("storage").out
+    (problem,) = starter.json("maintenance", "--run")["problems"]
+    assert problem.startswith("blocks of channels use ")

@@ -199,3 +199,12 @@ def test_files_of_open_runs_are_in_active_directories(driver: Driver) -> None:
     driver.commit(claim)
     assert driver.catalog.files.list_active_directories() == set()
     assert driver.catalog.files.list_referenced() == {path}
+
+
+def test_the_bytes_of_a_shared_file_count_once(driver: Driver) -> None:
+    inserted = driver.insert()
+    assert driver.catalog.files.count_block_bytes() == inserted.bytes
+    driver.compact("a", inserted.seq, files=inserted.files)
+    assert driver.catalog.files.count_block_bytes() == inserted.bytes
+    driver.catalog.blocks.collect([inserted.id])
+    assert driver.catalog.files.count_block_bytes() == inserted.bytes

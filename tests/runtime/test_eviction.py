@@ -133,8 +133,8 @@ def test_a_budget_is_reported_once_per_crossing_of_its_threshold(mill: Bench) ->
     check_storage()
     check_storage()
     (event,) = list_storage_events(mill)
+    assert event.subject == "datasets of workflow words"
     assert event.detail == {
-        "workflow": "words",
         "used_bytes": 4 * size,
         "budget_bytes": 4 * size,
         "threshold_bytes": 2 * size,

@@ -65,6 +65,7 @@ def serialize_storage(value: StorageReport, *, evicted: bool) -> oneshot_schemas
     return oneshot_schemas.StorageDocument.extend(
         oneshot_schemas.StorageUsageDocument.model_validate(value.shares.store),
         workflows=value.shares.workflows,
+        channels=value.shares.channels,
         retained=[
             oneshot_schemas.RetainedDatasetDocument.extend(dataset(r.dataset), reason=r.why) for r in value.retained
         ],

@@ -34,9 +34,10 @@ class StorageSettings(_Section):
     options: dict[str, Any] = Field(default_factory=dict)  # passed to fsspec
     budget: str | None = None  # for datasets of one-shot workflows, such as "50 GB"; none: unlimited
     budgets: dict[str, str] = Field(default_factory=dict)  # the same for single workflows, by their names
-    eviction_threshold: float = Field(default=0.9, gt=0, le=1)  # share of a budget above which datasets are evicted
+    channel_budget: str | None = None  # for the blocks of all channels; none: unlimited
+    eviction_threshold: float = Field(default=0.9, gt=0, le=1)  # share of a budget above which space is freed
 
-    @field_validator("budget")
+    @field_validator("budget", "channel_budget")
     @classmethod
     def _check_size(cls, budget: str | None) -> str | None:
         if budget is not None:

@@ -106,7 +106,9 @@ class Tidemill:
             busy_timeout=settings.runs.reservation_timeout,
         )
         self.maintenance = MaintenanceService(
-            self.executor, self.workflows.list_custom_updates, _build_maintenance_rules(settings.maintenance)
+            self.executor,
+            self.workflows.list_custom_updates,
+            _build_maintenance_rules(settings.maintenance, _build_budgets(settings.storage)),
         )
         self.oneshot_service = self._build_oneshot_service()
         """Submits one-shot workflows, runs their actions and manages their datasets."""
@@ -349,7 +351,7 @@ class Tidemill:
         return self.catalog.channels.read_position(channel, version=version)
 
 
-def _build_maintenance_rules(maintenance: MaintenanceSettings) -> MaintenanceRules:
+def _build_maintenance_rules(maintenance: MaintenanceSettings, budgets: StorageBudgets) -> MaintenanceRules:
     keep = None if maintenance.retention is None else parse_duration(maintenance.retention)
     grace = GracePeriods(parse_duration(maintenance.grace_period), parse_duration(maintenance.orphan_retention))
     return MaintenanceRules(
@@ -359,6 +361,7 @@ def _build_maintenance_rules(maintenance: MaintenanceSettings) -> MaintenanceRul
         keep,
         grace,
         CompactionLimits(small_file=maintenance.small_file_bytes),
+        None if budgets.channels is None else budgets.channels.byte_limit,
     )
 
 
@@ -384,7 +387,8 @@ def _build_budgets(storage: StorageSettings) -> StorageBudgets:
         return StorageBudget(parse_size(size), storage.eviction_threshold)
 
     total = None if storage.budget is None else build_budget(storage.budget)
-    return StorageBudgets(total, {name: build_budget(size) for name, size in storage.budgets.items()})
+    channels = None if storage.channel_budget is None else build_budget(storage.channel_budget)
+    return StorageBudgets(total, {name: build_budget(size) for name, size in storage.budgets.items()}, channels)
 
 
 def _parse_since(keep: str | None, now: float) -> int | None:

@@ -8,7 +8,7 @@ from enum import StrEnum
 class EventKind(StrEnum):
     """The subject of an event is a channel, a bound flow or workflow/action; for a run, the run's subject.
 
-    The subject of a budget is storage, or storage/workflow.
+    The subject of a budget is what it is for: datasets, those of a workflow, or blocks of channels.
     """
 
     RUN_REQUESTED = "run.requested"
@@ -50,7 +50,7 @@ class EventKind(StrEnum):
 
     TARGET_MISSED = "target.missed"  # the freshness target of a channel
     TARGET_MET = "target.met"  # again
-    STORAGE_EXCEEDED = "storage.exceeded"  # datasets use more than the threshold of a budget
+    STORAGE_EXCEEDED = "storage.exceeded"  # they use more than the threshold of a budget
     STORAGE_REDUCED = "storage.reduced"  # they use clearly less again
 
     BINDING_APPLIED = "binding.applied"  # new, changed, or declared again

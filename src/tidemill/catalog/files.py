@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from sqlalchemy import Connection, and_, delete, exists, insert, or_, select
+from sqlalchemy import Connection, and_, delete, exists, func, insert, or_, select
 
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
 from tidemill.catalog.events import EventKind
@@ -20,6 +20,7 @@ from tidemill.catalog.queries import read_run, split_batches
 from tidemill.catalog.rows import AnyRow, to_run
 from tidemill.catalog.tables import blocks, datasets, files, removals, runs
 from tidemill.catalog.transaction import Transaction
+from tidemill.model.block import BlockState
 from tidemill.model.run import EXECUTING_STATES, Run
 from tidemill.model.store import GracePeriods, Removal, RemovalKind
 
@@ -29,6 +30,12 @@ HAS_PENDING_REMOVALS = exists().where(removals.c.run_id == runs.c.id)
 
 class SqlFileCatalog(CatalogPart):
     """A `FileCatalog` over SQL."""
+
+    @in_snapshot
+    def count_block_bytes(self, connection: Connection) -> int:
+        stored = select(files.c.path, files.c.bytes).join_from(files, blocks).where(blocks.c.state == BlockState.FILLED)
+        query = select(func.sum(stored.distinct().subquery().c.bytes))
+        return int(connection.execute(query).scalar() or 0)
 
     @in_snapshot
     def list_referenced(self, connection: Connection) -> set[str]:

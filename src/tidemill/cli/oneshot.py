@@ -227,7 +227,7 @@ def _parse_bytes(text: str) -> int:
 
 
 def _render_retained(report: StorageReport, limit: int, now: float) -> Iterator[RenderableType]:
-    yield render_list("", columns.SHARE, (report.shares.store, *report.shares.workflows))
+    yield render_list("", columns.SHARE, report.shares.listed_shares)
     largest = sorted(report.retained, key=lambda k: -k.dataset.bytes)
     yield render_list("retained", columns.RETAINED, largest[:limit], now, empty="nothing")
     if rest := [k.dataset.bytes for k in largest[limit:]]:

@@ -258,10 +258,10 @@ def build_usage_columns(split: str | None) -> tuple[Column[UsageFigures], ...]:
 
 
 SHARE: tuple[Column[StorageShare], ...] = (
-    Column("datasets of", lambda s, _: "all" if s.workflow is None else s.workflow),
+    Column("storage of", lambda s, _: s.content_name),
     Column(">used", lambda s, _: format_size(s.used_bytes)),
     Column(">budget", lambda s, _: None if s.budget is None else format_size(s.budget.byte_budget)),
-    Column(">evicts from", lambda s, _: None if s.budget is None else format_size(s.budget.byte_limit)),
+    Column(">frees from", lambda s, _: None if s.budget is None else format_size(s.budget.byte_limit)),
 )
 
 

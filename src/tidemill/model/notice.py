@@ -70,7 +70,8 @@ def build_notice(kind: str, subject: str, detail: Mapping[str, Any], at: float) 
             text = f"{subject} meets its freshness target again, after {format_span(at - detail['since'])}"
             return Notice(NoticeKind.TARGET_MET, subject, text, at, detail)
         case "storage.exceeded":
-            return Notice(NoticeKind.STORAGE_EXCEEDED, subject, _describe_storage(detail), at, detail)
+            text = f"{subject} use {_describe_storage(detail)}"
+            return Notice(NoticeKind.STORAGE_EXCEEDED, subject, text, at, detail)
         case _:
             return None
 
@@ -83,9 +84,8 @@ def _describe_miss(detail: Mapping[str, Any]) -> str:
 
 
 def _describe_storage(detail: Mapping[str, Any]) -> str:
-    owner = "datasets" if detail["workflow"] is None else f"datasets of workflow {detail['workflow']}"
     used, threshold = format_size(detail["used_bytes"]), format_size(detail["threshold_bytes"])
-    return f"{owner} use {used}, more than {threshold} of their budget of {format_size(detail['budget_bytes'])}"
+    return f"{used}, more than {threshold} of their budget of {format_size(detail['budget_bytes'])}"
 
 
 MAX_DELIVERY_ATTEMPTS = 8

@@ -368,6 +368,9 @@ class NoticeCatalog(Protocol):
 class FileQueries(Protocol):
     """The files of blocks and datasets, the directories of attempts, and the paths that are marked for removal."""
 
+    def count_block_bytes(self) -> int:
+        """The bytes of the files of filled blocks; a file that several blocks share counts once."""
+
     def list_referenced(self) -> set[str]: ...
     def list_newest(self, limit: int) -> list[str]:
         """The files of the newest blocks and datasets that have files."""

@@ -75,7 +75,7 @@ class _StoragePage:
         self._show_maintenance(paused=await run_off_loop(is_paused, self._context.mill.catalog.servers))
         report = await run_off_loop(self._evictor.report_storage)
         now = await run_off_loop(self._context.mill.catalog.read_time)
-        self._shares.show_values((report.shares.store, *report.shares.workflows))
+        self._shares.show_values(report.shares.listed_shares)
         self._problems.set_text(" ".join(report.problems))
         self._problems.set_visibility(bool(report.problems))
         self._candidates.show_values(report.evictions[:MAX_DATASETS])

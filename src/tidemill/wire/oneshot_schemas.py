@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from tidemill.wire.document import ResponseDocument, Seconds, Source, Timestamp
 from tidemill.wire.schemas import RunDocument
@@ -85,7 +85,7 @@ class EvictionCandidateDocument(DatasetDocument):
 
 
 class StorageUsageDocument(ResponseDocument):
-    """Storage usage; `limit` is the number of bytes above which datasets are evicted."""
+    """Storage usage; `limit` is the number of bytes above which space is freed."""
 
     used_bytes: int
     budget: Annotated[int | None, Source(lambda share: share.budget and share.budget.byte_budget)]
@@ -105,6 +105,9 @@ class StorageDocument(StorageUsageDocument):
     """
 
     workflows: list[WorkflowStorageDocument]
+    channels: Annotated[
+        StorageUsageDocument | None, Field(description="The blocks of channels; null: they have no budget.")
+    ]
     retained: list[RetainedDatasetDocument]
     evicted: bool
     evictions: list[EvictionCandidateDocument]

@@ -42,6 +42,7 @@ class MaintenanceRules:
     keep: float | None = None  # seconds for which contents stay readable as well
     grace: GracePeriods = GracePeriods()
     limits: CompactionLimits = LIMITS
+    byte_limit: int | None = None  # bytes of blocks above which older contents are collected regardless of the rules
 
 
 class BackgroundMaintenance:
@@ -147,9 +148,12 @@ class MaintenanceService:
         catalog, rules = self.executor.catalog, self.rules
         names = [c.channel.name for c in catalog.channels.list()] if channels is None else channels
         since = None if rules.keep is None else to_microseconds(catalog.read_time() - rules.keep)
-        return vacuum.maintain_channels(
+        result = vacuum.maintain_channels(
             names, self.compactor, history=rules.history, points=rules.points, keep_since=since
         )
+        if rules.byte_limit is None or channels is not None:
+            return result
+        return vacuum.collect_over_budget(result, rules.byte_limit, rules.points)
 
 
 def _log_result(result: MaintenanceResult) -> None:

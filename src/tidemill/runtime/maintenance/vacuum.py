@@ -17,6 +17,7 @@ from tidemill.errors import Conflict, StorageError, TidemillError
 from tidemill.model.block import Block, BlockKind
 from tidemill.model.run import ACTIVE_STATES, PENDING_STATES
 from tidemill.model.store import GracePeriods, RemovalKind, is_written_by_runs
+from tidemill.model.units import format_size
 from tidemill.ports.records import RegisteredBinding, RegisteredChannel, RunExpiryCounts
 from tidemill.retention.garbage_collection import ReadNeed, find_collectable
 from tidemill.runtime.maintenance.compaction import Compactor
@@ -45,6 +46,14 @@ class CollectionResult:
     files: int  # removed from the store
     reclaimed: int = 0  # runs whose lease had expired
     marked: int = 0  # files that will be removed after their grace period
+
+    def __add__(self, other: CollectionResult) -> CollectionResult:
+        return CollectionResult(
+            self.blocks + other.blocks,
+            self.files + other.files,
+            self.reclaimed + other.reclaimed,
+            self.marked + other.marked,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,26 @@ class VacuumService:
             expired=self.expire_runs(names, history),
             problems=tuple(problems),
         )
+
+    def collect_over_budget(self, result: MaintenanceResult, limit: int, points: int) -> MaintenanceResult:
+        """Collect older contents while blocks use more than `limit` bytes; returns the result with these collections.
+
+        The number of readable contents of each channel is halved, from `points`, until the blocks fit: at last to the
+        current one. Blocks that cursors, active runs and pins need are never collected.
+        """
+        catalog, collected = self.executor.catalog, result.collected
+        channels = catalog.channels.list()
+        for readable in _halve(max(points, 1)):
+            if catalog.files.count_block_bytes() <= limit or not self.can_continue():
+                break
+            collected += self._collect_channels(channels, None, readable)
+        used = catalog.files.count_block_bytes()
+        problem = (
+            f"blocks of channels use {format_size(used)}, more than {format_size(limit)} of their budget, and all of "
+            "them are needed; raise channel_budget, run flows that lag, or unpin blocks"
+        )
+        problems = (*result.problems, *([problem] if used > limit and self.can_continue() else []))
+        return replace(result, collected=collected, problems=problems)
 
     def collect_garbage(self, keep_since: int | None = None) -> CollectionResult:
         """Reclaim expired runs, collect blocks that no reader needs, and remove files whose grace period is over.
@@ -250,6 +279,16 @@ class VacuumService:
             return self.executor.catalog.channels.read_position(channel, version=version).seq
         except errors.GarbageCollected:  # expired: all remaining blocks are newer, or lead there
             return 0
+
+
+def _halve(number: int) -> Iterator[int]:
+    """
+    >>> list(_halve(50))
+    [25, 12, 6, 3, 1, 0]
+    """
+    while number:
+        number //= 2
+        yield number
 
 
 def _list_readers(bindings: Iterable[RegisteredBinding]) -> _Readers:

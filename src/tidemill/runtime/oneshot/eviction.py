@@ -43,6 +43,7 @@ class DatasetEvictor:
     store: BlockStore
     check_store: Callable[[], object]  # raises unless this catalog owns the store
     budgets: StorageBudgets = field(default_factory=StorageBudgets)
+    count_block_bytes: Callable[[], int] = lambda: 0  # of channels; called if they have a budget
     algorithm: EvictionAlgorithm = field(default_factory=HitDensityEviction)
     _history: SubmissionHistory = field(default_factory=SubmissionHistory)
     _last_submission: int = 0
@@ -67,7 +68,11 @@ class DatasetEvictor:
 
     def measure_shares(self) -> StorageShares:
         """Compare the bytes that datasets use now with the budgets."""
-        return compute_shares(self.datasets.read_held_bytes(), self.budgets)
+        return self._compare_with_budgets(self.datasets.read_held_bytes())
+
+    def _compare_with_budgets(self, used_bytes: Mapping[str, int]) -> StorageShares:
+        block_bytes = 0 if self.budgets.channels is None else self.count_block_bytes()
+        return compute_shares(used_bytes, self.budgets, block_bytes)
 
     def free_bytes(self, amount: int) -> StorageReport:
         """Delete the datasets that are cheapest to lose; if too few, raise `EvictionFailed` and delete none."""
@@ -109,7 +114,7 @@ class DatasetEvictor:
         used_bytes: Counter[str] = Counter()
         for dataset in _list_stored(datasets):
             used_bytes[dataset.workflow] += dataset.bytes
-        return compute_shares(used_bytes, self.budgets)
+        return self._compare_with_budgets(used_bytes)
 
     def _plan_eviction(
         self,

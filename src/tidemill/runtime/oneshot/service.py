@@ -138,8 +138,9 @@ class OneShotService:
         return self.find_dataset(dataset.identity)
 
     def build_evictor(self) -> DatasetEvictor:
-        check = partial(check_store, self.executor.catalog, self.executor.store)
-        return DatasetEvictor(self.datasets, self.executor.store, check, self.budgets)
+        catalog, store = self.executor.catalog, self.executor.store
+        check = partial(check_store, catalog, store)
+        return DatasetEvictor(self.datasets, store, check, self.budgets, catalog.files.count_block_bytes)
 
     def _build_action_runner(self) -> ActionRunner:
         return ActionRunner(self.executor, self.sources, self.environment, self.locate)

@@ -9,10 +9,12 @@ from tidemill.model.alarm import AlarmReading
 from tidemill.model.states import DatasetState
 from tidemill.model.submission import StoredDataset
 
+BLOCKS = "blocks of channels"
+
 
 @dataclass(frozen=True, slots=True)
 class StorageBudget:
-    """The bytes that datasets may use, and the share of it from which on eviction starts."""
+    """The bytes that datasets or blocks may use, and the share of it from which on space is freed."""
 
     byte_budget: int
     threshold: float
@@ -24,19 +26,25 @@ class StorageBudget:
 
 @dataclass(frozen=True, slots=True)
 class StorageBudgets:
-    """The budget of all datasets together, and those of single workflows. None: unlimited."""
+    """The budgets of all datasets together, of single workflows, and of the blocks of channels. None: unlimited."""
 
     store: StorageBudget | None = None
     workflows: Mapping[str, StorageBudget] = field(default_factory=dict)
+    channels: StorageBudget | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StorageShare:
-    """The bytes that the datasets of one workflow, or all datasets, use, and their budget."""
+    """The bytes that the datasets of one workflow, all datasets, or the blocks of channels use, and their budget."""
 
     workflow: str | None  # None: all
     used_bytes: int
     budget: StorageBudget | None
+    content: str = "datasets"  # or BLOCKS
+
+    @property
+    def content_name(self) -> str:
+        return self.content if self.workflow is None else f"{self.content} of workflow {self.workflow}"
 
     @property
     def excess_bytes(self) -> int:
@@ -50,14 +58,22 @@ class StorageShare:
 
 @dataclass(frozen=True, slots=True)
 class StorageShares:
-    """Usage of all datasets, and of each workflow with a budget."""
+    """Usage of all datasets, of each workflow with a budget, and of the blocks of channels if they have one."""
 
     store: StorageShare
     workflows: tuple[StorageShare, ...]
+    channels: StorageShare | None = None
+
+    @property
+    def listed_shares(self) -> tuple[StorageShare, ...]:
+        return (self.store, *self.workflows, *(() if self.channels is None else (self.channels,)))
 
     @property
     def exceeded_shares(self) -> tuple[StorageShare, ...]:
-        """The shares over budget: workflows before the store, because their evictions count for the store, too."""
+        """The shares over budget: workflows before the store, because their evictions count for the store, too.
+
+        Blocks are not among them: maintenance collects them.
+        """
         return tuple(share for share in (*self.workflows, self.store) if share.excess_bytes)
 
 
@@ -95,12 +111,13 @@ class StorageReport:
         return sum(g.dataset.bytes for g in self.evictions)
 
 
-def compute_shares(used_bytes: Mapping[str, int], budgets: StorageBudgets) -> StorageShares:
-    """Compare the bytes used by each workflow with the budgets."""
+def compute_shares(used_bytes: Mapping[str, int], budgets: StorageBudgets, block_bytes: int = 0) -> StorageShares:
+    """Compare the bytes used by the datasets of each workflow, and by blocks, with the budgets."""
+    channels = None if budgets.channels is None else StorageShare(None, block_bytes, budgets.channels, BLOCKS)
     named = tuple(
         StorageShare(name, used_bytes.get(name, 0), budget) for name, budget in sorted(budgets.workflows.items())
     )
-    return StorageShares(StorageShare(None, sum(used_bytes.values()), budgets.store), named)
+    return StorageShares(StorageShare(None, sum(used_bytes.values()), budgets.store), named, channels)
 
 
 ALARM_RESET_SHARE = 0.9
@@ -108,10 +125,10 @@ ALARM_RESET_SHARE = 0.9
 
 
 def read_storage_alarms(shares: StorageShares) -> dict[str, AlarmReading]:
-    """The condition of each budget, by its subject: storage, or storage/workflow."""
+    """The condition of each budget, by what it is for."""
     return {
-        "storage" if share.workflow is None else f"storage/{share.workflow}": _read_storage_alarm(share, share.budget)
-        for share in (*shares.workflows, shares.store)
+        share.content_name: _read_storage_alarm(share, share.budget)
+        for share in shares.listed_shares
         if share.budget is not None
     }
 
@@ -121,7 +138,6 @@ def _read_storage_alarm(share: StorageShare, budget: StorageBudget) -> AlarmRead
     return AlarmReading(
         bool(share.excess_bytes) or (None if is_near else False),
         {
-            "workflow": share.workflow,
             "used_bytes": share.used_bytes,
             "budget_bytes": budget.byte_budget,
             "threshold_bytes": budget.byte_limit,
