@@ -44,7 +44,7 @@ def test_migrations_create_the_tables(engine: Engine, backend: str) -> None:
     metadata.drop_all(engine)
     metadata.create_all(engine)
     assert conditions == _read_index_conditions(engine, backend)
-    assert len(conditions) == 7
+    assert len(conditions) == 8
 
 
 def test_a_new_catalog_equals_a_migrated_one(empty_url: str, engine: Engine) -> None:

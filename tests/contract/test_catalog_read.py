@@ -100,3 +100,12 @@ def test_events_are_listed_from_the_last_known_one(driver: Driver) -> None:
     rest = driver.catalog.events.list(after=first_events[-1].id)
     assert [e.id for e in first_events + rest] == [e.id for e in driver.catalog.events.list()]
     assert all(e.at == driver.clock.now for e in rest)
+
+
+def test_a_base_is_found_by_its_identity_while_it_is_readable(driver: Driver) -> None:
+    delta, base = driver.insert(), driver.insert(kind=BlockKind.BASE)
+    driver.insert(kind=BlockKind.BASE)
+    assert driver.catalog.blocks.find_base(base.identity) == driver.catalog.blocks.read(base.id)
+    assert driver.catalog.blocks.find_base(delta.identity) is None
+    driver.catalog.blocks.collect([base.id])
+    assert driver.catalog.blocks.find_base(base.identity) is None

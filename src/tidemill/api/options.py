@@ -115,7 +115,8 @@ class Dependencies:
     """What a task's result depends on, beside its code, parameters and inputs.
 
     `environment` are names of environment variables; `version` is a string that you change with anything else. With
-    `deterministic=False` results are never reused; None: the code decides.
+    `deterministic=False` results are never reused. With True a task that reads and writes full contents is not run
+    again for the same inputs. None: results are reused in one-shot workflows, as far as their code can be read.
     """
 
     version: str | None = None

@@ -43,6 +43,7 @@ from tidemill.catalog.tables import (
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import Conflict
 from tidemill.model.block import Block, BlockKind, BlockState
+from tidemill.model.identity import Identity
 from tidemill.model.run import EXECUTING_STATES
 from tidemill.ports.records import DeltaLink
 
@@ -105,6 +106,11 @@ class SqlBlockCatalog(CatalogPart):
         query = select(blocks.c.since, blocks.c.seq, blocks.c.visible).where(*within, *_IS_FILLED_DELTA)
         delta_rows = connection.execute(query.order_by(blocks.c.seq))
         return [DeltaLink(delta.since, delta.seq, delta.visible / 1_000_000) for delta in delta_rows]
+
+    @in_snapshot
+    def find_base(self, connection: Connection, identity: Identity) -> Block | None:
+        query = BLOCKS.where(IS_READABLE_BASE, blocks.c.identity == identity).order_by(blocks.c.id.desc()).limit(1)
+        return next(iter(read_blocks(connection, query)), None)
 
     @in_snapshot
     def find_inserted(self, connection: Connection, channel: str, keys: Collection[str]) -> dict[str, Block]:

@@ -175,6 +175,8 @@ _partial_index("blocks_base", IS_BASE, blocks.c.channel_id, blocks.c.seq, unique
 IS_READABLE_BASE = and_(IS_BASE, blocks.c.state == literal_column(f"'{BlockState.FILLED}'"))
 _partial_index("blocks_readable_bases", IS_READABLE_BASE, blocks.c.channel_id, blocks.c.seq)
 
+Index("blocks_identity", blocks.c.identity, sqlite_where=IS_READABLE_BASE, postgresql_where=IS_READABLE_BASE)
+
 IS_TO_PURGE = blocks.c.collected.is_not(None)
 _partial_index("blocks_to_purge", IS_TO_PURGE, blocks.c.collected)
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from tidemill.model.alarm import AlarmKind, AlarmReading
 from tidemill.model.block import Block, ChannelPosition
 from tidemill.model.codec import Json
+from tidemill.model.identity import Identity
 from tidemill.model.notice import Notice
 from tidemill.model.run import ClaimRequest, Run, RunClaim, RunKind, RunOutcome, RunState
 from tidemill.model.store import GracePeriods, Removal
@@ -140,6 +141,9 @@ class BlockQueries(Protocol):
 
     def list_delta_links(self, channel: str, since: int) -> list[DeltaLink]:
         """The filled deltas after `since` that can be read, in order."""
+
+    def find_base(self, identity: Identity) -> Block | None:
+        """The newest filled base with this identity, on any channel; None if there is none."""
 
     def find_inserted(self, channel: str, keys: Collection[str]) -> dict[str, Block]:
         """The blocks that were inserted under these idempotency keys, by key."""
