@@ -44,7 +44,7 @@ def explain_table(
 
 def read_last_steps(catalog: CatalogReader, flow: str, task: str) -> tuple[StepReport, ...]:
     """The steps of a task in the last run of its flow that finished."""
-    runs = catalog.list_runs(state=RunState.FINISHED, subject=flow, limit=1)
+    runs = catalog.runs.list(state=RunState.FINISHED, subject=flow, limit=1)
     return tuple(step for run in runs for step in run.list_steps().get(task, ()))
 
 

@@ -12,7 +12,7 @@ from tidemill.model.block import Block, BlockKind
 from tidemill.model.identity import Identity
 from tidemill.model.stateful import Stateful
 from tidemill.model.task import ReadMode, Refresh, Task, TaskOutput
-from tidemill.ports.catalog import BlockReader
+from tidemill.ports.catalog import BlockQueries
 from tidemill.ports.storage import BlockStore
 from tidemill.runtime.runs.views import ChannelViews
 
@@ -40,7 +40,7 @@ def _is_full_content(output: TaskOutput) -> bool:
 
 
 def find_reusable_blocks(
-    blocks: BlockReader, store: BlockStore, views: ChannelViews, task: Task, identities: Mapping[str, Identity]
+    blocks: BlockQueries, store: BlockStore, views: ChannelViews, task: Task, identities: Mapping[str, Identity]
 ) -> dict[str, Block] | None:
     """The stored blocks with the identities of all outputs of a task, by argument; None unless all can be reused."""
     if not can_reuse_blocks(task):
