@@ -69,6 +69,7 @@ test-memory: setup  ## refresh a join with ten million rows with 64 MB for the d
 
 soak: setup  ## for ten minutes, kill and suspend servers, cut their connections and shift their clocks
 	@TIDEMILL_SOAK=600 $(BIN)/python -m pytest tests/acceptance/test_soak.py --timeout 1200
+	@TIDEMILL_SOAK=600 TIDEMILL_SOAK_SPARK=1 $(BIN)/python -m pytest tests/acceptance/test_soak.py --timeout 1800
 
 pictures: setup chromium  ## take the screenshots docs/images/page-*.png again
 	@$(BIN)/python -m tests.ui.pictures

@@ -138,14 +138,14 @@ def choices(
     rounds: Annotated[int, typer.Option(min=1, help="Repetitions of each size of change.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Whether the chosen refresh mode is the faster one, over queries and sizes of change."""
+    """Whether the chosen refresh mode is the fastest one, over queries and sizes of change."""
     with scratch() as directory:
         document = measure_choices(directory, rows=rows, rounds=rounds, on_progress=print_message)
     _show_points(as_json, document, document["points"])
     if not as_json:
-        write_output(
-            f"\n{document['right']:.1%} of {document['cases']} choices were right; {document['lost']:.1%} lost\n"
-        )
+        for name, figures in (("all", document), ("unseen", document["unseen"])):
+            right, lost = f"{figures['right']:.1%}", f"{figures['lost']:.1%}"
+            write_output(f"\n{name}: {right} of {figures['cases']} choices were right; {lost} lost\n")
 
 
 def planner(rounds: Rounds = 5, as_json: AsJson = False) -> None:

@@ -12,12 +12,15 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial, wraps
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
+from pyspark.sql import DataFrame, SparkSession
 from tests.acceptance.plain import PlainEngine
 
 import tidemill as tm
@@ -27,27 +30,56 @@ from tidemill.model.run import Run
 from tidemill.ports.records import Server
 from tidemill.runtime.freshness.catch_up import CatchUpLimit
 from tidemill.runtime.freshness.controller import FreshnessController
+from tidemill.runtime.maintenance.service import MaintenanceRules, MaintenanceService
 from tidemill.runtime.runs.dispatch import DispatchConfig
 from tidemill.runtime.runs.execution import Executor
-from tidemill.runtime.runs.server import ServerIntervals, ServerLoop
+from tidemill.runtime.runs.server import PeriodicTask, ServerIntervals, ServerLoop
+from tidemill.spark.engine import SparkEngine
+from tidemill.spark.session import start_session
 from tidemill.storage import open_store
 
 INTERVAL = 0.5
 LEASE = 1.5
+MAINTENANCE_INTERVAL = 1.0
 INTERVALS = ServerIntervals(tick=0.05, leader_lease=1.0)
 DISPATCH = DispatchConfig("max-benefit", "proportional", tracks=2, catch_up_limit=1.0)
 """A run takes one period's data, so that a backlog is processed in several runs."""
 
+ON_SPARK = bool(os.environ.get("TIDEMILL_SOAK_SPARK"))
+"""Whether the servers' engine is Spark, which takes seconds to start, instead of plain Python."""
+
+KEEP_ALL = MaintenanceRules(history=1_000_000)
+"""The tests compare all runs; everything else of maintenance has its defaults."""
+
+TABLES = {
+    "words": "word string",
+    "firsts": "id int, word string",
+    "beats": "n int",
+    "word_counts": "words int",
+    "mark_counts": "marks int, words int",
+}
+
 wf = tm.Workflow("soak")
 wf.input("events", "id int, word string")
 wf.input("marks", "id int")
-for name, schema in {"words": "word string", "firsts": "id int, word string", "beats": "n int"}.items():
+for name, schema in TABLES.items():
     wf.table(name, schema)
-wf.table("word_counts", "words int")
-wf.table("mark_counts", "marks int, words int")
+
+
+def pass_rows(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """Pass lists of rows to a task, and take them from it, with Spark, too."""
+
+    @wraps(function)
+    def call(**inputs: DataFrame) -> dict[str, DataFrame]:
+        results = function(**{name: [row.asDict() for row in frame.collect()] for name, frame in inputs.items()})
+        spark = SparkSession.active()
+        return {name: spark.createDataFrame(rows, TABLES[name]) for name, rows in results.items()}
+
+    return call if ON_SPARK else function
 
 
 @wf.task(writes={"firsts": tm.Delta, "words": tm.Delta}, triggers=[tm.on("events")])
+@pass_rows
 def dedupe(events: tm.New, words: tm.All) -> dict[str, tm.Delta]:
     """The first event with each word; the words seen so far are the task's state."""
     known_words = {r["word"] for r in words}
@@ -59,16 +91,19 @@ def dedupe(events: tm.New, words: tm.All) -> dict[str, tm.Delta]:
 
 
 @wf.task(writes={"word_counts": tm.Base}, triggers=[tm.after("dedupe")])
+@pass_rows
 def count_words(words: tm.All) -> dict[str, tm.Base]:
     return {"word_counts": [{"words": len(words)}]}
 
 
 @wf.task(writes={"mark_counts": tm.Base}, triggers=[tm.all_of(tm.on("marks"), tm.after("count_words"))])
+@pass_rows
 def count_marks(marks: tm.All, words: tm.All) -> dict[str, tm.Base]:
     return {"mark_counts": [{"marks": len(marks), "words": len(words)}]}
 
 
 @wf.task(writes={"beats": tm.Delta}, every=INTERVAL)
+@pass_rows
 def beats(marks: tm.New) -> dict[str, tm.Delta]:
     """Write one row per run."""
     return {"beats": [{"n": len(marks)}]}
@@ -98,7 +133,9 @@ def serve(url: str, root: Path, clock: Clock, owner: str) -> None:
     logging.disable(logging.CRITICAL)
     catalog = connect(url, clock)
     store = open_store(str(root))
-    executor = Executor(catalog, store, PlainEngine(store.locate_file), owner, lease=LEASE)
+    engine = SparkEngine(partial(start_session, "local[1]"), store.locate_file) if ON_SPARK else None
+    executor = Executor(catalog, store, engine or PlainEngine(store.locate_file), owner, lease=LEASE)
+    maintenance = MaintenanceService(executor, dict, KEEP_ALL)
 
     def execute(run: Run, limit: CatchUpLimit | None) -> None:
         try:
@@ -106,11 +143,17 @@ def serve(url: str, root: Path, clock: Clock, owner: str) -> None:
         except TidemillError:
             return
 
+    maintain = PeriodicTask("maintenance", MAINTENANCE_INTERVAL, lambda: _maintain(maintenance))
     loop = ServerLoop(
-        catalog, Server(owner, "work", DISPATCH.tracks), execute, [], INTERVALS, DISPATCH, executor=executor
+        catalog, Server(owner, "work", DISPATCH.tracks), execute, [maintain], INTERVALS, DISPATCH, executor=executor
     )
     signal.signal(signal.SIGTERM, lambda *_: loop.drain())
     loop.run()
+
+
+def _maintain(maintenance: MaintenanceService) -> None:
+    with suppress(TidemillError):
+        maintenance.maintain_channels()
 
 
 def connect(url: str, clock: Clock) -> SqlCatalog:
