@@ -34,15 +34,39 @@ if os.environ.get("TIDEMILL_ENGINE_LOCAL") == "off":  # `make test-spark-only`; 
     wiring.build_limits = lambda settings: replace(engine_limits.build_limits(settings), is_local=False)
 
 
+QUICK_SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""For hundreds of small, different plans: adapting and compiling each costs more than running it."""
+
+SHIPPED_SETTINGS = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    # Hundreds of small, different plans: adapting and compiling each costs more than running it.
-    quick = {
-        "spark.driver.memory": "1g",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
-    running = session.start_session("local[2]", quick, str(tmp_path_factory.mktemp("spark")))
+    started = {"spark.driver.memory": "1g", **QUICK_SETTINGS}
+    running = session.start_session("local[2]", started, str(tmp_path_factory.mktemp("spark")))
     yield running
     running.stop()
+
+
+@pytest.fixture
+def shipped_settings(spark: SparkSession) -> Iterator[None]:
+    """Spark with adaptive execution and generated code, as the product starts it."""
+    _change_settings(spark, SHIPPED_SETTINGS)
+    yield
+    _change_settings(spark, QUICK_SETTINGS)
+
+
+def _change_settings(spark: SparkSession, settings: dict[str, str]) -> None:
+    """Change the settings of a session and of those that are created from it, which begin with the shared ones."""
+    shared = spark._jsparkSession.sharedState().conf()
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+        shared.set(name, value)
