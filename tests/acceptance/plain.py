@@ -75,7 +75,7 @@ class PlainEngine(NoAnalyser):
         target.receipt.rows = len(frame)
         return target.schema
 
-    def write_view(self, view: Snapshot | DeltaChain, directory: str, *, files: int, tag: str) -> int | None:
+    def write_view(self, view: Snapshot | DeltaChain, directory: str, *, files: int, tag: str, log: Log) -> int | None:
         kind, updates = (BlockKind.DELTA, view.updates) if isinstance(view, DeltaChain) else (BlockKind.BASE, Append())
         target = WriteTarget(view.channel, kind, directory, view.schema, updates)
         self.write_frame(self.read_frame(view), target, tag=tag)

@@ -117,7 +117,7 @@ class Engine(Protocol):
         """The columns that a function returns, by output; None if they cannot be inferred."""
 
     def write_frame(self, frame: Any, target: WriteTarget, *, tag: str) -> Schema: ...
-    def write_view(self, view: Snapshot | DeltaChain, directory: str, *, files: int, tag: str) -> int | None:
+    def write_view(self, view: Snapshot | DeltaChain, directory: str, *, files: int, tag: str, log: Log) -> int | None:
         """Write a content as a base, or a chain of deltas as one delta, into this number of files.
 
         Returns the rows written, as counted while writing; None if they were not counted.

@@ -18,6 +18,9 @@ from tidemill.ports.engine import EngineLimits, WriteTarget
 from tidemill.spark.block_writer import build_data_path
 from tidemill.spark.parquet import read_parquet
 
+ROW_GROUP_ROWS = 500_000
+"""Rows of a Parquet row group: with Parquet's default size, a file of narrow rows would be a single group."""
+
 
 class ResultTooLarge(Exception):
     """The result of Spark exceeds the limit of data sent to the driver."""
@@ -80,14 +83,16 @@ def count_rows(blocks: Iterable[Block]) -> int:
 
 def write_batch(columns: Iterable[pa.ChunkedArray], struct: StructType, target: WriteTarget) -> None:
     """Write rows as the file of a block; no file without rows."""
-    target.receipt.rows = write_file(columns, struct, Path(build_data_path(target.directory)))
-
-
-def write_file(columns: Iterable[pa.ChunkedArray], struct: StructType, directory: Path) -> int:
-    """Write rows as a file, if there are any; returns their number."""
     arrow = build_arrow_schema(struct)
     table = pa.table([c.cast(f.type) for c, f in zip(columns, arrow, strict=True)], schema=arrow)
-    if table.num_rows:
+    target.receipt.rows = write_table(table, Path(build_data_path(target.directory)))
+
+
+def write_table(table: pa.Table, directory: Path, files: int = 1) -> int:
+    """Write rows as that many files, if there are enough; returns the number of rows."""
+    options = {"compression": "zstd", "write_page_checksum": True, "row_group_size": ROW_GROUP_ROWS}
+    length = -(-table.num_rows // files)
+    for number, start in enumerate(range(0, table.num_rows, length or 1)):
         directory.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, directory / "part-0.parquet", compression="zstd", write_page_checksum=True)
+        pq.write_table(table.slice(start, length), directory / f"part-{number}.parquet", **options)
     return int(table.num_rows)

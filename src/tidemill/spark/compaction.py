@@ -1,37 +1,77 @@
-"""Compaction on Spark: write views as blocks, and find the files that a change does not touch."""
+"""Compaction: write views as blocks, on the driver or on Spark, and find the files that a change does not touch."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from functools import reduce
+from pathlib import Path
+from time import perf_counter
 from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemill.algebra.rewrite.passes import rewrite_local_statement
+from tidemill.local.batch import build_arrow_schema
+from tidemill.local.engine import LocalEngine
+from tidemill.local.spark_types import parse_ddl, to_nullable_ddl
+from tidemill.local.values import Unsupported
 from tidemill.model.block import Block
 from tidemill.model.change import Patch
 from tidemill.model.schema import Schema
-from tidemill.model.view import Snapshot
+from tidemill.model.step_report import StepReport
+from tidemill.model.view import DeltaChain, Snapshot, list_blocks
+from tidemill.planner.cost import ScanVolume
+from tidemill.ports.engine import Log
+from tidemill.spark.batches import ROW_GROUP_ROWS, count_rows, write_table
 from tidemill.spark.block_writer import build_data_path, save_and_count
-from tidemill.spark.local_work import Locate
+from tidemill.spark.local_work import LocalWork, Locate
+from tidemill.spark.placement import Place, choose_place
 from tidemill.spark.types import build_columns, quote_name
 
 _FILE = "_tidemill_file"
 
-ROW_GROUP_ROWS = 500_000
-"""Rows of a Parquet row group: with Parquet's default size, a file of narrow rows would be a single group."""
+
+def write_locally(view: Snapshot | DeltaChain, directory: str, files: int, work: LocalWork, log: Log) -> int | None:
+    """Write a view on the driver, if that is cheaper and possible: returns the number of rows, or None."""
+    placement = choose_place(_measure_written(view), work.compaction_costs, work.limits)
+    if placement.place is Place.SPARK or not directory.startswith("/"):
+        return None
+    began = perf_counter()
+    op = rewrite_local_statement(work.expansion.expand_view(view))
+    rows = LocalEngine(work.database, work.read_leaf).try_execute(op)
+    struct = parse_ddl(to_nullable_ddl(_find_physical_schema(view)))
+    if isinstance(rows, Unsupported) or rows.struct != struct:
+        return None
+    written = write_table(rows.table.cast(build_arrow_schema(struct)), Path(build_data_path(directory)), files)
+    seconds = perf_counter() - began
+    work.compaction_costs.add_step(Place.DRIVER, _measure_written(view), seconds)
+    log.record_step(StepReport(view.channel, Place.DRIVER, placement.reason, seconds, written, rows.table.nbytes))
+    return written
 
 
-def write_files(frame: DataFrame, directory: str, files: int, rows: int) -> int:
+def write_on_spark(frame: DataFrame, view: Snapshot | DeltaChain, directory: str, files: int, work: LocalWork) -> int:
     """Write a frame that already has the block's columns; its rows were checked when they were first written.
 
-    It writes about `files` files: a task that receives most of the `rows` writes more than one file. Otherwise the rows
+    It writes about `files` files: a task that receives most of the rows writes more than one file. Otherwise the rows
     of a former single file would always be read by a single task. Returns the number of rows written.
     """
+    rows, began = count_rows(list_blocks(view)), perf_counter()
     options = {"maxRecordsPerFile": rows * 3 // (2 * files) + 1, "parquet.block.row.count.limit": ROW_GROUP_ROWS}
-    return save_and_count(frame.coalesce(files), build_data_path(directory), **options)
+    written = save_and_count(frame.coalesce(files), build_data_path(directory), **options)
+    work.compaction_costs.add_step(Place.SPARK, _measure_written(view), perf_counter() - began)
+    return written
+
+
+def _measure_written(view: Snapshot | DeltaChain) -> ScanVolume:
+    """The volume of a compaction: almost all that it reads, it writes."""
+    blocks = list_blocks(view)
+    return ScanVolume(change=float(count_rows(blocks)), bytes=float(sum(b.bytes for b in blocks)))
+
+
+def _find_physical_schema(view: Snapshot | DeltaChain) -> Schema:
+    return view.schema if isinstance(view, Snapshot) else view.updates.build_delta_schema(view.schema)
 
 
 def find_touched_files(spark: SparkSession, view: Snapshot, locate: Locate) -> frozenset[str]:

@@ -18,19 +18,17 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import BadInput, EngineError, EngineLost, RunFailed, TidemillError
-from tidemill.local.spark_types import is_plain_type
 from tidemill.model.analysis import Analysis, AnalysisRequest, Schemas
 from tidemill.model.schema import Schema
 from tidemill.model.stateful import Stateful
 from tidemill.model.task import Command, Function, Refresh, Sql, Task
-from tidemill.model.view import DeltaChain, Snapshot, View, list_blocks
+from tidemill.model.view import DeltaChain, Snapshot, View
 from tidemill.ports.engine import EngineHealth, EngineLimits, Log, WriteTarget
-from tidemill.spark import batches
 from tidemill.spark.analysis import analyse_query, infer_outputs
 from tidemill.spark.block_reader import BlockReader
-from tidemill.spark.block_writer import build_data_path, save_and_count, write_frame
+from tidemill.spark.block_writer import save_and_count, write_frame
 from tidemill.spark.commands import CommandRunner
-from tidemill.spark.compaction import find_touched_files, write_files
+from tidemill.spark.compaction import find_touched_files, write_locally, write_on_spark
 from tidemill.spark.local_work import LocalWork
 from tidemill.spark.programs import RefreshRun
 from tidemill.spark.query_sessions import EngineSessions, run_query
@@ -42,7 +40,6 @@ from tidemill.spark.session import (
     find_running_session,
     is_optimizer_fault,
     release_session,
-    set_shuffle_partitions,
     tag_jobs,
 )
 from tidemill.spark.stateful import StatefulTaskRunner
@@ -226,15 +223,13 @@ class SparkEngine:
         with self._report_errors(f"writing channel {target.channel}"), tag_jobs(self.spark, tag):
             return write_frame(frame, target)
 
-    def write_view(self, view: Snapshot | DeltaChain, directory: str, *, files: int, tag: str) -> int:
-        with self._report_errors(f"compacting channel {view.channel}"), tag_jobs(self.spark, tag):
-            rows = BlockReader(self.quick_session, self._work).read_view(view)
-            is_few = batches.count_rows(list_blocks(view)) <= self._work.limits.single_task_rows
-            is_few &= directory.startswith("/")
-            if is_few and is_plain_type(rows.schema):
-                set_shuffle_partitions(self.quick_session, partitions=1)
-                return batches.write_file(rows.toArrow().columns, rows.schema, Path(build_data_path(directory)))
-            return write_files(self._read_frame(view), directory, files, sum(b.rows for b in list_blocks(view)))
+    def write_view(self, view: Snapshot | DeltaChain, directory: str, *, files: int, tag: str, log: Log) -> int:
+        with self._report_errors(f"compacting channel {view.channel}"):
+            written = write_locally(view, directory, files, self._work, log)
+            if written is not None:
+                return written
+            with tag_jobs(self.spark, tag):
+                return write_on_spark(self._read_frame(view), view, directory, files, self._work)
 
     def find_touched_files(self, view: Snapshot, *, tag: str) -> frozenset[str]:
         with self._report_errors(f"compacting channel {view.channel}"), tag_jobs(self.spark, tag):

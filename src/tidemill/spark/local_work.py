@@ -9,7 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from tidemill.algebra.operators import ORDER, BlockScan
+from tidemill.algebra.operators import ORDER, BlockScan, Operator
 from tidemill.algebra.views import ViewExpansion
 from tidemill.local.batch import Batch, StoredRows, read_stored_rows
 from tidemill.local.engine import LocalDatabase
@@ -28,6 +28,7 @@ class LocalWork:
     locate: Locate
     limits: EngineLimits
     costs: StepCosts = field(default_factory=StepCosts)
+    compaction_costs: StepCosts = field(default_factory=StepCosts)
 
     @cached_property
     def database(self) -> LocalDatabase:
@@ -42,6 +43,10 @@ class LocalWork:
         if "database" in self.__dict__:
             self.database.close()
             del self.database
+
+    def read_leaf(self, op: Operator) -> Batch | StoredRows | None:
+        """The rows of a scan; None for another operator."""
+        return self.find_rows(op) if isinstance(op, BlockScan) else None
 
     def find_rows(self, scan: BlockScan) -> Batch | StoredRows:
         """The rows of a scan, read if they are few; raises `Unsupported` if the driver cannot read them."""

@@ -19,10 +19,11 @@ class Place(StrEnum):
 
 
 PRIORS = {
-    Place.DRIVER: CostTerms(start=0.004, change=3e-7, content=2e-8, byte=4e-9),
-    Place.SPARK: CostTerms(start=0.15, change=1e-6, content=5e-8, byte=4e-9),
+    Place.DRIVER: CostTerms(start=0.01, change=3e-7, content=5e-8, byte=1e-11),
+    Place.SPARK: CostTerms(start=0.2, change=1e-6, content=2.5e-7, byte=1e-11),
 }
-"""Assumed seconds of a step until steps are measured; the driver's are of the order of those in decision 0035."""
+"""Seconds of a step until steps are measured; of the order of the search workflow's steps on two cores, with one million
+pages (docs/benchmarks.md). Bytes hardly count until steps show that they do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def choose_place(volume: ScanVolume, costs: StepCosts, limits: EngineLimits) -> 
     """The cheaper place for a step that reads this volume, if the driver may compute steps at all.
 
     >>> choose_place(ScanVolume(change=1000.0), StepCosts(), EngineLimits())
-    Placement(place=<Place.DRIVER: 'driver'>, reason='4 ms on the driver, 151 ms on Spark')
+    Placement(place=<Place.DRIVER: 'driver'>, reason='10 ms on the driver, 201 ms on Spark')
     >>> choose_place(ScanVolume(), StepCosts(), EngineLimits(is_local=False)).reason
     'local execution is off'
     """

@@ -104,7 +104,7 @@ class Compactor:
     def _write_files(self, view: Snapshot | DeltaChain, claim: RunClaim, log: RunLog) -> tuple[DataFile, ...]:
         shared = self._find_shared_files(view, claim)
         rest = exclude_files(view, shared)
-        written = self._write_view(rest, claim) if any(b.files for b in list_blocks(rest)) else ()
+        written = self._write_view(rest, claim, log) if any(b.files for b in list_blocks(rest)) else ()
         rows, names = sum(f.rows for f in written), len(view.deltas)
         log.write_line(f"{names} deltas of {view.channel}: {rows} rows written, {len(shared)} files shared")
         return (*sorted(shared, key=lambda f: f.path), *written)
@@ -116,10 +116,12 @@ class Compactor:
         touched = self.executor.engine.find_touched_files(view, tag=format_tag(claim.run))
         return frozenset(f for f in shared if f.path not in touched)
 
-    def _write_view(self, view: Snapshot | DeltaChain, claim: RunClaim) -> tuple[DataFile, ...]:
+    def _write_view(self, view: Snapshot | DeltaChain, claim: RunClaim, log: RunLog) -> tuple[DataFile, ...]:
         directory = format_directory(claim, 0)
         staged, count = self.executor.store.stage_directory(directory), compute_file_count(view, self.limits)
-        rows = self.executor.engine.write_view(view, staged, files=count, tag=format_tag(claim.run))
+        rows = self.executor.engine.write_view(view, staged, files=count, tag=format_tag(claim.run), log=log)
+        for step in log.take_steps():
+            log.write_line(f"written on the {step.place}: {step.reason}")
         return self.executor.store.publish_files(directory, rows)
 
 
