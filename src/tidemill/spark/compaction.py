@@ -52,16 +52,21 @@ def write_locally(view: Snapshot | DeltaChain, directory: str, files: int, work:
 
 
 def write_on_spark(frame: DataFrame, view: Snapshot | DeltaChain, directory: str, files: int, work: LocalWork) -> int:
-    """Write a frame that already has the block's columns; its rows were checked when they were first written.
-
-    It writes about `files` files: a task that receives most of the rows writes more than one file. Otherwise the rows
-    of a former single file would always be read by a single task. Returns the number of rows written.
-    """
-    rows, began = count_rows(list_blocks(view)), perf_counter()
-    options = {"maxRecordsPerFile": rows * 3 // (2 * files) + 1, "parquet.block.row.count.limit": ROW_GROUP_ROWS}
-    written = save_and_count(frame.coalesce(files), build_data_path(directory), **options)
+    """Write the rows of a view; returns their number."""
+    began = perf_counter()
+    written = write_files(frame, directory, files, count_rows(list_blocks(view)))
     work.compaction_costs.add_step(Place.SPARK, _measure_written(view), perf_counter() - began)
     return written
+
+
+def write_files(frame: DataFrame, directory: str, files: int, rows: int) -> int:
+    """Write a frame that already has the block's columns; its rows were checked when they were first written.
+
+    It writes about `files` files: a task that receives most of the `rows` writes more than one file. Otherwise the rows
+    of a former single file would always be read by a single task. Returns the number of rows written.
+    """
+    options = {"maxRecordsPerFile": rows * 3 // (2 * files) + 1, "parquet.block.row.count.limit": ROW_GROUP_ROWS}
+    return save_and_count(frame.coalesce(files), build_data_path(directory), **options)
 
 
 def _measure_written(view: Snapshot | DeltaChain) -> ScanVolume:
