@@ -22,7 +22,7 @@ PRIORS = {
     Place.DRIVER: CostTerms(start=0.01, change=3e-7, content=5e-8, byte=1e-11),
     Place.SPARK: CostTerms(start=0.2, change=1e-6, content=2.5e-7, byte=1e-11),
 }
-"""Seconds of a step until steps are measured: of the order of those of the search workflow with one million pages on two
+"""Seconds of a step until steps are measured: of the order of those of the search workflow with a million pages on two
 cores (docs/benchmarks.md). Bytes hardly count until steps show that they do."""
 
 
