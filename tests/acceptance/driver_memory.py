@@ -18,7 +18,7 @@ import tidemill as tm
 from tidemill.app.project import Project
 from tidemill.app.settings import EngineSettings, MaintenanceSettings, Settings
 from tidemill.app.wiring import Tidemill
-from tidemill.model.step_report import StepReport
+from tidemill.model.run import StepReport
 
 CHANGE_ROWS = 1_000
 CITIES = ("Bern", "Lima", "Kiel", "Graz", "Bonn")

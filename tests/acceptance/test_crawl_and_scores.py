@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from pyspark.sql import functions as F
 from tests.acceptance.conftest import Open
+from tests.model.provenance_rules import is_consistent
 
 import tidemill as tm
 from tidemill.app.wiring import Tidemill
@@ -110,7 +111,7 @@ class Scenario:
     def is_consistent(self, table: str) -> bool:
         versions = {c: self.mill.catalog.channels.list_versions(c, 0) for c in SCHEMAS}
         now = max(v for channel_versions in versions.values() for v in channel_versions) + 1
-        return self.mill.catalog.channels.read(table).head.provenance.is_consistent(Timeline(versions, now))
+        return is_consistent(self.mill.catalog.channels.read(table).head.provenance, Timeline(versions, now))
 
     def _list_arrived(self) -> set[str]:
         return {channel for when, channel, _ in ARRIVALS if when in self.names.values()}

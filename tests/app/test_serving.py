@@ -8,7 +8,7 @@ import pytest
 from tests.server.mill import serve_project
 
 from tidemill.app import serving
-from tidemill.model.alarm import AlarmReading
+from tidemill.model.notice import AlarmReading
 
 MISSED = AlarmReading(True, {"pathway": ["orders"], "staleness": 95.0, "target_lag": 60.0})
 EXCEEDED = AlarmReading(True, {"used_bytes": 95, "budget_bytes": 100, "threshold_bytes": 90})

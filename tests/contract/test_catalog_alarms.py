@@ -8,7 +8,7 @@ from tests.catalog.driver import Driver
 from tests.contract.test_catalog_races import run_concurrently
 
 from tidemill.catalog import SqlCatalog
-from tidemill.model.alarm import AlarmKind, AlarmReading
+from tidemill.model.notice import AlarmKind, AlarmReading
 
 MISSED = AlarmReading(True, {"pathway": ["a"], "staleness": 95.0, "target_lag": 60.0})
 NEAR = AlarmReading(None)

@@ -8,7 +8,6 @@ import tidemill as tm
 from tidemill.errors import WorkflowError
 from tidemill.model.codec import target_from_json, target_to_json
 from tidemill.model.freshness_target import ALL_PATHWAYS, DeliveryForm, FreshnessTarget
-from tidemill.model.targeted_workflow import find_inputs
 from tidemill.model.trigger import LagTrigger
 from tidemill.planner.validation import find_target_problems
 from tidemill.planner.workflow_graph import build_graph
@@ -37,11 +36,6 @@ def test_a_lag_applies_to_all_inputs_or_to_each() -> None:
     channel = search("1 day", consistency="strict").build_spec().find_channel("ranked")
     assert channel is not None
     assert channel.freshness_target == FreshnessTarget({}, 0.0)
-
-
-def test_the_inputs_of_a_table_are_found_along_all_pathways() -> None:
-    assert find_inputs(search().build_spec(), "ranked") == {"pages", "clicks"}
-    assert find_inputs(search().build_spec(), "scores") == {"clicks"}
 
 
 def test_a_lag_for_an_unrelated_input_is_rejected() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.errors import BadInput
-from tidemill.model.wave import LineageTag, RootGenerator, WaveBarrier, WaveProgress, merge_tags
+from tidemill.model.wave import LineageTag, RootGenerator, WaveBarrier, WaveProgress
 
 
 @st.composite
@@ -79,13 +79,6 @@ def test_the_lineage_of_a_tag_begins_with_its_root(tags: list[LineageTag]) -> No
         assert not tag.is_derived_from(tag)
 
 
-@given(waves())
-def test_merged_tags_derive_from_their_common_ancestor(tags: list[LineageTag]) -> None:
-    common = merge_tags(tags)
-    assert all(tag == common or tag.is_derived_from(common) for tag in tags)
-    assert merge_tags([common, *tags]) == common
-
-
 def test_a_wave_of_nested_results_is_complete_with_the_last() -> None:
     """The paper's example: an order of three items, of which the second is sent in two packages."""
     order = LineageTag(100)
@@ -94,7 +87,6 @@ def test_a_wave_of_nested_results_is_complete_with_the_last() -> None:
     shipped = WaveProgress()
     assert [shipped.add_tag(t) for t in (third, packages[1], first)] == [False] * 3
     assert shipped.add_tag(packages[0])
-    assert str(merge_tags([first, *packages, third]).derive_tags(1)[0]) == "100.1!"
 
 
 def test_roots_are_unique_event_times() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import inf
 
+from tests.model.provenance_rules import find_end, is_before
 from tests.planner.random_workflows import price
 
 from tidemill.model.provenance import EMPTY_PROVENANCE, Provenance, apply_delta, merge_provenances
@@ -49,7 +50,7 @@ def meets_bounds(channel: ChannelNode, target: Provenance, time: Timeline) -> bo
         end = target.find_pathway_end(pathway, time)
         if end is not None and end + bound < time.now:
             return False
-    start, end = target.find_start(), target.find_end(time)
+    start, end = target.find_start(), find_end(target, time)
     bound = channel.bounds.inconsistency
     return bound is None or start is None or end is None or start < end + bound
 
@@ -199,7 +200,7 @@ class PlanSpace:
                 return None
             return DerivedBlock(new.channel, output_shape, None, apply_delta(old.target, new.source, new.target))
         if new.source is None:
-            is_possible = self.is_within_bounds(new) and old.target.is_before(new.target, self.time)
+            is_possible = self.is_within_bounds(new) and is_before(old.target, new.target, self.time)
             return DerivedBlock(new.channel, output_shape, old.target, new.target) if is_possible else None
         return DerivedBlock(new.channel, output_shape, new.source, new.target) if new.source == old.target else None
 
@@ -232,7 +233,7 @@ def exclude_dominated(space: PlanSpace, output: str, delivered: Provenance) -> t
 
 def _dominates(later: DerivedBlock, block: DerivedBlock, time: Timeline) -> bool:
     is_same_kind = (later.channel, later.shape) == (block.channel, block.shape)
-    return is_same_kind and block.target.is_before(later.target, time)
+    return is_same_kind and is_before(block.target, later.target, time)
 
 
 def _is_start(space: PlanSpace, block: DerivedBlock, edge: Edge) -> bool:

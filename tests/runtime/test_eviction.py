@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.runtime.oneshots import Bench, Json, action, bench, chain, verdicts, workflow
 
 from tidemill.errors import Conflict, IllegalTransition, NotFound, StoreMismatch
-from tidemill.model.alarm import AlarmKind
-from tidemill.model.notice import build_notice
+from tidemill.model.notice import AlarmKind, build_notice
 from tidemill.model.states import DatasetState as D
 from tidemill.model.store import StoreMarker
 from tidemill.model.submission import StoredDataset

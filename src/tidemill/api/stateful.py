@@ -10,8 +10,7 @@ from tidemill.errors import WorkflowError
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Upsert
 from tidemill.model.location import SourceLocation
-from tidemill.model.schema import Schema
-from tidemill.model.state_schema import StateSchema
+from tidemill.model.schema import Schema, StateSchema
 from tidemill.model.stateful import KeyedTaskSpec, OperatorTaskSpec, Stateful, WindowTaskSpec
 from tidemill.model.task import ReadMode, Task, TaskInput, TaskOutput, Variant
 from tidemill.model.wave_steps import WaveBarrierSpec, WaveEndSpec, WaveStartSpec, format_ended_channel

@@ -20,7 +20,7 @@ from tidemill.api.stateful import (
 )
 from tidemill.model.location import SourceLocation, find_caller
 from tidemill.model.renamed import raise_missing_attribute
-from tidemill.model.state_schema import StateSchema
+from tidemill.model.schema import StateSchema
 from tidemill.model.stateful import WindowTaskSpec
 from tidemill.model.task import Task, TaskInput
 from tidemill.model.window import Between, Window

@@ -20,15 +20,13 @@ from tidemill.model.channel import Channel, ChannelRole
 from tidemill.model.flow import BoundFlow
 from tidemill.model.freshness_target import FreshnessTarget
 from tidemill.model.location import SourceLocation, find_caller
-from tidemill.model.refresh_group import find_unrelated_groups
-from tidemill.model.refresh_group import merge_bindings as one_flow
 from tidemill.model.renamed import reject_renamed_keywords
 from tidemill.model.targeted_workflow import add_freshness_targets, find_misplaced_targets
 from tidemill.model.task import Function, ReadMode, Task, TaskInput, TaskOutput, Variant
 from tidemill.model.trigger import Trigger
 from tidemill.model.units import parse_duration
 from tidemill.model.workflow import WorkflowSpec as WorkflowModel
-from tidemill.model.workflow import sort_tasks
+from tidemill.model.workflow import find_unrelated_groups, merge_bindings, sort_tasks
 
 
 class Workflow(Flow):
@@ -127,7 +125,7 @@ class Workflow(Flow):
     def build_spec(self, knowledge: SchemaKnowledge = NO_KNOWLEDGE) -> WorkflowModel:
         """Return the declarations as one validated value; raises `WorkflowError` with every problem found."""
         channels = (*self._channels.values(), *self._duplicates)
-        groups = (one_flow(name, parts) for name, parts in self._groups.items())
+        groups = (merge_bindings(name, parts) for name, parts in self._groups.items())
         workflow = compile_workflow(self.name, channels, (*self._bindings, *groups), knowledge).validate_spec()
         problems = [*find_misplaced_targets(workflow, self._targets), *find_unrelated_groups(self._groups)]
         if problems:

@@ -12,7 +12,7 @@ from tidemill.app.deliveries import build_deliveries, build_postbox
 from tidemill.app.settings import MailSettings, WebhookSettings
 from tidemill.app.sources import SourceFactory
 from tidemill.app.wiring import Tidemill
-from tidemill.model.alarm import AlarmKind
+from tidemill.model.notice import AlarmKind
 from tidemill.model.units import parse_duration
 from tidemill.ports.catalog import AlarmCatalog
 from tidemill.ports.records import Server

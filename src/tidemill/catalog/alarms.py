@@ -10,7 +10,7 @@ from tidemill.catalog.database import CatalogPart, in_transaction
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.tables import alarms
 from tidemill.catalog.transaction import Transaction
-from tidemill.model.alarm import AlarmKind, AlarmReading
+from tidemill.model.notice import AlarmKind, AlarmReading
 
 _EVENTS = {
     AlarmKind.TARGET_MISSED: (EventKind.TARGET_MISSED, EventKind.TARGET_MET),

@@ -12,8 +12,7 @@ from tidemill.catalog.events import EventKind
 from tidemill.catalog.rows import AnyRow, build_reader
 from tidemill.catalog.tables import consumer_offsets, events, notices, runs
 from tidemill.catalog.transaction import Transaction
-from tidemill.model.alarm import AlarmKind
-from tidemill.model.notice import MAX_DELIVERY_ATTEMPTS, Notice, build_notice, compute_pause
+from tidemill.model.notice import MAX_DELIVERY_ATTEMPTS, AlarmKind, Notice, build_notice, compute_pause
 from tidemill.model.run import RunKind
 
 NOTICES = "notices"

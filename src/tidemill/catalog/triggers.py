@@ -279,7 +279,7 @@ def _build_leaf_values(root: int, path: Sequence[int], leaf: Leaf) -> Json:
         case LagTrigger():
             return values | {"channel": leaf.channel, "age": leaf.seconds}
         case RunTrigger():
-            return values | {"flow": leaf.flow, "milestone": leaf.milestone}
+            return values | {"flow": leaf.flow, "milestone": leaf.reached}
         case IntervalTrigger() | CronTrigger():
             return values
 

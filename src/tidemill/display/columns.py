@@ -28,8 +28,7 @@ from tidemill.display.table import (
 )
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
-from tidemill.model.run import Run, RunKind
-from tidemill.model.step_report import StepReport
+from tidemill.model.run import Run, RunKind, StepReport
 from tidemill.model.submission import StoredDataset
 from tidemill.model.units import format_size, format_span
 from tidemill.model.usage import UsageFigures

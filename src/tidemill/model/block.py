@@ -82,9 +82,7 @@ class Block:
     version: Version | None = None  # input channels only: when it became visible
     channel_provenance: Provenance = EMPTY_PROVENANCE  # the channel's provenance at `seq`
     content_identity: Identity = EMPTY_IDENTITY  # identity of the channel's content at `seq`
-    watermark: Version | None = (
-        None  # watermark: event time up to which the content is complete at `seq`; None: unknown
-    )
+    watermark: Version | None = None  # event time up to which the content is complete at `seq`; None: unknown
     pinned: bool = False  # it and its inputs are retained until a user unpins it
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -87,20 +87,12 @@ def _iterate_members(value: Any) -> Iterator[Any]:
 
 
 def list_types(value: Any) -> Iterator[type]:
-    """The types of a serializable value and of all values inside it."""
+    """The types of a serializable value and of all values inside it, in an order that is equal in every process."""
     yield type(value)
-    members: Iterable[Any] = ()
-    if isinstance(value, list | tuple):
-        members = value
-    elif isinstance(value, set | frozenset):
-        members = sorted(value, key=lambda v: _dump_json(to_canonical_json(v)))
-    elif isinstance(value, dict):
-        members = [
-            member for item in sorted(value.items(), key=lambda p: _dump_json(to_canonical_json(p))) for member in item
-        ]
-    elif is_dataclass(value) and not isinstance(value, type):
-        members = [getattr(value, f.name) for f in fields(value)]
-    for member in members:
+    if isinstance(value, dict | set | frozenset):
+        unordered = value.items() if isinstance(value, dict) else value
+        value = sorted(unordered, key=lambda member: _dump_json(to_canonical_json(member)))
+    for member in _iterate_members(value):
         yield from list_types(member)
 
 

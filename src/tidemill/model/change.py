@@ -31,33 +31,40 @@ RESERVED_COLUMNS = (COUNT, DELETED, PATCH)
 INTERNAL_PREFIX = "_tidemill_"
 """The prefix of temporary columns that a merge adds and removes."""
 
+_NUMERIC_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+
 Rows = list[dict[str, Any]]
 PerKey = Callable[[Rows, Rows], Rows]
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
-    """Rows are only ever added. A delta holds the added rows; diff is bag difference."""
+class _MergeKind:
+    __slots__ = ()
 
-    name: ClassVar[str] = "append"
-    key: tuple[str, ...] = field(default=(), init=False)
+    name: ClassVar[str]
+    delta_fields: ClassVar[tuple[Field, ...]] = ()  # columns of a delta, besides those of the content
 
     def build_delta_schema(self, schema: Schema) -> Schema:
-        return schema
+        return schema.add_fields(*self.delta_fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Append(_MergeKind):
+    """Rows are only ever added. A delta holds the added rows; diff is bag difference."""
+
+    name = "append"
+    key: tuple[str, ...] = field(default=(), init=False)
 
     def find_problems(self, schema: Schema) -> Iterator[str]:
         return iter(())
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
+class Signed(_MergeKind):
     """A delta holds rows with a signed count in `_count`: +n inserts a row n times, -n deletes it n times."""
 
-    name: ClassVar[str] = "signed"
+    name = "signed"
+    delta_fields = (Field(COUNT, "BIGINT", nullable=False),)
     key: tuple[str, ...] = field(default=(), init=False)
-
-    def build_delta_schema(self, schema: Schema) -> Schema:
-        return schema.add_fields(Field(COUNT, "BIGINT", nullable=False))
 
     def find_problems(self, schema: Schema) -> Iterator[str]:
         for f in schema:
@@ -66,36 +73,32 @@ class Signed:
 
 
 @dataclass(frozen=True, slots=True)
-class Upsert:
+class Upsert(_MergeKind):
     """A delta holds at most one row per key, which replaces the row with that key, if any.
 
     With `_deleted` true the row only removes its key. NULL is a key like any other.
     """
 
-    name: ClassVar[str] = "upsert"
+    name = "upsert"
+    delta_fields = (Field(DELETED, "BOOLEAN"),)
     key: tuple[str, ...]
-
-    def build_delta_schema(self, schema: Schema) -> Schema:
-        return schema.add_fields(Field(DELETED, "BOOLEAN"))
 
     def find_problems(self, schema: Schema) -> Iterator[str]:
         yield from _find_key_problems(self.key, schema)
 
 
 @dataclass(frozen=True, slots=True)
-class Increment:
+class Increment(_MergeKind):
     """A delta holds at most one row per key with amounts to add to `columns`; a new key starts from nothing.
 
     With `_deleted` true the old row is deleted first; amounts, if given, then start a new one. The increment
     columns are never NULL in the content: NULL amounts occur only in a pure deletion.
     """
 
-    name: ClassVar[str] = "increment"
+    name = "increment"
+    delta_fields = (Field(DELETED, "BOOLEAN"),)
     key: tuple[str, ...]
     columns: tuple[str, ...]
-
-    def build_delta_schema(self, schema: Schema) -> Schema:
-        return schema.add_fields(Field(DELETED, "BOOLEAN"))
 
     def find_problems(self, schema: Schema) -> Iterator[str]:
         yield from _find_key_problems(self.key, schema)
@@ -104,7 +107,7 @@ class Increment:
         for column in self.columns:
             if column not in schema:
                 yield f"increment column {column!r} is not a column of it (it has {', '.join(schema.names)})"
-            elif not _is_numeric(schema.get_field(column)):
+            elif not schema.get_field(column).type.startswith(_NUMERIC_TYPES):
                 yield f"increment column {column!r} is {schema.get_field(column).type}; only numbers can be added"
         for name in schema.names:
             if (name in self.key) == (name in self.columns):
@@ -112,20 +115,18 @@ class Increment:
 
 
 @dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(_MergeKind):
     """Upserts, and patches: a row with `_patch` true sets `columns` of every row that agrees with it on `by`.
 
     With `_deleted` true a patch removes all those rows. A delta's patches are applied to the content first, then its
     upserts replace rows by key. So one row of a delta changes a value that a thousand rows share.
     """
 
-    name: ClassVar[str] = "patch"
+    name = "patch"
+    delta_fields = (Field(DELETED, "BOOLEAN"), Field(PATCH, "BOOLEAN"))
     key: tuple[str, ...]
     by: tuple[str, ...]
     columns: tuple[str, ...]
-
-    def build_delta_schema(self, schema: Schema) -> Schema:
-        return schema.add_fields(Field(DELETED, "BOOLEAN"), Field(PATCH, "BOOLEAN"))
 
     def find_problems(self, schema: Schema) -> Iterator[str]:
         yield from _find_key_problems(self.key, schema)
@@ -136,14 +137,14 @@ class Patch:
 
 
 @dataclass(frozen=True, slots=True)
-class Custom:
+class Custom(_MergeKind):
     """The user's functions, each called once per key with plain lists of rows.
 
     `merge(base, delta)`, `chain(first, second)` and `diff(before, after)` return rows. They must obey the
     laws above; `tidemill.testing.check_laws` tests them.
     """
 
-    name: ClassVar[str] = "custom"
+    name = "custom"
     key: tuple[str, ...]
     merge: PerKey = field(compare=False)
     chain: PerKey = field(compare=False)
@@ -163,8 +164,6 @@ class Custom:
 
 Updates = Append | Signed | Upsert | Increment | Patch | Custom
 
-MERGE_KINDS: tuple[type[Updates], ...] = (Append, Signed, Upsert, Increment, Patch, Custom)
-
 
 def _find_key_problems(key: Sequence[str], schema: Schema) -> Iterator[str]:
     if not key:
@@ -176,7 +175,3 @@ def _find_key_problems(key: Sequence[str], schema: Schema) -> Iterator[str]:
             yield f"key column {column!r} holds a map, which Spark cannot compare; choose another key"
     if len(set(key)) < len(key):
         yield f"the key names a column twice: {', '.join(key)}"
-
-
-def _is_numeric(f: Field) -> bool:
-    return f.type.startswith(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"))

@@ -21,29 +21,8 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from tidemill.model import source_code as sources
 from tidemill.model.canonical_json import NotSerializable, is_small, list_types, to_canonical_json
-from tidemill.model.name_resolution import (
-    LibraryName,
-    MissingModule,
-    find_module,
-    list_attribute_chains,
-    list_names,
-    read_closure_cells,
-    resolve_import_source,
-    resolve_imports,
-)
-from tidemill.model.source_code import (
-    find_assignments,
-    find_class_definition,
-    find_definitions,
-    is_project,
-    is_project_module,
-    list_decorators,
-    parse_source,
-    read_tree,
-    resolve_module,
-    unparse_node,
-)
 
 Json = dict[str, Any]
 EMPTY_MAPPING: Mapping[str, Any] = {}
@@ -88,11 +67,11 @@ def _trace_callable(function: Callable[..., Any]) -> CodeClosure:
 def trace_script(text: str, name: str) -> CodeClosure:
     """The code of a program, and of the project's modules that it imports."""
     tracer = _CodeTracer()
-    tree = parse_source(text)
+    tree = sources.parse_source(text)
     if tree is None:
         tracer.unseen.append(f"{name}: not Python")
         return tracer.build_closure()
-    tracer.add_piece(object(), name, lambda: (unparse_node(tree), tracer.find_uses(tree, {}, None)))
+    tracer.add_piece(object(), name, lambda: (sources.unparse_node(tree), tracer.find_uses(tree, {}, None)))
     return tracer.build_closure()
 
 
@@ -131,11 +110,11 @@ class _CodeTracer:
             ]
         if isinstance(value, MethodType):
             return ["method", value.__name__, self.trace_value(value.__self__, name)]
-        if isinstance(value, FunctionType) and is_project(value.__code__.co_filename):
+        if isinstance(value, FunctionType) and sources.is_project(value.__code__.co_filename):
             return self.add_piece(value, value.__name__, lambda: self._trace_function(value))
-        if isinstance(value, type) and is_project_module(_find_module(value)):
+        if isinstance(value, type) and sources.is_project_module(_find_module(value)):
             return self.add_piece(value, value.__name__, lambda: self._trace_class(value))
-        if isinstance(value, ModuleType) and is_project_module(value):
+        if isinstance(value, ModuleType) and sources.is_project_module(value):
             return self.add_piece(value, value.__name__, lambda: self._trace_module(value))
         return self._trace_foreign(value, name)
 
@@ -152,38 +131,40 @@ class _CodeTracer:
         if encoded is None:
             self.unseen.append(name)
             return ["unseen", type(value).__qualname__]
-        project_types = [t for t in dict.fromkeys(list_types(value)) if is_project_module(_find_module(t))]
+        project_types = [t for t in dict.fromkeys(list_types(value)) if sources.is_project_module(_find_module(t))]
         return ["value", *encoded, *(self.trace_value(t, t.__name__) for t in project_types)]
 
     def _trace_function(self, function: FunctionType) -> tuple[str, dict[str, Use]]:
-        tree = read_tree(function.__code__.co_filename, function.__globals__)
-        nodes = find_definitions(tree, function.__code__) if tree is not None else []
+        tree = sources.read_tree(function.__code__.co_filename, function.__globals__)
+        nodes = sources.find_definitions(tree, function.__code__) if tree is not None else []
         if not nodes:
             self.unseen.append(function.__name__)
-        cells = read_closure_cells(function)
+        cells = sources.read_closure_cells(function)
         uses = {
             f"default {i}": self.trace_value(v, function.__name__) for i, v in enumerate(function.__defaults__ or ())
         }
         uses |= {f"default {k}": self.trace_value(v, k) for k, v in (function.__kwdefaults__ or {}).items()}
         for node in nodes:
-            uses |= self.find_uses(node, function.__globals__, tree, cells, frozenset(list_names(function.__code__)))
-        return "\n".join(map(unparse_node, nodes)), uses
+            uses |= self.find_uses(
+                node, function.__globals__, tree, cells, frozenset(sources.list_names(function.__code__))
+            )
+        return "\n".join(map(sources.unparse_node, nodes)), uses
 
     def _trace_class(self, value: type) -> tuple[str, dict[str, Use]]:
         module = _find_module(value)
-        tree = read_tree(str(module.__file__))
-        node = find_class_definition(tree, value.__qualname__) if tree is not None else None
+        tree = sources.read_tree(str(module.__file__))
+        node = sources.find_class_definition(tree, value.__qualname__) if tree is not None else None
         if node is None:
             self.unseen.append(value.__name__)
             return "", {}
-        return unparse_node(node), self.find_uses(node, vars(module), tree)
+        return sources.unparse_node(node), self.find_uses(node, vars(module), tree)
 
     def _trace_module(self, module: ModuleType) -> tuple[str, dict[str, Use]]:
-        tree = read_tree(str(module.__file__))
+        tree = sources.read_tree(str(module.__file__))
         if tree is None:
             self.unseen.append(module.__name__)
             return "", {}
-        return unparse_node(tree), self.find_uses(tree, vars(module), tree)
+        return sources.unparse_node(tree), self.find_uses(tree, vars(module), tree)
 
     def find_uses(
         self,
@@ -195,9 +176,9 @@ class _CodeTracer:
     ) -> dict[str, Use]:
         """The use of each free name of a piece; `global_names` limits the names that are looked up in globals."""
         uses: dict[str, Use] = {}
-        local = {**cells, **dict(resolve_imports(node, str(names.get("__package__") or "")))}
-        outer = {n.id for d in list_decorators(node) for n in ast.walk(d) if isinstance(n, ast.Name)}
-        for chain in list_attribute_chains(node):
+        local = {**cells, **dict(sources.resolve_imports(node, str(names.get("__package__") or "")))}
+        outer = {n.id for d in sources.list_decorators(node) for n in ast.walk(d) if isinstance(n, ast.Name)}
+        for chain in sources.list_attribute_chains(node):
             root = chain[0]
             if root in local:
                 uses |= self._trace_chain(_NameBinding(local[root], root), chain)
@@ -214,13 +195,15 @@ class _CodeTracer:
 
     def _trace_binding(self, bound: _NameBinding) -> Use:
         """The use of a binding. A value without code or JSON form is represented by the statements that assign it."""
-        if isinstance(bound.value, LibraryName):
+        if isinstance(bound.value, sources.LibraryName):
             return ["library", bound.value.name]
-        if isinstance(bound.value, MissingModule):
+        if isinstance(bound.value, sources.MissingModule):
             self.unseen.append(bound.value.name)
             return ["unseen", bound.value.name]
         statements = (
-            [] if _is_self_describing(bound.value) or bound.tree is None else find_assignments(bound.tree, bound.name)
+            []
+            if _is_self_describing(bound.value) or bound.tree is None
+            else sources.find_assignments(bound.tree, bound.name)
         )
         if not statements:
             return self.trace_value(bound.value, bound.name)
@@ -231,7 +214,7 @@ class _CodeTracer:
 
     def _trace_statements(self, statements: list[ast.stmt], bound: _NameBinding) -> tuple[str, dict[str, Use]]:
         uses = {name: use for s in statements for name, use in self.find_uses(s, bound.names, bound.tree).items()}
-        return "\n".join(map(unparse_node, statements)), uses
+        return "\n".join(map(sources.unparse_node, statements)), uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,17 +227,21 @@ class _NameBinding:
     tree: ast.Module | None = None
 
     def has_member(self, name: str) -> bool:
-        return isinstance(self.value, ModuleType) and is_project_module(self.value) and hasattr(self.value, name)
+        return (
+            isinstance(self.value, ModuleType) and sources.is_project_module(self.value) and hasattr(self.value, name)
+        )
 
     def get_member(self, name: str) -> _NameBinding:
-        return _NameBinding(getattr(self.value, name), name, vars(self.value), read_tree(str(self.value.__file__)))
+        return _NameBinding(
+            getattr(self.value, name), name, vars(self.value), sources.read_tree(str(self.value.__file__))
+        )
 
 
 def _find_import_source(statement: ast.stmt, bound: _NameBinding) -> _NameBinding | None:
     """The binding in the module that defines the name, if `statement` imports it from a project module."""
     if not isinstance(statement, ast.ImportFrom):
         return None
-    module = find_module(resolve_import_source(statement, str(bound.names.get("__package__") or "")))
+    module = sources.find_module(sources.resolve_import_source(statement, str(bound.names.get("__package__") or "")))
     name = next(a.name for a in statement.names if bound.name in (a.asname, a.name))
     source = _NameBinding(module, "")
     return source.get_member(name) if source.has_member(name) else None
@@ -276,5 +263,5 @@ def _to_small_json(value: Any) -> tuple[Any] | None:
 
 
 def _find_module(value: Any) -> ModuleType:
-    module = resolve_module(getattr(value, "__module__", "") or "builtins")
+    module = sources.resolve_module(getattr(value, "__module__", "") or "builtins")
     return module if isinstance(module, ModuleType) else builtins

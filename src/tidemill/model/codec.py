@@ -2,51 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidemill.model import trigger
-from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Custom, Increment, Patch, Rows, Signed, Updates, Upsert
 from tidemill.model.flow import BoundFlow
 from tidemill.model.freshness_target import DeliveryForm, FreshnessTarget
 from tidemill.model.schema import Schema
-from tidemill.model.task import ReadMode, Task
+from tidemill.model.task import Task
 
 Json = dict[str, Any]
 
+_COLUMN_LISTS = ("key", "by", "columns")
+_MERGE_KINDS: Mapping[str, Callable[..., Updates]] = {k.name: k for k in (Append, Signed, Upsert, Increment, Patch)}
+
 
 def updates_to_json(updates: Updates) -> Json:
-    data: Json = {"kind": updates.name}
-    if updates.key:
-        data["key"] = list(updates.key)
-    if isinstance(updates, Patch):
-        data["by"] = list(updates.by)
-    if isinstance(updates, Increment | Patch):
-        data["columns"] = list(updates.columns)
-    if isinstance(updates, Custom) and updates.delta is not None:
-        data["delta"] = str(updates.delta)
-    return data
+    columns = {name: list(getattr(updates, name)) for name in _COLUMN_LISTS if getattr(updates, name, ())}
+    delta = {"delta": str(updates.delta)} if isinstance(updates, Custom) and updates.delta is not None else {}
+    return {"kind": updates.name, **columns, **delta}
 
 
 def updates_from_json(data: Mapping[str, Any]) -> Updates:
-    key = tuple(data.get("key", ()))
-    match data["kind"]:
-        case "append":
-            return Append()
-        case "signed":
-            return Signed()
-        case "upsert":
-            return Upsert(key)
-        case "increment":
-            return Increment(key, tuple(data["columns"]))
-        case "patch":
-            return Patch(key, tuple(data["by"]), tuple(data["columns"]))
-        case "custom":
-            delta = Schema.from_ddl(data["delta"]) if "delta" in data else None
-            return Custom(key, _raise_unloaded, _raise_unloaded, _raise_unloaded, delta)
-        case other:
-            raise ValueError(f"unknown merge kind {other!r}")
+    columns = {name: tuple(data[name]) for name in _COLUMN_LISTS if name in data}
+    if data["kind"] != Custom.name:
+        return _MERGE_KINDS[data["kind"]](**columns)
+    delta = Schema.from_ddl(data["delta"]) if "delta" in data else None
+    return Custom(columns["key"], _raise_unloaded, _raise_unloaded, _raise_unloaded, delta)
 
 
 def _raise_unloaded(_first: Rows, _second: Rows) -> Rows:
@@ -79,28 +62,19 @@ def target_from_json(data: Mapping[str, Any]) -> FreshnessTarget:
 
 def task_to_json(task: Task) -> Json:
     """A task's signature, as `status`, `plan` and the page show it."""
+    code, variants = type(task.variant.code).__name__, task.variants
+    reads = dict.fromkeys((r.port, r.mode.value) for v in variants for r in v.reads)
+    writes = dict.fromkeys((w.port, w.kind.value) for v in variants for w in v.writes)
     return {
         "name": task.name,
         "identity": task.compute_identity(),
-        "code": CODE_KIND_NAMES.get(type(task.variant.code).__name__, type(task.variant.code).__name__.lower()),
-        "reads": _dedupe_items(
-            {"channel": r.port, "mode": ReadMode(r.mode).value} for v in task.variants for r in v.reads
-        ),
-        "writes": _dedupe_items(
-            {"channel": w.port, "kind": BlockKind(w.kind).value} for v in task.variants for w in v.writes
-        ),
-        "variants": [v.name for v in task.variants],
+        "code": CODE_KIND_NAMES.get(code, code.lower()),
+        "reads": [{"channel": channel, "mode": mode} for channel, mode in reads],
+        "writes": [{"channel": channel, "kind": kind} for channel, kind in writes],
+        "variants": [v.name for v in variants],
         "has_watermark": task.watermark_output is not None,
         "location": str(task.location),
     }
-
-
-def _dedupe_items(items: Iterable[Json]) -> list[Json]:
-    unique: list[Json] = []
-    for item in items:
-        if item not in unique:
-            unique.append(item)
-    return unique
 
 
 def binding_to_json(binding: BoundFlow) -> Json:

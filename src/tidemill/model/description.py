@@ -17,29 +17,24 @@ from tidemill.model.task import Task
 
 
 def describe_output(
-    task: Task,
-    output: str,
-    inputs: Sequence[Sequence[Identity]],
-    variables: Mapping[str, str] = EMPTY_MAPPING,
-    generation: int = 0,
+    task: Task, output: str, inputs: Sequence[Sequence[Identity]], variables: Mapping[str, str] = EMPTY_MAPPING
 ) -> Json:
     """The description of the dataset that `task` writes as `output` from `inputs`, which are in port order.
 
-    Environment variables are included as hashes, since they may hold secrets. The generation distinguishes results
-    that are otherwise equal: of tasks that were forced to run or are not deterministic.
+    Environment variables are included as hashes, since they may hold secrets. A caller sets another generation for
+    results that are otherwise equal: of tasks that were forced to run or are not deterministic.
     """
-    environment = {name: _hash_secret(variables.get(name)) for name in sorted(task.environment)}
+    environment = {
+        name: compute_identity("environment", variables[name]) if name in variables else None
+        for name in sorted(task.environment)
+    }
     return {
         **task.describe_task(),
         "environment": environment,
         "output": output,
         "inputs": [list(i) for i in inputs],
-        "generation": generation,
+        "generation": 0,
     }
-
-
-def _hash_secret(value: str | None) -> Identity | None:
-    return None if value is None else compute_identity("environment", value)
 
 
 def compute_dataset_identity(description: Json) -> Identity:
@@ -55,19 +50,12 @@ class DescriptionChange:
     after: Any
 
     def __str__(self) -> str:
-        return (
-            f"{self.part} changed:\n{_diff_lines(self.before, self.after)}" if self._is_text else self._format_short()
-        )
-
-    @property
-    def _is_text(self) -> bool:
-        return isinstance(self.before, str) and isinstance(self.after, str) and "\n" in self.before + self.after
-
-    def _format_short(self) -> str:
         if self.before is None:
             return f"{self.part} is new: {self.after!r}"
         if self.after is None:
             return f"{self.part} was removed; it was {self.before!r}"
+        if isinstance(self.before, str) and isinstance(self.after, str) and "\n" in self.before + self.after:
+            return f"{self.part} changed:\n{_diff_lines(self.before, self.after)}"
         return f"{self.part} was {self.before!r} and is {self.after!r}"
 
 
@@ -79,12 +67,8 @@ def _diff_lines(before: str, after: str) -> str:
 def diff_descriptions(before: Json, after: Json) -> tuple[DescriptionChange, ...]:
     """Every part in which two descriptions differ; code is named after its function."""
     old_parts, new_parts = dict(_list_parts(before)), dict(_list_parts(after))
-    names = [*old_parts, *(name for name in new_parts if name not in old_parts)]
-    return tuple(
-        DescriptionChange(name, old_parts.get(name), new_parts.get(name))
-        for name in names
-        if old_parts.get(name) != new_parts.get(name)
-    )
+    changes = (DescriptionChange(name, old_parts.get(name), new_parts.get(name)) for name in old_parts | new_parts)
+    return tuple(change for change in changes if change.before != change.after)
 
 
 def _list_parts(description: Json) -> Iterator[tuple[str, Any]]:

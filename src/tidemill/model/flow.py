@@ -31,7 +31,8 @@ class FlowSpec:
 
     @property
     def ports(self) -> frozenset[str]:
-        return frozenset(p for t in self.list_tasks() for p in list_ports(t))
+        tasks = list(self.list_tasks())
+        return frozenset({r.port for t in tasks for r in t.reads} | {w.port for t in tasks for w in t.writes})
 
     def list_tasks(self) -> Iterator[Task]:
         """All tasks; those of nested flows with the port names of this flow."""
@@ -46,11 +47,6 @@ class FlowSpec:
             if isinstance(part, NestedFlow):
                 yield part
                 yield from part.flow.list_nested_flows()
-
-
-def list_ports(task: Task) -> Iterator[str]:
-    yield from (r.port for r in task.reads)
-    yield from (w.port for w in task.writes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,7 @@ class DeliveryForm(StrEnum):
 class FreshnessTarget:
     """The freshness target of a channel; by default there is none."""
 
-    lag: Mapping[str, float] = field(
-        default_factory=dict
-    )  # seconds, by route (see `is_routed_via`), or for ALL_PATHWAYS
+    lag: Mapping[str, float] = field(default_factory=dict)  # seconds, by route (`is_routed_via`) or ALL_PATHWAYS
     consistency: float | None = None  # seconds; 0: all reflected versions were current at one time; None: any
     accepts: tuple[DeliveryForm, ...] = ()  # empty: any
 

@@ -11,7 +11,7 @@ does not list each day. No decision depends on those in between: ends and starts
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -68,27 +68,9 @@ class Provenance:
         """The largest version reflected anywhere; None if nothing is."""
         return max((t for v in self.pathways.values() for t in v), default=None)
 
-    def find_end(self, time: Timeline) -> Version | None:
-        """The smallest end of any version reflected; None if nothing is."""
-        return min((e for p in self.pathways for e in self._list_ends(p, time)), default=None)
-
     def find_pathway_end(self, pathway: Pathway, time: Timeline) -> Version | None:
-        return min(self._list_ends(pathway, time), default=None)
-
-    def _list_ends(self, pathway: Pathway, time: Timeline) -> Iterator[Version]:
-        return (time.find_end(pathway[0], t) for t in self[pathway])
-
-    def is_consistent(self, time: Timeline) -> bool:
-        """True iff there was a time at which all reflected versions were the latest: `start < end`."""
-        start, end = self.find_start(), self.find_end(time)
-        return start is None or end is None or start < end
-
-    def is_before(self, later: Provenance, time: Timeline) -> bool:
-        """True iff no pathway's end goes back and at least one advances; both reflect the same pathways."""
-        if self.pathways.keys() != later.pathways.keys():
-            return False
-        pairs = [(min(self._list_ends(p, time)), min(later._list_ends(p, time))) for p in self.pathways]
-        return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+        """The smallest end of any version reflected by a pathway; None if nothing is."""
+        return min((time.find_end(pathway[0], t) for t in self[pathway]), default=None)
 
 
 def _keep_extremes(versions: frozenset[Version]) -> frozenset[Version]:
@@ -109,16 +91,6 @@ def merge_provenances(parts: Iterable[Provenance]) -> Provenance:
         for pathway, versions in part.pathways.items():
             merged[pathway] = merged.get(pathway, frozenset()) | versions
     return Provenance.from_pathways(merged)
-
-
-def is_applicable(base: Provenance, source: Provenance, target: Provenance) -> bool:
-    """Whether a delta from `source` to `target` may be applied to `base`.
-
-    On each pathway the base must equal the delta's source, or the delta must not advance it, or the base must
-    reflect nothing yet, as the empty first base of a channel does.
-    """
-    pathways = base.pathways.keys() | source.pathways.keys() | target.pathways.keys()
-    return all(base[p] == source[p] or source[p] == target[p] or not base[p] for p in pathways)
 
 
 def apply_delta(base: Provenance, source: Provenance, target: Provenance) -> Provenance:

@@ -16,7 +16,6 @@ from tidemill.model.flow import BoundFlow
 from tidemill.model.identity import Identity, compute_identity
 from tidemill.model.provenance import EMPTY_PROVENANCE, Provenance, merge_provenances
 from tidemill.model.schema import Schema
-from tidemill.model.step_report import StepReport
 from tidemill.model.task import ReadMode, Task
 from tidemill.model.time import Version
 
@@ -57,11 +56,20 @@ BACKFILL_TAG_PREFIX = "tidemill-backfill"
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One atomic execution.
+class StepReport:
+    """Where a step of a task ran and why; the rows and bytes that the driver then held, None if it held none."""
 
-    `fencing_token`, the fencing token, changes with every claim; only its holder can commit.
-    """
+    step: str
+    place: str
+    reason: str
+    seconds: float
+    rows: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One atomic execution. `fencing_token` changes with every claim; only its holder can commit."""
 
     id: int
     kind: RunKind
@@ -108,9 +116,7 @@ class ReservationRequest:
     kind: BlockKind
     keys: tuple[str, ...] = ()  # idempotency keys of the inserts that share it
     updates: Updates | None = None  # encoding of a delta, if not the channel's
-    expected_channel: Channel | None = (
-        None  # the channel as it was when the rows were read, if that was before the claim
-    )
+    expected_channel: Channel | None = None  # as it was when the rows were read, if that was before the claim
 
 
 @dataclass(frozen=True, slots=True)

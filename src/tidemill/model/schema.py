@@ -14,29 +14,9 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-_KNOWN = frozenset(
-    {
-        exp.DType.BOOLEAN,
-        exp.DType.TINYINT,
-        exp.DType.SMALLINT,
-        exp.DType.INT,
-        exp.DType.BIGINT,
-        exp.DType.FLOAT,
-        exp.DType.DOUBLE,
-        exp.DType.DECIMAL,
-        exp.DType.TEXT,
-        exp.DType.BINARY,
-        exp.DType.DATE,
-        exp.DType.TIMESTAMP,
-        exp.DType.TIMESTAMPLTZ,
-        exp.DType.TIMESTAMPTZ,
-        exp.DType.TIMESTAMPNTZ,
-        exp.DType.ARRAY,
-        exp.DType.MAP,
-        exp.DType.STRUCT,
-    }
-)
-
+_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+_TIMES = ("DATE", "TIMESTAMP", "TIMESTAMPLTZ", "TIMESTAMPTZ", "TIMESTAMPNTZ")
+_KNOWN = frozenset(exp.DType[n] for n in ("BOOLEAN", *_NUMBERS, "TEXT", "BINARY", *_TIMES, "ARRAY", "MAP", "STRUCT"))
 _COLLATE = "COLLATE"
 _SPARK_ONLY = frozenset({exp.DType.TIME, exp.DType.VARIANT})
 """Types that Spark computes with and stores in files, but that code outside Spark cannot read."""
@@ -186,3 +166,29 @@ def _format_type(kind: exp.DataType) -> str:
 @lru_cache(maxsize=4096)
 def _parse_type(text: str) -> exp.DataType:
     return exp.DataType.build(text.partition(f" {_COLLATE} ")[0], dialect="spark")
+
+
+@dataclass(frozen=True, slots=True)
+class StateSchema:
+    """State rows: their columns, and the key by which a later row replaces an earlier one."""
+
+    schema: Schema
+    key: tuple[str, ...]
+
+    @classmethod
+    def from_ddl(cls, ddl: str, key: str | tuple[str, ...]) -> StateSchema:
+        return cls(Schema.from_ddl(ddl), (key,) if isinstance(key, str) else key)
+
+    def find_problems(self) -> Iterator[str]:
+        for name in self.key:
+            if name not in self.schema:
+                yield f"its key {name!r} is not a column of it (it has {', '.join(self.schema.names)})"
+
+
+def widen_schema(schema: Schema, ddl: str) -> Schema:
+    """The columns of `schema`, all nullable, followed by those of `ddl`.
+
+    They are nullable since of an event that left a queue only the number is kept.
+    """
+    nullable = tuple(Field(f.name, f.type) for f in schema)
+    return Schema((*nullable, *Schema.from_ddl(ddl)))

@@ -12,8 +12,7 @@ from typing import Any
 
 from tidemill.model.change import RESERVED_COLUMNS
 from tidemill.model.code import Json, trace_code
-from tidemill.model.schema import Schema
-from tidemill.model.state_schema import StateSchema, widen_schema
+from tidemill.model.schema import Schema, StateSchema, widen_schema
 from tidemill.model.wave_steps import WAVE, WaveTaskSpec
 from tidemill.model.window import Unit, Window
 

@@ -49,17 +49,6 @@ def find_misplaced_targets(workflow: WorkflowSpec, targets: FreshnessTargets) ->
             )
 
 
-def find_inputs(workflow: WorkflowSpec, channel: str) -> frozenset[str]:
-    """The input channels from which a channel is derived."""
-    reads = _index_reads(workflow)
-    reached, stack = {channel}, [channel]
-    while stack:
-        new = reads.get(stack.pop(), set()) - reached
-        reached |= new
-        stack += new
-    return frozenset(c.name for c in workflow.channels if c.role is ChannelRole.INPUT and c.name in reached)
-
-
 def find_pathways(workflow: WorkflowSpec, channel: str) -> tuple[Pathway, ...]:
     """The pathways of data from inputs to a channel."""
     reads = _index_reads(workflow)

@@ -60,9 +60,7 @@ class TaskOutput:
     kind: BlockKind
     updates: Updates | None = None
     void: bool = False  # nothing is written, and the previous content becomes invalid
-    merges_into_empty: bool = (
-        False  # the code returns a delta, and the base written is that delta merged into an empty base
-    )
+    merges_into_empty: bool = False  # the code returns a delta, which is written as a base of its rows alone
     watermark_column: str | None = None  # its column whose largest value is the watermark of all outputs of the task
 
 

@@ -9,7 +9,7 @@ once: the times beyond the first are counted as missed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -101,10 +101,10 @@ class RunTrigger:
     """A run of another bound flow was launched, completed or failed."""
 
     flow: str
-    milestone: RunMilestone = RunMilestone.COMPLETED
+    reached: RunMilestone = RunMilestone.COMPLETED
 
     def __str__(self) -> str:
-        return f"{self.flow} {self.milestone}"
+        return f"{self.flow} {self.reached}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,21 +186,21 @@ def _find_cron_problems(leaf: CronTrigger) -> Iterator[str]:
         yield f"{leaf.expression!r} in time zone {leaf.zone!r} is not a valid cron schedule: {reason}"
 
 
+_KINDS: Mapping[str, type[Leaf]] = {
+    "data": DataTrigger,
+    "every": IntervalTrigger,
+    "cron": CronTrigger,
+    "after": RunTrigger,
+    "lag": LagTrigger,
+}
+"""Kinds of leaves in JSON; their other keys are the fields."""
+
+
 def to_json(trigger: Trigger) -> dict[str, Any]:
-    match trigger:
-        case DataTrigger():
-            limits = {"rows": trigger.rows, "bytes": trigger.bytes, "age": trigger.age}
-            return {"kind": "data", "channel": trigger.channel} | {k: v for k, v in limits.items() if v is not None}
-        case IntervalTrigger():
-            return {"kind": "every", "seconds": trigger.seconds}
-        case CronTrigger():
-            return {"kind": "cron", "expression": trigger.expression, "zone": trigger.zone}
-        case RunTrigger():
-            return {"kind": "after", "flow": trigger.flow, "reached": str(trigger.milestone)}
-        case LagTrigger():
-            return {"kind": "lag", "channel": trigger.channel, "seconds": trigger.seconds}
-        case AllOfTrigger():
-            return {"kind": "all", "parts": [to_json(p) for p in trigger.parts]}
+    if isinstance(trigger, AllOfTrigger):
+        return {"kind": "all", "parts": [to_json(p) for p in trigger.parts]}
+    kind = next(kind for kind, leaf in _KINDS.items() if isinstance(trigger, leaf))
+    return {"kind": kind} | {key: value for key, value in asdict(trigger).items() if value is not None}
 
 
 def from_json(data: Mapping[str, Any]) -> Trigger:
@@ -209,18 +209,9 @@ def from_json(data: Mapping[str, Any]) -> Trigger:
     >>> from_json(to_json(AllOfTrigger((IntervalTrigger(5.0), DataTrigger("a", rows=3)))))
     AllOfTrigger(parts=(IntervalTrigger(seconds=5.0), DataTrigger(channel='a', rows=3, bytes=None, age=None)))
     """
-    match data["kind"]:
-        case "data":
-            return DataTrigger(data["channel"], data.get("rows"), data.get("bytes"), data.get("age"))
-        case "every":
-            return IntervalTrigger(data["seconds"])
-        case "cron":
-            return CronTrigger(data["expression"], data["zone"])
-        case "after":
-            return RunTrigger(data["flow"], RunMilestone(data["reached"]))
-        case "lag":
-            return LagTrigger(data["channel"], data["seconds"])
-        case "all":
-            return AllOfTrigger(tuple(map(from_json, data["parts"])))
-        case other:
-            raise ValueError(f"unknown kind of trigger {other!r}")
+    fields = {key: value for key, value in data.items() if key != "kind"}
+    if data["kind"] == "all":
+        return AllOfTrigger(tuple(map(from_json, fields["parts"])))
+    if data["kind"] == "after":
+        fields["reached"] = RunMilestone(fields["reached"])
+    return _KINDS[data["kind"]](**fields)

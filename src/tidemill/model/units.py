@@ -40,18 +40,8 @@ def _find_unit(word: str, duration: str) -> float:
     return _SECONDS[unit]
 
 
-_BYTES = {
-    "": 1,
-    "b": 1,
-    "kb": 10**3,
-    "mb": 10**6,
-    "gb": 10**9,
-    "tb": 10**12,
-    "kib": 2**10,
-    "mib": 2**20,
-    "gib": 2**30,
-    "tib": 2**40,
-}
+_DECIMAL = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_BYTES = _DECIMAL | {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 
@@ -88,8 +78,7 @@ def format_size(number: float) -> str:
     >>> format_size(999), format_size(34_000), format_size(2_500_000)
     ('999 B', '34.0 kB', '2.5 MB')
     """
-    for unit in _UNITS:
-        if number < 1000 or unit == _UNITS[-1]:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1000
-    raise AssertionError("unreachable")
+    power = 0
+    while number >= 1000 and power < len(_UNITS) - 1:
+        number, power = number / 1000, power + 1
+    return f"{number:.{min(power, 1)}f} {_UNITS[power]}"

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import takewhile
 
 from tidemill.errors import BadInput
 
@@ -76,23 +75,6 @@ class LineageTag:
 _TAG = re.compile(r"-?\d+(\.[1-9]\d*!?)*")
 
 
-def merge_tags(tags: Iterable[LineageTag]) -> LineageTag:
-    """The tag from which a result of several events derives: their longest common prefix, if they are of one wave.
-
-    If they are of several waves, the result belongs to the newest event, which caused it.
-
-    >>> tags = (["17.2.1", "17.2.3!"], ["17.2", "18.1", "18"])
-    >>> [str(merge_tags(map(LineageTag.from_text, texts))) for texts in tags]
-    ['17.2', '18.1']
-    """
-    ordered = sorted(tags)
-    first, last = ordered[0], ordered[-1]
-    if first.root != last.root:
-        return last
-    steps = zip(first.path, last.path, strict=False)
-    return LineageTag(first.root, tuple(step for step, _ in takewhile(lambda pair: pair[0] == pair[1], steps)))
-
-
 @dataclass(slots=True)
 class _EventNode:
     """An event that was processed, with the known facts about its results."""
@@ -106,22 +88,18 @@ class WaveProgress:
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[int, ...], _EventNode] = {}
-        self._is_complete = False
-
-    @property
-    def is_complete(self) -> bool:
-        return self._is_complete
+        self.is_complete = False
 
     def add_tag(self, tag: LineageTag) -> bool:
         """Record that an event arrived or ended; returns True if this completes the wave."""
-        if self._is_complete:
+        if self.is_complete:
             return False
         for depth, step in enumerate(tag.path):
             node = self._nodes.setdefault(tag.serials[:depth], _EventNode())
             if step.last:
                 node.results = step.serial
-        self._is_complete = self._complete_ancestors(tag.serials)
-        return self._is_complete
+        self.is_complete = self._complete_ancestors(tag.serials)
+        return self.is_complete
 
     def _complete_ancestors(self, serials: tuple[int, ...]) -> bool:
         """Mark an event as complete, then its ancestors as far as they become complete; True if the root does."""

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from tidemill.model.change import RESERVED_COLUMNS
 from tidemill.model.code import Json
-from tidemill.model.schema import Schema
-from tidemill.model.state_schema import StateSchema, widen_schema
+from tidemill.model.schema import Schema, StateSchema, widen_schema
 
 WAVE = "wave"
 """The column that holds the events' tags."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
+from math import fsum
 
 from tidemill.errors import WorkflowError
 from tidemill.model.analysis import SchemaKnowledge
@@ -54,6 +55,12 @@ class WorkflowSpec:
 
 
 Problem = tuple[SourceLocation, str]
+Rule = Callable[[WorkflowSpec], Iterator[Problem]]
+
+
+def _check_tasks(rule: Callable[[WorkflowSpec, Task], Iterator[str]]) -> Rule:
+    """A decorator: the rule is applied to each task, and its problems are located there."""
+    return lambda wf: ((task.location, problem) for task in wf.list_tasks() for problem in rule(wf, task))
 
 
 def _find_bad_names(wf: WorkflowSpec) -> Iterator[Problem]:
@@ -62,29 +69,22 @@ def _find_bad_names(wf: WorkflowSpec) -> Iterator[Problem]:
     first_locations: dict[tuple[str, str], SourceLocation] = {}
     for noun, name, location in names:
         if noun == "bound flow" and not is_valid_name(name):
-            yield (
-                location,
-                f"{name!r} is not a name: use letters, digits and underscores, not starting with a digit",
-            )
+            problem = "is not a name: use letters, digits and underscores, not starting with a digit"
+            yield location, f"{name!r} {problem}"
         if (noun, name) in first_locations:
             yield location, f"{noun} {name!r} is declared twice; the first time at {first_locations[noun, name]}"
         first_locations.setdefault((noun, name), location)
 
 
 def _find_bad_channels(wf: WorkflowSpec) -> Iterator[Problem]:
-    for channel in wf.channels:
-        yield from ((channel.location, problem) for problem in channel.find_problems())
+    return ((channel.location, problem) for channel in wf.channels for problem in channel.find_problems())
 
 
-def _find_unknown_channels(wf: WorkflowSpec) -> Iterator[Problem]:
+@_check_tasks
+def _find_unknown_channels(wf: WorkflowSpec, task: Task) -> Iterator[str]:
     known = {c.name for c in wf.channels}
-    for task in wf.list_tasks():
-        for read in task.reads:
-            if read.port not in known:
-                yield (
-                    task.location,
-                    f"task {task.name!r} reads unknown channel {read.port!r}{_suggest_similar(read.port, known)}",
-                )
+    for port in (r.port for r in task.reads if r.port not in known):
+        yield f"task {task.name!r} reads unknown channel {port!r}{_suggest_similar(port, known)}"
 
 
 def _suggest_similar(name: str, known: Iterable[str], noun: str = "channel") -> str:
@@ -95,33 +95,23 @@ def _suggest_similar(name: str, known: Iterable[str], noun: str = "channel") -> 
     return f"; the {noun}s are {', '.join(names)}" if names else f"; no {noun} is declared"
 
 
-def _find_bad_signatures(wf: WorkflowSpec) -> Iterator[Problem]:
-    for task in wf.list_tasks():
-        if not task.writes:
-            yield task.location, f"task {task.name!r} writes nothing; annotate its result, e.g. '-> tm.Delta'"
-        for argument, count in Counter(w.port for w in task.writes).items():
-            if count > 1:
-                yield task.location, f"task {task.name!r} writes channel {argument!r} twice"
-        new = {r.port for r in task.reads if r.mode is ReadMode.NEW}
-        for read in task.reads:
-            if read.mode is ReadMode.OLD and read.port not in new and task.refresh is None:
-                yield (
-                    task.location,
-                    f"task {task.name!r} reads OLD of {read.port!r}, which needs a NEW of the same channel",
-                )
-            if read.port in task.state_ports and read.mode is not ReadMode.ALL:
-                yield task.location, f"task {task.name!r} must read its own state {read.port!r} in mode ALL"
-        if isinstance(task.variant.code, Command):
-            yield from _find_bad_placeholders(task, task.variant.code)
-
-
-def _find_bad_placeholders(task: Task, command: Command) -> Iterator[Problem]:
-    names = {r.argument for r in task.reads} | {w.argument for w in task.writes}
-    for argument in command.find_unknown_arguments(names):
-        yield (
-            task.location,
-            f"task {task.name!r}: {argument} names no input or output of it",
-        )
+@_check_tasks
+def _find_bad_signatures(_wf: WorkflowSpec, task: Task) -> Iterator[str]:
+    if not task.writes:
+        yield f"task {task.name!r} writes nothing; annotate its result, e.g. '-> tm.Delta'"
+    for channel, count in Counter(w.port for w in task.writes).items():
+        if count > 1:
+            yield f"task {task.name!r} writes channel {channel!r} twice"
+    new = {r.port for r in task.reads if r.mode is ReadMode.NEW}
+    for read in task.reads:
+        if read.mode is ReadMode.OLD and read.port not in new and task.refresh is None:
+            yield f"task {task.name!r} reads OLD of {read.port!r}, which needs a NEW of the same channel"
+        if read.port in task.state_ports and read.mode is not ReadMode.ALL:
+            yield f"task {task.name!r} must read its own state {read.port!r} in mode ALL"
+    if isinstance(task.variant.code, Command):
+        names = {r.argument for r in task.reads} | {w.argument for w in task.writes}
+        for argument in task.variant.code.find_unknown_arguments(names):
+            yield f"task {task.name!r}: {argument} names no input or output of it"
 
 
 def _find_bad_writers(wf: WorkflowSpec) -> Iterator[Problem]:
@@ -133,25 +123,16 @@ def _find_bad_writers(wf: WorkflowSpec) -> Iterator[Problem]:
         channel = wf.find_channel(name)
         if channel is not None and channel.role is ChannelRole.INPUT:
             for task, _ in tasks_and_kinds:
-                yield (
-                    task.location,
-                    f"task {task.name!r} writes {name!r}, which is an input channel",
-                )
+                yield task.location, f"task {task.name!r} writes {name!r}, which is an input channel"
+        others, last = ", ".join(repr(t.name) for t, _ in tasks_and_kinds), tasks_and_kinds[-1][0].location
         if len(tasks_and_kinds) > 1 and any(kind is BlockKind.BASE for _, kind in tasks_and_kinds):
-            others = ", ".join(repr(t.name) for t, _ in tasks_and_kinds)
-            yield (
-                tasks_and_kinds[-1][0].location,
-                f"tasks {others} all write {name!r}, and a base by one would undo the others",
-            )
+            yield last, f"tasks {others} all write {name!r}, and a base by one would undo the others"
         if len(tasks_and_kinds) > 1 and any(name in t.state_ports for t, _ in tasks_and_kinds):
-            others = ", ".join(repr(t.name) for t, _ in tasks_and_kinds)
-            yield tasks_and_kinds[-1][0].location, f"{name!r} is the state of a task, but {others} all write it"
+            yield last, f"{name!r} is the state of a task, but {others} all write it"
     for channel in wf.channels:
         if channel.role is ChannelRole.DERIVED and channel.name not in writers:
-            yield (
-                channel.location,
-                f"no task writes channel {channel.name!r}; declare it with input() if it receives inserts",
-            )
+            problem = f"no task writes channel {channel.name!r}; declare it with input() if it receives inserts"
+            yield channel.location, problem
 
 
 def _find_cycles(wf: WorkflowSpec) -> Iterator[Problem]:
@@ -176,21 +157,19 @@ def _build_graph(tasks: Sequence[Task]) -> dict[int, set[int]]:
     }
 
 
-def _find_column_mismatches(wf: WorkflowSpec) -> Iterator[Problem]:
+@_check_tasks
+def _find_column_mismatches(wf: WorkflowSpec, task: Task) -> Iterator[str]:
     """A query's columns must be those of the channel it writes, where both are known; Spark checks the types."""
-    for task in wf.list_tasks():
-        code = task.variant.code
-        channel = _find_result_channel(wf, task)
-        if not isinstance(code, Sql | Refresh) or channel is None or channel.schema is None:
-            continue
-        names = [n for n in code.list_column_names() if n not in RESERVED_COLUMNS]
-        expected = channel.schema.names
-        if "*" not in names and sorted(names) != sorted(expected):
-            yield (
-                task.location,
-                f"query {task.name!r} returns the columns {', '.join(names)}, but channel {channel.name!r} "
-                f"(declared at {channel.location}) has {', '.join(expected)}",
-            )
+    code, channel = task.variant.code, _find_result_channel(wf, task)
+    if not isinstance(code, Sql | Refresh) or channel is None or channel.schema is None:
+        return
+    names = [n for n in code.list_column_names() if n not in RESERVED_COLUMNS]
+    expected = channel.schema.names
+    if "*" not in names and sorted(names) != sorted(expected):
+        yield (
+            f"query {task.name!r} returns the columns {', '.join(names)}, but channel {channel.name!r} "
+            f"(declared at {channel.location}) has {', '.join(expected)}"
+        )
 
 
 def _find_result_channel(wf: WorkflowSpec, task: Task) -> Channel | None:
@@ -200,14 +179,13 @@ def _find_result_channel(wf: WorkflowSpec, task: Task) -> Channel | None:
     return wf.find_channel(writes[0].port) if writes else None
 
 
-def _find_strict_violations(wf: WorkflowSpec) -> Iterator[Problem]:
-    for task in wf.list_tasks():
-        if task.refresh == "incremental_strict" and task.batch_reason is not None:
-            yield (
-                task.location,
-                f"query {task.name!r} must be incremental (refresh is 'incremental_strict') but can only be run in "
-                f"batch: {task.batch_reason}; change the query, or let refresh be 'auto'",
-            )
+@_check_tasks
+def _find_strict_violations(_wf: WorkflowSpec, task: Task) -> Iterator[str]:
+    if task.refresh == "incremental_strict" and task.batch_reason is not None:
+        yield (
+            f"query {task.name!r} must be incremental (refresh is 'incremental_strict') but can only be run in "
+            f"batch: {task.batch_reason}; change the query, or let refresh be 'auto'"
+        )
 
 
 def _find_unsigned_results(wf: WorkflowSpec) -> Iterator[Problem]:
@@ -245,38 +223,33 @@ def _find_bad_triggers(wf: WorkflowSpec) -> Iterator[Problem]:
 
 def find_dangling_triggers(workflow: WorkflowSpec, channels: Iterable[str], flows: Iterable[str]) -> Iterator[str]:
     """Problems of triggers that wait for a channel or flow outside the given ones, which are those of all workflows."""
-    known: dict[type[DataTrigger | RunTrigger], tuple[str, set[str]]] = {
-        DataTrigger: ("channel", {*channels}),
-        RunTrigger: ("flow", {*flows}),
-    }
+    known = {"channel": {*channels}, "flow": {*flows}}
     for binding in workflow.bindings:
-        for _, leaf in (leaf for trigger in binding.triggers for leaf in list_leaves(trigger)):
-            if isinstance(leaf, DataTrigger | RunTrigger):
-                noun, names = known[type(leaf)]
-                target = leaf.channel if isinstance(leaf, DataTrigger) else leaf.flow
-                if target not in names:
-                    yield (
-                        f"{binding.location}: flow {binding.name!r} waits for {noun} {target!r}, which no workflow "
-                        f"declares, and would never run{_suggest_similar(target, names, noun)}; "
-                        "if another workflow declares it, apply that workflow first"
-                    )
+        leaves = [leaf for trigger in binding.triggers for _, leaf in list_leaves(trigger)]
+        targets = [
+            ("channel", leaf.channel) if isinstance(leaf, DataTrigger) else ("flow", leaf.flow)
+            for leaf in leaves
+            if isinstance(leaf, DataTrigger | RunTrigger)
+        ]
+        for noun, target in targets:
+            if target not in known[noun]:
+                yield (
+                    f"{binding.location}: flow {binding.name!r} waits for {noun} {target!r}, which no workflow "
+                    f"declares, and would never run{_suggest_similar(target, known[noun], noun)}; "
+                    "if another workflow declares it, apply that workflow first"
+                )
 
 
-def _find_stateful_problems(wf: WorkflowSpec) -> Iterator[Problem]:
-    for task in wf.list_tasks():
-        code = task.variant.code
-        if isinstance(code, WindowTaskSpec | WaveStartSpec) and not code.schema.fields:
-            noun = "windows" if isinstance(code, WindowTaskSpec) else "waves"
-            yield (
-                task.location,
-                f"{noun} {task.name!r} are over {task.reads[0].port!r}, whose columns are not known; "
-                f"declare them with table({task.reads[0].port!r}, '…')",
-            )
-        elif isinstance(code, Stateful):
-            yield from ((task.location, f"task {task.name!r}: {problem}") for problem in code.find_problems())
+@_check_tasks
+def _find_stateful_problems(_wf: WorkflowSpec, task: Task) -> Iterator[str]:
+    code = task.variant.code
+    if isinstance(code, WindowTaskSpec | WaveStartSpec) and not code.schema.fields:
+        noun, source = "windows" if isinstance(code, WindowTaskSpec) else "waves", task.reads[0].port
+        hint = f"declare them with table({source!r}, '…')"
+        yield f"{noun} {task.name!r} are over {source!r}, whose columns are not known; {hint}"
+    elif isinstance(code, Stateful):
+        yield from (f"task {task.name!r}: {problem}" for problem in code.find_problems())
 
-
-Rule = Callable[[WorkflowSpec], Iterator[Problem]]
 
 VALIDATION_RULES: tuple[Rule, ...] = (
     _find_bad_names,
@@ -301,3 +274,25 @@ def sort_tasks(tasks: Iterable[Task]) -> tuple[Task, ...]:
         return tuple(ordered[i] for i in TopologicalSorter(_build_graph(ordered)).static_order())
     except CycleError:
         return tuple(ordered)
+
+
+RefreshGroups = Mapping[str, Sequence[BoundFlow]]
+"""By name, tables that form one bound flow, and so are refreshed by one dispatched job, run and commit."""
+
+
+def merge_bindings(name: str, parts: Sequence[BoundFlow]) -> BoundFlow:
+    """One flow of all the parts. Any part's trigger makes it due, and its priority is the sum of theirs."""
+    tasks = sort_tasks(task for part in parts for task in part.tasks)
+    triggers = tuple(dict.fromkeys(trigger for part in parts for trigger in part.triggers))
+    return BoundFlow(name, tasks, parts[0].location, triggers, fsum(part.priority for part in parts))
+
+
+def find_unrelated_groups(groups: RefreshGroups) -> Iterator[str]:
+    """Problems of groups whose tables read no common channel: such tables would only wait for each other."""
+    for name, parts in groups.items():
+        if not frozenset.intersection(*(part.read_channels for part in parts)):
+            tables = ", ".join(part.name for part in parts)
+            yield (
+                f"{parts[0].location}: tables of refresh_group={name!r} read no channel in common ({tables}); "
+                "group only tables that read the same channel"
+            )

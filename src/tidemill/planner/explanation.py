@@ -10,7 +10,7 @@ from tidemill.algebra.operators import Operator, Scan, StepReference, walk_opera
 from tidemill.algebra.program import DeclaredQuery, Program, RefreshMode
 from tidemill.algebra.states import State
 from tidemill.model.block import BlockKind
-from tidemill.model.step_report import StepReport
+from tidemill.model.run import StepReport
 from tidemill.model.task import ReadMode, Refresh, Task, TaskOutput, Variant
 from tidemill.model.time import Version
 from tidemill.planner.catalog_state import PlanDecision

@@ -10,11 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tidemill.model.alarm import AlarmKind, AlarmReading
 from tidemill.model.block import Block, ChannelPosition
 from tidemill.model.codec import Json
 from tidemill.model.identity import Identity
-from tidemill.model.notice import Notice
+from tidemill.model.notice import AlarmKind, AlarmReading, Notice
 from tidemill.model.run import ClaimRequest, Run, RunClaim, RunKind, RunOutcome, RunState
 from tidemill.model.store import GracePeriods, Removal
 from tidemill.model.workflow import WorkflowSpec

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from tidemill.model.analysis import Analysis, AnalysisRequest, Schemas
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Updates
+from tidemill.model.run import StepReport
 from tidemill.model.schema import Schema
-from tidemill.model.step_report import StepReport
 from tidemill.model.task import Task
 from tidemill.model.view import DeltaChain, Snapshot, View
 

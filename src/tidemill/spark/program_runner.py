@@ -38,8 +38,8 @@ from tidemill.local.batch import Batch, StoredRows, build_arrow_schema
 from tidemill.local.engine import LocalEngine
 from tidemill.local.spark_types import parse_ddl
 from tidemill.local.values import Unsupported
+from tidemill.model.run import StepReport
 from tidemill.model.schema import Schema
-from tidemill.model.step_report import StepReport
 from tidemill.planner.cost import ScanVolume
 from tidemill.ports.engine import Log, WriteTarget
 from tidemill.spark import batches

@@ -9,7 +9,7 @@ import pytest
 from tests.runtime.mill import Mill
 
 import tidemill as tm
-from tidemill.model.alarm import AlarmKind, AlarmReading
+from tidemill.model.notice import AlarmKind, AlarmReading
 from tidemill.planner.catalog_state import TargetStatus
 from tidemill.publish import Notifier, build_receivers
 from tidemill.runtime.inspect.target_alarms import TARGET_SLACK_SECONDS, read_target_alarm, read_target_alarms

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tidemill.errors import NotFound
 from tidemill.model.change import Updates
 from tidemill.model.flow import BoundFlow
-from tidemill.model.run import RunState
-from tidemill.model.step_report import StepReport
+from tidemill.model.run import RunState, StepReport
 from tidemill.model.task import Refresh, Task
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.explanation import PlanExplanation, TableExplanation, explain_plan, explain_writer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemill.model.alarm import AlarmReading
+from tidemill.model.notice import AlarmReading
 from tidemill.planner.catalog_state import TargetStatus
 from tidemill.ports.catalog import CatalogReader
 from tidemill.runtime.inspect.status import read_target_statuses

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tidemill.model.alarm import AlarmReading
+from tidemill.model.notice import AlarmReading
 from tidemill.model.states import DatasetState
 from tidemill.model.submission import StoredDataset
 

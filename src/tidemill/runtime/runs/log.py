@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from tidemill.model.step_report import StepReport
+from tidemill.model.run import StepReport
 
 MAX_LOG_CHARACTERS = 256 * 1024
 """Maximum characters of a run's log: its beginning and its end are kept, and the cut characters are counted."""
