@@ -41,6 +41,9 @@ class CodeClosure:
     pieces: tuple[Json, ...]
     unseen: tuple[str, ...]
 
+    def to_json(self) -> Json:
+        return {"function": list(self.pieces), "unseen": list(self.unseen)}
+
 
 _seen: WeakKeyDictionary[Callable[..., Any], CodeClosure] = WeakKeyDictionary()
 

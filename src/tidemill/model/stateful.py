@@ -44,12 +44,7 @@ class KeyedTaskSpec:
         return {self.STATE: self.state_schema}
 
     def describe_code(self) -> Json:
-        closure = trace_code(self.call)
-        return {
-            "function": list(closure.pieces),
-            "unseen": list(closure.unseen),
-            "state": str(self.state_schema.schema),
-        }
+        return trace_code(self.call).to_json() | {"state": str(self.state_schema.schema)}
 
     def find_problems(self) -> Iterator[str]:
         yield from self.state_schema.find_problems()
@@ -74,9 +69,8 @@ class OperatorTaskSpec:
     output_schemas: Mapping[str, Schema]
 
     def describe_code(self) -> Json:
-        closure = trace_code(self.factory)
         states = {name: str(state.schema) for name, state in self.states.items()}
-        return {"function": list(closure.pieces), "unseen": list(closure.unseen), "states": states}
+        return trace_code(self.factory).to_json() | {"states": states}
 
     def find_problems(self) -> Iterator[str]:
         for name in sorted({*self.states} & {*self.output_schemas}):
@@ -120,20 +114,10 @@ class WindowTaskSpec:
 
     @property
     def output_schemas(self) -> Mapping[str, Schema]:
-        windows = (
-            widen_schema(self.schema, _WINDOW)
-            if self.sums is None
-            else widen_schema(Schema(()), self._format_totals_ddl())
-        )
-        return {
-            self.WINDOWS: windows,
-            self.EXPIRED: widen_schema(self.schema, f"{USED} boolean"),
-            self.LATE: self.schema,
-        }
-
-    def _format_totals_ddl(self) -> str:
         sums = "".join(f", `{name}` bigint" for name in self.sums or ())
-        return f"{GROUP} string, {WINDOW} bigint, {START} timestamp, {END} timestamp, {EVENTS} bigint{sums}"
+        windows = widen_schema(self.schema, _WINDOW) if self.sums is None else Schema.from_ddl(_TOTALS + sums)
+        expired = widen_schema(self.schema, f"{USED} boolean")
+        return {self.WINDOWS: windows, self.EXPIRED: expired, self.LATE: self.schema}
 
     def describe_code(self) -> Json:
         return {"window": repr(self.window), "sums": self.sums and list(self.sums), "of": str(self.schema)}
@@ -143,16 +127,14 @@ class WindowTaskSpec:
         for name in RESERVED_COLUMNS:
             if name in self.schema:
                 yield f"windows need a channel that only adds rows, and its events have {name!r}: rows may be deleted"
-        columns = [*(key.column_name for key in self.window.by), *(self.sums or ()), *_to_names(self.window.time)]
-        for name in columns:
+        columns = [*(key.column_name for key in self.window.by), *(self.sums or ()), self.window.time]
+        for name in (column for column in columns if column is not None):
             if name not in self.schema:
                 yield f"its events have no column {name!r} (they have {', '.join(self.schema.names)})"
             elif name in (self.sums or ()) and self.schema.get_field(name).type not in _INTEGER_TYPES:
                 kind = self.schema.get_field(name).type
                 yield f"column {name!r} is {kind}; only whole numbers can be subtracted exactly"
-        for name in sorted(
-            {*widen_schema(Schema(()), _ENTRY).names, *widen_schema(Schema(()), _WINDOW).names} & {*self.schema.names}
-        ):
+        for name in sorted({*Schema.from_ddl(_ENTRY).names, *Schema.from_ddl(_WINDOW).names} & {*self.schema.names}):
             yield f"its events have a column {name!r}, as windows do; give it another name first"
         if self.is_by_waves and WAVE not in self.schema:
             yield f"windows by waves need the tag of each event in the column {WAVE!r}, a string such as '17.2!'"
@@ -165,7 +147,4 @@ _ENTRY = (
     f"_opens boolean, {USED} boolean, _gone boolean, _rank bigint"
 )
 _WINDOW = f"{GROUP} string, {WINDOW} bigint, {START} timestamp, {END} timestamp, {FORMED} timestamp"
-
-
-def _to_names(name: str | None) -> tuple[str, ...]:
-    return () if name is None else (name,)
+_TOTALS = f"{GROUP} string, {WINDOW} bigint, {START} timestamp, {END} timestamp, {EVENTS} bigint"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -48,9 +48,6 @@ class StoreMarker:
     created: float  # seconds since the epoch
     inherited: int = 0  # at adoption, the greatest run number with a directory in the store, from any catalog
     format: int = MARKER_FORMAT
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> StoreMarker:

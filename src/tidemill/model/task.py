@@ -71,8 +71,7 @@ class Function:
     call: Callable[..., Any]
 
     def describe_code(self) -> Json:
-        closure = trace_code(self.call)
-        return {"function": list(closure.pieces), "unseen": list(closure.unseen)}
+        return trace_code(self.call).to_json()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tidemill.model.change import RESERVED_COLUMNS
 from tidemill.model.code import Json
@@ -15,7 +16,7 @@ from tidemill.model.schema import Schema, StateSchema, widen_schema
 WAVE = "wave"
 """The column that holds the events' tags."""
 
-TAGS = Schema.from_ddl(f"{WAVE} string")
+TAG_SCHEMA = Schema.from_ddl(f"{WAVE} string")
 
 
 def format_ended_channel(channel: str) -> str:
@@ -57,16 +58,10 @@ class WaveStartSpec:
 class WaveEndSpec:
     """Emits the tags of events for which a task has no results, and of events that had ended before it."""
 
-    EVENTS, RESULTS, BEFORE = "events", "results", "before"
-    ENDED = "ended"
+    EVENTS, RESULTS, BEFORE, ENDED = "events", "results", "before", "ended"
 
-    @property
-    def states(self) -> Mapping[str, StateSchema]:
-        return {}
-
-    @property
-    def output_schemas(self) -> Mapping[str, Schema]:
-        return {self.ENDED: TAGS}
+    states: ClassVar[Mapping[str, StateSchema]] = {}
+    output_schemas: ClassVar[Mapping[str, Schema]] = {ENDED: TAG_SCHEMA}
 
     def describe_code(self) -> Json:
         return {"waves": "ended"}
@@ -83,14 +78,10 @@ class WaveBarrierSpec:
 
     TAGS, WAVES = "tags", "waves"
 
-    @property
-    def states(self) -> Mapping[str, StateSchema]:
-        """The tags received so far of waves that are not complete on all branches."""
-        return {self.TAGS: StateSchema.from_ddl("branch string, tag string", ("branch", "tag"))}
-
-    @property
-    def output_schemas(self) -> Mapping[str, Schema]:
-        return {self.WAVES: TAGS}
+    states: ClassVar[Mapping[str, StateSchema]] = {
+        TAGS: StateSchema.from_ddl("branch string, tag string", ("branch", "tag"))  # of incomplete waves
+    }
+    output_schemas: ClassVar[Mapping[str, Schema]] = {WAVES: TAG_SCHEMA}
 
     def describe_code(self) -> Json:
         return {"waves": "synched", "branches": dict(self.branches)}

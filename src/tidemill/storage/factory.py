@@ -13,10 +13,10 @@ from fsspec.implementations.local import LocalFileSystem
 
 from tidemill.errors import ConfigError
 from tidemill.ports.storage import BlockStore
-from tidemill.storage.direct import DirectBlockStore
 from tidemill.storage.local import LocalBlockStore
 from tidemill.storage.paths import PATTERN_CHARACTERS
 from tidemill.storage.staged import StagedBlockStore
+from tidemill.storage.store import DirectBlockStore
 
 
 def open_store(

@@ -25,38 +25,34 @@ class LocalBlockStore(FileBlockStore):
 
     def __init__(self, root: Path) -> None:
         super().__init__(LocalFileSystem(), root.as_posix(), str(root))
-        self._path = root
-
-    @property
-    def root_path(self) -> Path:
-        return self._path
+        self.root_path = root
 
     def stage_directory(self, directory: str) -> str:
-        path = self._path / check_literal_path(directory)
+        path = self.root_path / check_literal_path(directory)
         with translate_errors("write in", str(path)):
             path.mkdir(parents=True, exist_ok=True)
         return str(path)
 
     def publish_files(self, directory: str, rows: int | None = None) -> tuple[DataFile, ...]:
-        if not (self._path / check_path(directory)).is_dir():
+        if not (self.root_path / check_path(directory)).is_dir():
             raise StorageError(f"{self._format_path(directory)} disappeared before it was published; run it again")
         files = super().publish_files(directory, rows)
         with translate_errors("write in", self._format_path(directory)):
-            self._sync_files([self._path / file.path for file in files])
+            self._sync_files([self.root_path / file.path for file in files])
         return files
 
     def locate_file(self, path: str) -> str:
-        return str(self._path / check_path(path))
+        return str(self.root_path / check_path(path))
 
     def probe_access(self) -> str:
-        with translate_errors("use the block store", self._name):
-            self._path.mkdir(parents=True, exist_ok=True)
+        with translate_errors("use the block store", self.name):
+            self.root_path.mkdir(parents=True, exist_ok=True)
         return super().probe_access()
 
     def prune_directory(self, directory: str) -> None:
         """Remove empty subdirectories as well, since a file system keeps them."""
         with translate_errors("remove empty directories in", self._format_path(check_path(directory))):
-            for folder, _, _ in os.walk(self._path / directory, topdown=False):
+            for folder, _, _ in os.walk(self.root_path / directory, topdown=False):
                 with suppress(OSError):  # not empty, or already gone
                     Path(folder).rmdir()
         self._prune_folders([self._resolve_path(directory).rpartition("/")[0]])
@@ -78,7 +74,7 @@ class LocalBlockStore(FileBlockStore):
         folders = set[Path]()
         for file in files:
             fsync_path(file)
-            folders.update(parent for parent in file.parents if parent.is_relative_to(self._path.parent))
+            folders.update(parent for parent in file.parents if parent.is_relative_to(self.root_path.parent))
         for folder in sorted(folders, reverse=True):
             fsync_path(folder)
 

@@ -130,5 +130,5 @@ class StagedBlockStore(FileBlockStore):
                 self._cache.delete_files([file.path])
 
     def _find_unpublished(self, paths: Iterable[str]) -> set[str]:
-        with translate_errors("list", self._name):
+        with translate_errors("list", self.name):
             return {p for p in paths if (self._cache.root_path / check_path(p)).exists() and self._find_size(p) is None}

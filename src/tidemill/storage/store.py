@@ -1,4 +1,4 @@
-"""The common implementation of block stores on fsspec file systems."""
+"""Block stores on fsspec file systems: the common implementation, and the one that Spark accesses directly."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import BinaryIO, cast
+from dataclasses import asdict
+from typing import IO, BinaryIO, cast
 from uuid import uuid4
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from fsspec import AbstractFileSystem
 
 from tidemill.errors import BlockDamaged, RowsMissing, StorageError, StoreMismatch
 from tidemill.model.block import DataFile
 from tidemill.model.store import MARKER_FORMAT, RUNS_DIRECTORY, StoreMarker
-from tidemill.storage.parquet import UnreadableParquet, read_latest_time, read_row_count, read_through
 from tidemill.storage.paths import PATTERN_CHARACTERS, check_literal_path, check_path, is_marker
 from tidemill.storage.trouble import translate_errors
 
 _PROBE = b"tidemill"
+_HADOOP_SCHEMES = {"s3": "s3a"}
 
 MARKER_FILE = "_tidemill_store.json"
 """The name of the marker file. Spark ignores files whose names begin with an underscore."""
@@ -35,11 +39,8 @@ class FileBlockStore(ABC):
     def __init__(self, fs: AbstractFileSystem, root: str, name: str) -> None:
         self._fs = fs
         self._root = root.rstrip("/")  # as `fs` names it
-        self._name = name.rstrip("/") or name  # as shown to users
-
-    @property
-    def name(self) -> str:
-        return self._name
+        self._runs_root = f"{self._root}/{RUNS_DIRECTORY}"
+        self.name = name.rstrip("/") or name  # as shown to users
 
     @abstractmethod
     def stage_directory(self, directory: str) -> str: ...
@@ -63,7 +64,10 @@ class FileBlockStore(ABC):
             return cast(BinaryIO, self._fs.open(self._resolve_path(path), "rb"))
 
     def find_latest_time(self, files: Sequence[DataFile], column: str) -> int | None:
-        times = (self._read_latest_time(file.path, column) for file in files)
+        times: list[int | None] = []
+        for path in (file.path for file in files):
+            with self.open_file(path) as source, translate_errors("read", self._format_path(path)):
+                times.append(_read_latest_time(source, column))
         return max((time for time in times if time is not None), default=None)
 
     def check_files(self, files: Sequence[DataFile]) -> None:
@@ -72,7 +76,7 @@ class FileBlockStore(ABC):
                 self._check_file(file)
 
     def read_marker(self) -> StoreMarker | None:
-        shown_path = f"{self._name}/{MARKER_FILE}"
+        shown_path = f"{self.name}/{MARKER_FILE}"
         with translate_errors("read", shown_path):
             try:
                 text = self._fs.cat_file(f"{self._root}/{MARKER_FILE}")
@@ -81,11 +85,11 @@ class FileBlockStore(ABC):
         return _parse_marker(text, shown_path)
 
     def write_marker(self, marker: StoreMarker) -> None:
-        with translate_errors("write", f"{self._name}/{MARKER_FILE}"):
-            self._write_bytes(f"{self._root}/{MARKER_FILE}", json.dumps(marker.to_json()).encode())
+        with translate_errors("write", f"{self.name}/{MARKER_FILE}"):
+            self._write_bytes(f"{self._root}/{MARKER_FILE}", json.dumps(asdict(marker)).encode())
 
     def list_runs(self) -> list[int]:
-        with translate_errors("list", self._name):
+        with translate_errors("list", self.name):
             self._fs.invalidate_cache()
             return sorted(int(name) for name in self._list_entries(self._runs_root) if name.isdecimal())
 
@@ -107,17 +111,17 @@ class FileBlockStore(ABC):
 
     def find_missing(self, paths: Collection[str]) -> set[str]:
         full_paths = {path: self._resolve_path(path) for path in paths}
-        with translate_errors("list", self._name):
+        with translate_errors("list", self.name):
             present = self._list_files_in({full_path.rpartition("/")[0] for full_path in full_paths.values()})
         return {path for path, full_path in full_paths.items() if full_path not in present}
 
     def list_all_files(self) -> Iterator[str]:
-        with translate_errors("list", self._name):
+        with translate_errors("list", self.name):
             yield from (f"{RUNS_DIRECTORY}/{name}" for name in self._list_names(self._runs_root))
 
     def delete_files(self, paths: Iterable[str]) -> int:
         checked = [check_path(path) for path in paths]
-        with translate_errors("delete files in", self._name):
+        with translate_errors("delete files in", self.name):
             return self._delete_paths(checked)
 
     def prune_directory(self, directory: str) -> None:
@@ -126,17 +130,13 @@ class FileBlockStore(ABC):
 
     def probe_access(self) -> str:
         path = f"{self._root}/.probe-{uuid4().hex}"
-        with translate_errors("use the block store", self._name):
+        with translate_errors("use the block store", self.name):
             self._fs.pipe_file(path, _PROBE)
             content = self._fs.cat_file(path)
             self._fs.rm_file(path)
         if content != _PROBE:
-            raise StorageError(f"{self._name} does not return the data written to it; choose another block store")
-        return self._name
-
-    @property
-    def _runs_root(self) -> str:
-        return f"{self._root}/{RUNS_DIRECTORY}"
+            raise StorageError(f"{self.name} does not return the data written to it; choose another block store")
+        return self.name
 
     def _write_bytes(self, full_path: str, data: bytes) -> None:
         """Write a file; object stores replace it atomically."""
@@ -146,7 +146,7 @@ class FileBlockStore(ABC):
         return f"{self._root}/{check_path(path)}"
 
     def _format_path(self, path: str) -> str:
-        return f"{self._name}/{path}"
+        return f"{self.name}/{path}"
 
     def _list_names(self, full_path: str) -> list[str]:
         """The files below a directory; none if it does not exist."""
@@ -163,17 +163,13 @@ class FileBlockStore(ABC):
     def _describe_file(self, path: str) -> DataFile:
         with self._fs.open(self._resolve_path(path), "rb") as file:
             try:
-                rows = read_row_count(file)
-            except UnreadableParquet as error:
+                rows = _read_row_count(file)
+            except _UnreadableParquet as error:
                 raise BlockDamaged(
                     f"{self._format_path(path)} was written into a block but is not a complete Parquet file ({error}); "
                     "write Parquet only, or run it again"
                 ) from error
         return DataFile(path, rows, self._fs.size(self._resolve_path(path)))
-
-    def _read_latest_time(self, path: str, column: str) -> int | None:
-        with self.open_file(path) as file, translate_errors("read", self._format_path(path)):
-            return read_latest_time(file, column)
 
     def _check_file(self, file: DataFile) -> None:
         size = self._find_size(file.path)
@@ -183,8 +179,8 @@ class FileBlockStore(ABC):
             raise self._build_damage_error(file, f"{size} bytes")
         with self._fs.open(self._resolve_path(file.path), "rb") as source:
             try:
-                rows = read_through(source)
-            except UnreadableParquet as error:
+                rows = _read_through(source)
+            except _UnreadableParquet as error:
                 raise self._build_damage_error(file, f"content that cannot be read ({error})") from error
         if rows != file.rows:
             raise self._build_damage_error(file, f"{rows} rows")
@@ -233,6 +229,24 @@ class FileBlockStore(ABC):
                     folder = folder.rpartition("/")[0]
 
 
+class DirectBlockStore(FileBlockStore):
+    """Spark uses URLs below the root; this process accesses the same files through fsspec.
+
+    The object store guarantees durability of accepted files.
+    """
+
+    def __init__(self, fs: AbstractFileSystem, root: str, url: str) -> None:
+        super().__init__(fs, root, url)
+        scheme, _, path = self.name.partition("://")
+        self._spark_root = f"{_HADOOP_SCHEMES.get(scheme, scheme)}://{path}"
+
+    def stage_directory(self, directory: str) -> str:
+        return f"{self._spark_root}/{check_literal_path(directory)}"
+
+    def locate_file(self, path: str) -> str:
+        return f"{self._spark_root}/{check_path(path)}"
+
+
 def _check_rows(files: Sequence[DataFile], written_rows: int | None, shown_path: str) -> None:
     rows = sum(file.rows for file in files)
     if written_rows is not None and rows != written_rows:
@@ -258,3 +272,37 @@ def _parse_marker(text: bytes, shown_path: str) -> StoreMarker:
             f"{MARKER_FORMAT}; upgrade the tidemill package. Nothing was changed"
         )
     return marker
+
+
+class _UnreadableParquet(Exception):
+    """The bytes are not a complete Parquet file; the message is Arrow's."""
+
+
+def _read_row_count(file: IO[bytes]) -> int:
+    """The number of rows that the footer states."""
+    try:
+        return cast(int, pq.read_metadata(file).num_rows)
+    except (pa.ArrowException, OSError) as error:
+        raise _classify_error(error) from error
+
+
+def _read_latest_time(file: IO[bytes], column: str) -> int | None:
+    """The latest value in a column of timestamps, in microseconds since the epoch; None if there is none."""
+    latest = pc.max(pq.read_table(file, columns=[column])[column])
+    return cast(int | None, latest.cast(pa.timestamp("us")).value)
+
+
+def _read_through(file: IO[bytes]) -> int:
+    """Decode every page of every column and verify page checksums; returns the number of rows."""
+    try:
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        return sum(batch.num_rows for batch in parquet.iter_batches())
+    except (pa.ArrowException, OSError) as error:
+        raise _classify_error(error) from error
+
+
+def _classify_error(error: Exception) -> Exception:
+    """`_UnreadableParquet` for Arrow's errors about content; errors of the file system, which have an errno, as is."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error
+    return _UnreadableParquet(str(error).strip())
