@@ -16,9 +16,10 @@ from benchmarks.eviction.algorithms import UsageHistory
 from benchmarks.eviction.submission import Submission
 from tidemill.model.identity import Identity
 from tidemill.model.states import Dataset, DatasetState
+from tidemill.model.submission import RequestedAction
 from tidemill.retention.eviction.history import SubmissionHistory
 from tidemill.retention.eviction.store import DatasetStore, EvictionAlgorithm, to_figures
-from tidemill.retention.preparation import RequestedAction, prepare_submission
+from tidemill.retention.preparation import prepare_submission
 
 STORED = Dataset(DatasetState.STORED)
 

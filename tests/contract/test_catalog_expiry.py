@@ -29,7 +29,7 @@ def replace_content(driver: Driver) -> None:
     """Replace the content, so that the previous blocks can be collected."""
     driver.insert(kind=BlockKind.BASE)
     head = driver.head()
-    driver.catalog.blocks.collect(b.id for b in driver.catalog.blocks.list_filled("a") if 0 < b.seq < head)
+    driver.catalog.blocks.collect([b.id for b in driver.catalog.blocks.list_filled("a") if 0 < b.seq < head])
     driver.purge()
     record_other_event(driver)
 
@@ -62,7 +62,7 @@ def test_the_size_of_the_catalog_is_bounded_by_the_history(driver: Driver, url: 
         replace_content(driver)
         driver.run_flow()
         driver.catalog.blocks.collect(
-            b.id for b in driver.catalog.blocks.list_filled("d") if 0 < b.seq < driver.head("d")
+            [b.id for b in driver.catalog.blocks.list_filled("d") if 0 < b.seq < driver.head("d")]
         )
         driver.purge()
         record_other_event(driver)
@@ -77,7 +77,7 @@ def test_runs_with_readable_blocks_do_not_expire(driver: Driver) -> None:
         driver.insert()
     assert driver.catalog.runs.expire("a", keep=1) == RunExpiryCounts()
     driver.compact("a", 3)
-    driver.catalog.blocks.collect(b.id for b in driver.catalog.blocks.list_filled("a") if 0 < b.seq < 3)
+    driver.catalog.blocks.collect([b.id for b in driver.catalog.blocks.list_filled("a") if 0 < b.seq < 3])
     assert driver.catalog.runs.expire("a", keep=1) == RunExpiryCounts(), "their files are not purged yet"
     driver.catalog.blocks.purge()
     record_other_event(driver)

@@ -121,7 +121,7 @@ def test_expired_refreshes_still_count_in_usage(driver: Driver) -> None:
         driver.run_flow()
         for channel in ("a", "d"):
             blocks = driver.catalog.blocks.list_filled(channel)
-            driver.catalog.blocks.collect(b.id for b in blocks if 0 < b.seq < driver.head(channel))
+            driver.catalog.blocks.collect([b.id for b in blocks if 0 < b.seq < driver.head(channel)])
         driver.purge()
 
     def compute_usage(**only: str) -> UsageFigures:

@@ -72,7 +72,7 @@ def test_readers_start_at_the_newest_base_before_their_position(driver: Driver) 
     read = driver.catalog.blocks.read_base_and_deltas
     assert [[b.seq for b in read("a", n)] for n in range(5)] == [[0], [0, 1], [2], [2, 3], [2, 3]]
     assert [b.seq for b in driver.catalog.blocks.list_deltas("a", 0, 3)] == [1, 3]
-    driver.catalog.blocks.collect(b.id for b in driver.catalog.blocks.list("a") if b.kind is BlockKind.BASE)
+    driver.catalog.blocks.collect([b.id for b in driver.catalog.blocks.list("a") if b.kind is BlockKind.BASE])
     assert read("a", 3) == []
 
 

@@ -14,9 +14,10 @@ from tidemill.model.code import Json
 from tidemill.model.description import compute_dataset_identity, describe_output, diff_descriptions
 from tidemill.model.states import Dataset
 from tidemill.model.states import DatasetState as D
+from tidemill.model.submission import RequestedAction
 from tidemill.model.task import Command, Function, ReadMode, Sql, Task, TaskInput, TaskOutput, Variant
 from tidemill.retention.memo import IdentifiedNode, MemoNode, ReuseVerdict, explain_reuse, identify_nodes
-from tidemill.retention.preparation import RequestedAction, prepare_submission
+from tidemill.retention.preparation import prepare_submission
 
 
 def task(code: str = "run", inputs: int = 0, **options: Any) -> Task:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tidemill.model.states import PRODUCING_STATES, READABLE_STATES, Dataset
 from tidemill.model.states import DatasetState as D
-from tidemill.retention.preparation import Preparation, RequestedAction, prepare_submission
+from tidemill.model.submission import RequestedAction
+from tidemill.retention.preparation import Preparation, prepare_submission
 
 Graph = list[RequestedAction]
 Stored = dict[str, Dataset]
@@ -36,7 +37,7 @@ def state(stored: Mapping[str, Dataset], name: str) -> D | None:
 
 def find_goals(graph: Graph) -> set[str]:
     """The datasets that must exist in the end."""
-    return {a.identity for a in graph if a.keep or a.pinned or not any(a.identity in b.parents for b in graph)}
+    return {a.identity for a in graph if a.is_leaf or a.pinned or not any(a.identity in b.parents for b in graph)}
 
 
 def find_required_actions(graph: Graph, stored: Stored) -> set[str]:
@@ -137,7 +138,7 @@ def test_two_actions_with_the_same_output_run_once() -> None:
     graph = [
         RequestedAction("a"),
         RequestedAction("b", ("a",)),
-        RequestedAction("b", ("a",), keep=True),
+        RequestedAction("b", ("a",), is_leaf=True),
         RequestedAction("c", ("b",)),
     ]
     plan = prepare_submission(graph, {})

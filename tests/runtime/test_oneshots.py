@@ -93,7 +93,7 @@ def test_reuse_changes_no_result_and_only_required_actions_run(
             assert len(mill.engine.calls) - calls == len(required)
             mill.check(document, submission)
             stored = sorted(d.identity for d in mill.catalog.datasets.list() if d.state is D.STORED)
-            mill.catalog.datasets.evict(i for i in stored if data.draw(st.booleans(), label="evict"))
+            mill.catalog.datasets.evict([i for i in stored if data.draw(st.booleans(), label="evict")])
             if data.draw(st.booleans(), label="delete"):
                 mill.shop.build_evictor().delete_evicted()
         assert all(d.claims == 0 for d in mill.catalog.datasets.list())

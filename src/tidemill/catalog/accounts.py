@@ -10,12 +10,12 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
+from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction, repeat_batches
 from tidemill.catalog.rows import build_reader
 from tidemill.catalog.tables import audit, tokens, users, workflow_owners
 from tidemill.catalog.transaction import Transaction
@@ -104,27 +104,21 @@ class SqlAccountCatalog(CatalogPart):
         query = select(workflow_owners.c.user).where(workflow_owners.c.workflow == workflow)
         return list(connection.execute(query.order_by(workflow_owners.c.user)).scalars())
 
-    def set_owners(self, workflow: str, owners: Iterable[str]) -> None:
-        self._set_owners(workflow, sorted(set(owners)))
-
     @in_transaction
-    def _set_owners(self, tx: Transaction, workflow: str, owners: list[str]) -> None:
-        for name in owners:
+    def set_owners(self, tx: Transaction, workflow: str, owners: Collection[str]) -> None:
+        names = sorted(set(owners))
+        for name in names:
             _check_user(tx, name)
         tx.execute(delete(workflow_owners).where(workflow_owners.c.workflow == workflow))
-        for name in owners:
+        for name in names:
             tx.execute(insert(workflow_owners).values(workflow=workflow, user=name))
 
     @in_transaction
     def record_audit(self, tx: Transaction, notes: Sequence[AuditStart | AuditOutcome]) -> list[int]:
-        start_rows = [
-            {"at": tx.now, **asdict(note), "action": note.action[:_MAX_ACTION_LENGTH]}
-            for note in notes
-            if isinstance(note, AuditStart)
-        ]
-        outcome_rows = [
-            {"entry": note.entry, "new_outcome": note.outcome} for note in notes if isinstance(note, AuditOutcome)
-        ]
+        starts = [note for note in notes if isinstance(note, AuditStart)]
+        outcomes = [note for note in notes if isinstance(note, AuditOutcome)]
+        start_rows = [{"at": tx.now, **asdict(s), "action": s.action[:_MAX_ACTION_LENGTH]} for s in starts]
+        outcome_rows = [{"entry": o.entry, "new_outcome": o.outcome} for o in outcomes]
         statement = insert(audit).returning(audit.c.id, sort_by_parameter_order=True)
         new_ids = iter(tx.execute(statement, start_rows).scalars().all() if start_rows else ())
         if outcome_rows:
@@ -132,11 +126,7 @@ class SqlAccountCatalog(CatalogPart):
         return [note.entry if isinstance(note, AuditOutcome) else next(new_ids) for note in notes]
 
     def expire_audit(self, age: float) -> int:
-        expired = batch = self._expire_audit_batch(age)
-        while batch == _BATCH_SIZE:
-            batch = self._expire_audit_batch(age)
-            expired += batch
-        return expired
+        return repeat_batches(lambda: self._expire_audit_batch(age), lambda batch: batch == _BATCH_SIZE)
 
     @in_transaction
     def _expire_audit_batch(self, tx: Transaction, age: float) -> int:

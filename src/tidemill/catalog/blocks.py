@@ -19,15 +19,7 @@ from tidemill.catalog.channel_heads import lock_channels
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.files import mark_files
-from tidemill.catalog.queries import (
-    BLOCKS,
-    read_block,
-    read_blocks,
-    read_channel,
-    read_run,
-    read_run_blocks,
-    split_batches,
-)
+from tidemill.catalog.queries import BLOCKS, read_block, read_blocks, read_channel, read_run, split_batches
 from tidemill.catalog.rows import OUTLINE_COLUMNS, AnyRow, to_block_outline
 from tidemill.catalog.tables import (
     IS_NOT_COMPACTED,
@@ -79,7 +71,7 @@ class SqlBlockCatalog(CatalogPart):
     @in_snapshot
     def list_written(self, connection: Connection, run: int) -> list[Block]:
         read_run(connection, run)
-        return read_run_blocks(connection, run)
+        return read_blocks(connection, BLOCKS.where(blocks.c.run_id == run).order_by(blocks.c.id))
 
     @in_snapshot
     def read_base_and_deltas(self, connection: Connection, channel: str, at: int) -> list[Block]:
@@ -121,11 +113,9 @@ class SqlBlockCatalog(CatalogPart):
         blocks_by_id = {block.id: block for block in read_blocks(connection, query)} if ids_by_key else {}
         return {key: blocks_by_id[block] for key, block in ids_by_key.items() if block in blocks_by_id}
 
-    def collect(self, blocks: Iterable[int]) -> int:
-        return self._collect(split_batches(blocks))
-
     @in_transaction
-    def _collect(self, tx: Transaction, batches: Sequence[list[int]]) -> int:
+    def collect(self, tx: Transaction, blocks: Collection[int]) -> int:
+        batches = split_batches(blocks)
         names = _lock_block_channels(tx, batches)
         collected = [block for batch in batches for block in _mark_collected(tx, _exclude_pinned(tx, batch))]
         for block in collected:
@@ -140,13 +130,10 @@ class SqlBlockCatalog(CatalogPart):
 
     @in_transaction
     def pin(self, tx: Transaction, block: int, block_ids: Collection[int]) -> None:
-        """Pin `block`, and with it the blocks `block_ids`, among them itself.
-
-        All must be filled; their channels are locked.
-        """
         batches = split_batches(block_ids)
         _lock_block_channels(tx, batches)
-        filled = {block_id for batch in batches for block_id in tx.execute(_select_filled(batch)).scalars()}
+        queries = (select(blocks.c.id).where(blocks.c.id.in_(batch), _IS_FILLED) for batch in batches)
+        filled = {block_id for query in queries for block_id in tx.execute(query).scalars()}
         if block not in filled:
             state = read_block(tx.connection, block).state
             raise Conflict(f"block {block} is {state}; only filled blocks can be pinned")
@@ -245,7 +232,3 @@ def _set_pinned(tx: Transaction, block: int, kind: EventKind, *, pinned: bool) -
     if before.pinned != pinned:
         tx.execute(update(blocks).where(blocks.c.id == block).values(pinned=pinned))
         tx.record_event(kind, before.channel, before.run, block=block, seq=before.seq)
-
-
-def _select_filled(ids: list[int]) -> Select[int]:
-    return select(blocks.c.id).where(blocks.c.id.in_(ids), _IS_FILLED)

@@ -179,7 +179,7 @@ def record_merge_costs(tx: Transaction, seconds_by_channel: Mapping[str, float],
         seconds = seconds_by_channel[name]
         values = {"reads": int(seconds > 0), "seconds": seconds, "interactive_reads": int(is_interactive)}
         sums = {column: channel_merge_costs.c[column] + amount for column, amount in values.items()}
-        _upsert_costs(tx, ids[name], sums, values)
+        tx.upsert_row(channel_merge_costs, {"channel_id": ids[name]}, sums, values)
 
 
 def reset_merge_costs(tx: Transaction, channel_ids: Collection[int]) -> None:
@@ -191,13 +191,7 @@ def reset_merge_costs(tx: Transaction, channel_ids: Collection[int]) -> None:
 
 def record_rewrite_cost(tx: Transaction, channel_id: int, rewrite_cost: Json) -> None:
     change = {"rewrite_cost": rewrite_cost}
-    _upsert_costs(tx, channel_id, change, _NO_COST | {"interactive_reads": 0} | change)
-
-
-def _upsert_costs(tx: Transaction, channel_id: int, change: Mapping[str, Any], first: Mapping[str, Any]) -> None:
-    of_channel = channel_merge_costs.c.channel_id == channel_id
-    if not tx.execute(update(channel_merge_costs).where(of_channel).values(change)).rowcount:
-        tx.execute(insert(channel_merge_costs).values({"channel_id": channel_id, **first}))
+    tx.upsert_row(channel_merge_costs, {"channel_id": channel_id}, change, _NO_COST | {"interactive_reads": 0} | change)
 
 
 def advance_producers(tx: Transaction, producer_advances: Iterable[ProducerAdvance]) -> None:

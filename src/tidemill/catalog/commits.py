@@ -127,10 +127,7 @@ def record_costs(tx: Transaction, run: AnyRow, estimates: Mapping[tuple[str, str
         return
     binding = read_binding_id(tx.connection, run.subject)
     for (task, variant), estimate in estimates.items():
-        key = {"binding_id": binding, "task": task, "variant": variant}
-        conditions = [costs.c[name] == value for name, value in key.items()]
-        if not tx.execute(update(costs).where(*conditions).values(model=estimate)).rowcount:
-            tx.execute(insert(costs).values(key | {"model": estimate}))
+        tx.upsert_row(costs, {"binding_id": binding, "task": task, "variant": variant}, {"model": estimate})
 
 
 def _move_cursor(tx: Transaction, binding: int, channel: int, move: Consumption, since: int) -> None:

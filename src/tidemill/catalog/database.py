@@ -33,7 +33,9 @@ from tidemill.catalog.engine import (
     translate_errors,
 )
 from tidemill.catalog.transaction import Transaction
+from tidemill.model.submission import ExpiredHistory
 from tidemill.ports.catalog import Clock
+from tidemill.ports.records import RunExpiryCounts
 
 _MAX_ATTEMPTS = 10
 _MAX_PAUSE = 0.05  # seconds before the retry of a transaction that collided
@@ -134,6 +136,18 @@ def in_transaction(method: Callable[Concatenate[Part, Transaction, P], T]) -> Ca
         return self.database.run_transaction(lambda tx: method(self, tx, *args, **kwargs))
 
     return change
+
+
+Counts = TypeVar("Counts", int, ExpiredHistory, RunExpiryCounts)
+
+
+def repeat_batches(expire_batch: Callable[[], Counts], is_full: Callable[[Counts], bool]) -> Counts:
+    """Expire history in batches, each in a separate transaction, until one is not full; returns the sum."""
+    expired = batch = expire_batch()
+    while is_full(batch):
+        batch = expire_batch()
+        expired += batch
+    return expired
 
 
 Work = Callable[[Connection], T]

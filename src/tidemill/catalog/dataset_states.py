@@ -7,7 +7,7 @@ write. On SQLite that is the write lock. Such transactions are short: they compu
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from sqlalchemy import delete, select, update
@@ -78,31 +78,17 @@ def abandon_dataset(tx: Transaction, run: int) -> list[int]:
     if row is not None and row.state in PRODUCING_STATES:
         save_dataset(tx, row, to_dataset(row).transition_to(DatasetState.DELETED))
     if row is not None and row.state in (*PRODUCING_STATES, DatasetState.DELETING):
-        query = select(run_inputs.c.run_id).where(
-            run_inputs.c.identity == row.identity, run_inputs.c.claimed.is_(False)
-        )
-        waiting_runs = list(tx.execute(query.order_by(run_inputs.c.run_id)).scalars())
+        is_waiting = (run_inputs.c.identity == row.identity, run_inputs.c.claimed.is_(False))
+        query = select(run_inputs.c.run_id).where(*is_waiting).order_by(run_inputs.c.run_id)
+        waiting_runs = list(tx.execute(query).scalars())
     if row is not None and row.state == DatasetState.DELETING:  # no run waits any longer to recompute it
         tx.execute(update(datasets).where(datasets.c.identity == row.identity).values(run_id=None))
     release_claims(tx, run)
     return waiting_runs
 
 
+_to_stored = build_reader(StoredDataset, run="run_id")
+
+
 def to_stored_dataset(row: AnyRow) -> StoredDataset:
-    return StoredDataset(
-        identity=row.identity,
-        workflow=row.workflow,
-        name=row.name,
-        kind=row.kind,
-        parents=tuple(row.parents),
-        state=row.state,
-        claims=row.claims,
-        run=row.run_id,
-        schema=row.schema,
-        files=tuple(DataFile(*file) for file in row.files),
-        bytes=row.bytes,
-        seconds=row.seconds,
-        computed_at=row.computed_at,
-        used_at=row.used_at,
-        pinned=row.pinned,
-    )
+    return replace(_to_stored(row), parents=tuple(row.parents), files=tuple(DataFile(*file) for file in row.files))

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from sqlalchemy import Connection, Select, delete, exists, func, select, update
 
+from tidemill.catalog import dataset_states as store
 from tidemill.catalog.commits import finish_run
-from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
-from tidemill.catalog.dataset_states import (
-    find_datasets,
-    lock_datasets,
-    read_dataset,
-    release_claims,
-    save_dataset,
-    to_dataset,
-    to_stored_dataset,
-)
+from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction, repeat_batches
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.expiry import expire_submissions
 from tidemill.catalog.files import mark_files
@@ -56,12 +48,7 @@ _COMMITTED_STATE = {
     DatasetState.TO_DELETE: DatasetState.STORED_TO_DELETE,
 }
 _EVICTION_STATES = (DatasetState.PROCESSING, DatasetState.DELETING)
-_STATES_WITH_ALL_FILES = (
-    DatasetState.STORED,
-    DatasetState.LEAF,
-    DatasetState.STORED_TO_DELETE,
-    DatasetState.PROCESSING,
-)
+_STATES_WITH_ALL_FILES = READABLE_STATES | {DatasetState.PROCESSING}
 
 
 class SqlDatasetCatalog(CatalogPart):
@@ -123,12 +110,7 @@ class SqlDatasetCatalog(CatalogPart):
         return [(row.id, row.workflow, row.identity) for row in connection.execute(ordered)]
 
     def expire_submissions(self, age: float) -> ExpiredHistory:
-        """Expire old submissions in batches, each in a separate transaction."""
-        expired = batch = self._expire_batch(age)
-        while batch.submissions or batch.events:
-            batch = self._expire_batch(age)
-            expired += batch
-        return expired
+        return repeat_batches(lambda: self._expire_batch(age), lambda batch: bool(batch.submissions or batch.events))
 
     @in_transaction
     def _expire_batch(self, tx: Transaction, age: float) -> ExpiredHistory:
@@ -143,36 +125,33 @@ class SqlDatasetCatalog(CatalogPart):
         if action is None:
             raise NotFound(f"run {run} belongs to no action of a one-shot workflow")
         row = connection.execute(_select_dataset(action.identity)).one()
-        inputs = tuple(to_stored_dataset(connection.execute(_select_dataset(i)).one()) for i in row.parents)
-        return ActionSpec(
-            action.submission_id, action.document, action.key, row.description, to_stored_dataset(row), inputs
-        )
+        inputs = tuple(store.to_stored_dataset(connection.execute(_select_dataset(i)).one()) for i in row.parents)
+        submitted = (action.submission_id, action.document, action.key)
+        return ActionSpec(*submitted, row.description, store.to_stored_dataset(row), inputs)
 
     @in_transaction
     def commit(self, tx: Transaction, claim: RunClaim, result: ActionResult) -> None:
-        """Commit the run of an action: its dataset becomes readable, with a claim for every run that waited for it."""
-        lock_datasets(tx)
+        store.lock_datasets(tx)
         size = {"rows": sum(file.rows for file in result.files), "bytes": sum(file.bytes for file in result.files)}
         run = finish_run(tx, claim, {"seconds": result.seconds, **size}, result.log)
         row = tx.execute(select(datasets).where(datasets.c.run_id == run.id)).one()
         waiting_runs = _claim_for_waiters(tx, row.identity)
-        dataset = to_dataset(row)
+        dataset = store.to_dataset(row)
         dataset = dataset.transition_to(_COMMITTED_STATE[dataset.state])
         for _ in waiting_runs:
             dataset = dataset.add_claim()
-        save_dataset(tx, row, dataset, **size, **_build_dataset_values(tx, result))
-        release_claims(tx, run.id)
+        store.save_dataset(tx, row, dataset, **size, **_build_dataset_values(tx, result))
+        store.release_claims(tx, run.id)
         for run_id in waiting_runs:
             _wake_run(tx, run_id)
 
     @in_transaction
     def mark_lost(self, tx: Transaction, identity: Identity) -> None:
-        """Record that a dataset's files are lost or damaged. The remaining files are marked for removal."""
         row = _lock_dataset(tx, identity)
         if row.state in _STATES_WITH_ALL_FILES:
             tx.execute(delete(run_inputs).where(run_inputs.c.identity == identity, run_inputs.c.claimed))
             mark_files(tx, {path: row.run_id for path, _, _ in row.files})
-            save_dataset(tx, row, to_dataset(row).transition_to(DatasetState.DELETED), files=[])
+            store.save_dataset(tx, row, store.to_dataset(row).transition_to(DatasetState.DELETED), files=[])
 
     # Copies at users' paths.
 
@@ -184,7 +163,7 @@ class SqlDatasetCatalog(CatalogPart):
         if submission is not None:
             query = query.where(actions.c.submission_id == submission)
         rows = connection.execute(query)
-        return [DatasetPlacement(row.submission_id, row.key, row.path, to_stored_dataset(row)) for row in rows]
+        return [DatasetPlacement(row.submission_id, row.key, row.path, store.to_stored_dataset(row)) for row in rows]
 
     @in_transaction
     def record_copy(self, tx: Transaction, placement: DatasetPlacement) -> None:
@@ -203,42 +182,37 @@ class SqlDatasetCatalog(CatalogPart):
         query = select(datasets.c.workflow, size).where(datasets.c.state.in_(STATES_WITH_FILES))
         return {row.workflow: int(row.size) for row in connection.execute(query.group_by(datasets.c.workflow))}
 
-    def evict(self, dataset_ids: Iterable[Identity]) -> list[Identity]:
-        return self._evict(list(dataset_ids))
-
     @in_transaction
-    def _evict(self, tx: Transaction, dataset_ids: Sequence[Identity]) -> list[Identity]:
-        """Choose datasets for deletion. Those that are no longer stored, or are claimed or pinned, stay."""
-        lock_datasets(tx)
-        rows = [r for r in find_datasets(tx, dataset_ids).values() if _is_evictable(r)]
+    def evict(self, tx: Transaction, dataset_ids: Collection[Identity]) -> list[Identity]:
+        store.lock_datasets(tx)
+        stored = (r for r in store.find_datasets(tx, dataset_ids).values() if r.state == DatasetState.STORED)
+        rows = [row for row in stored if not row.claims and not row.pinned]
         for row in rows:
-            save_dataset(tx, row, to_dataset(row).mark_for_eviction())
+            store.save_dataset(tx, row, store.to_dataset(row).mark_for_eviction())
         return [row.identity for row in rows]
 
     @in_transaction
     def drop(self, tx: Transaction, identity: Identity) -> None:
-        """Delete a leaf on the user's request: at once, or after the last claim is released."""
         row = _lock_dataset(tx, identity)
         if row.state != DatasetState.LEAF:
             raise Conflict(f"dataset {row.name} is {row.state}, not a leaf; only leaves can be deleted by users")
         if row.pinned:
             raise Conflict(f"dataset {row.name} is pinned; unpin it first")
         target = DatasetState.STORED_TO_DELETE if row.claims else DatasetState.PROCESSING
-        save_dataset(tx, row, to_dataset(row).transition_to(target))
+        store.save_dataset(tx, row, store.to_dataset(row).transition_to(target))
 
     @in_transaction
     def pin(self, tx: Transaction, identity: Identity, *, pinned: bool) -> None:
         row = _lock_dataset(tx, identity)
         if row.pinned == pinned:
             return
-        before = to_dataset(row)
-        save_dataset(tx, row, before.pin() if pinned else before.unpin())
+        before = store.to_dataset(row)
+        store.save_dataset(tx, row, before.pin() if pinned else before.unpin())
         kind = EventKind.DATASET_PINNED if pinned else EventKind.DATASET_UNPINNED
         tx.record_event(kind, f"{row.workflow}/{row.name}", row.run_id, identity=identity)
 
     @in_snapshot
     def list_pending_evictions(self, connection: Connection) -> list[Identity]:
-        """Datasets chosen for deletion, by this process or one that died, that are not yet deleted."""
         query = select(datasets.c.identity).where(datasets.c.state.in_(_EVICTION_STATES)).order_by(datasets.c.identity)
         return list(connection.execute(query).scalars())
 
@@ -249,7 +223,7 @@ class SqlDatasetCatalog(CatalogPart):
             return None
         # From now on run_id names a run that waits to recompute it.
         run = row.run_id if row.state == DatasetState.DELETING else None
-        save_dataset(tx, row, to_dataset(row).transition_to(DatasetState.DELETING), run_id=run)
+        store.save_dataset(tx, row, store.to_dataset(row).transition_to(DatasetState.DELETING), run_id=run)
         return [path for path, _, _ in row.files]
 
     @in_transaction
@@ -258,27 +232,23 @@ class SqlDatasetCatalog(CatalogPart):
         row = _lock_dataset(tx, identity)
         if row.state != DatasetState.DELETING:
             return
-        save_dataset(tx, row, to_dataset(row).transition_to(DatasetState.DELETED), files=[])
+        store.save_dataset(tx, row, store.to_dataset(row).transition_to(DatasetState.DELETED), files=[])
         if row.run_id is not None:
-            deleted = read_dataset(tx, identity)
+            deleted = store.read_dataset(tx, identity)
             next_state = DatasetState.TO_LEAF if row.is_leaf else DatasetState.TO_STORE
-            save_dataset(tx, deleted, to_dataset(deleted).transition_to(next_state))
+            store.save_dataset(tx, deleted, store.to_dataset(deleted).transition_to(next_state))
             _wake_run(tx, row.run_id)
 
     @in_snapshot
     def list(self, connection: Connection) -> list[StoredDataset]:
         columns = [c for c in datasets.c if c.name != "description"]  # it is by far the largest
         rows = connection.execute(select(*columns).order_by(datasets.c.created, datasets.c.identity))
-        return [to_stored_dataset(row) for row in rows]
+        return [store.to_stored_dataset(row) for row in rows]
 
 
 def _lock_dataset(tx: Transaction, identity: Identity) -> AnyRow:
-    lock_datasets(tx)
-    return read_dataset(tx, identity)
-
-
-def _is_evictable(row: AnyRow) -> bool:
-    return row.state == DatasetState.STORED and not row.claims and not row.pinned
+    store.lock_datasets(tx)
+    return store.read_dataset(tx, identity)
 
 
 def _build_dataset_values(tx: Transaction, product: ActionResult) -> Json:

@@ -48,11 +48,6 @@ _ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
 _RUN_TABLES = (run_reads, logs, events, firings)
 
 
-def is_batch_full(expired: RunExpiryCounts) -> bool:
-    """Whether more runs may be expirable."""
-    return expired.runs == RUN_BATCH
-
-
 def expire_batch(tx: Transaction, subject: str, keep: int) -> RunExpiryCounts:
     """Delete the oldest runs of a subject beyond the newest `keep`, at most `RUN_BATCH` of them."""
     expired = list(tx.execute(_select_expirable(subject, keep)).scalars())

@@ -41,7 +41,7 @@ _RUN_EVENTS = (
 )
 
 
-def _build_history() -> deque[float]:
+def _build_history() -> deque[Any]:
     return deque(maxlen=HISTORY_LENGTH)
 
 
@@ -55,16 +55,12 @@ class _FlowHistory:
     estimated_seconds: float | None  # seconds of a run, as the cost model estimates it
     last_start: float | None
     durations: deque[float] = field(default_factory=_build_history)
-    loads: deque[tuple[float, float, float]] = field(
-        default_factory=lambda: deque(maxlen=HISTORY_LENGTH)
-    )  # start, changed rows and duration of a run
+    loads: deque[tuple[float, float, float]] = field(default_factory=_build_history)  # start, changed rows, duration
     overheads: deque[float] = field(default_factory=_build_history)  # overhead: seconds of a run outside its tasks
     selectivities: deque[float] = field(default_factory=_build_history)  # rows written per row read
     firing_times: deque[float] = field(default_factory=_build_history)
     request_times: deque[float] = field(default_factory=_build_history)
-    watermarks: deque[tuple[float, float]] = field(
-        default_factory=lambda: deque(maxlen=HISTORY_LENGTH)
-    )  # time and watermark
+    watermarks: deque[tuple[float, float]] = field(default_factory=_build_history)  # time and watermark
 
     def record_finish(self, run: AnyRow) -> None:
         tasks = run.stats.get("tasks")
@@ -95,12 +91,9 @@ class _FlowHistory:
         period = (max(due_times) - min(due_times)) / (len(due_times) - 1) if len(due_times) > 1 else None
         selectivity = median(self.selectivities) if self.selectivities else None
         fields = (self.priority, self.workflow_priority, self.parents, seconds, self.last_start, period, selectivity)
+        overhead = median(self.overheads) if self.overheads else None
         return FlowStatistics(
-            name,
-            *fields,
-            _compute_progress(self.watermarks),
-            median(self.overheads) if self.overheads else None,
-            _compute_load_rate(self.loads),
+            name, *fields, _compute_progress(self.watermarks), overhead, _compute_load_rate(self.loads)
         )
 
 
@@ -131,9 +124,8 @@ def _compute_progress(settled: Sequence[tuple[float, float]]) -> WatermarkProgre
     if not settled:
         return None
     (first, first_edge), (last, last_edge) = settled[0], settled[-1]
-    return WatermarkProgress(
-        last, last_edge, max(0.0, (last_edge - first_edge) / (last - first)) if last > first else 1.0
-    )
+    rate = max(0.0, (last_edge - first_edge) / (last - first)) if last > first else 1.0
+    return WatermarkProgress(last, last_edge, rate)
 
 
 def _compute_selectivity(tasks: Iterable[Json]) -> list[float]:
@@ -196,14 +188,12 @@ def _read_all_flows(connection: Connection) -> dict[str, _FlowHistory]:
     flows = _read_declared_flows(connection)
     limit = min(MAX_RUNS_READ, HISTORY_LENGTH * len(flows))
     finished_query = select(*_RUN_COLUMNS).where(*_FINISHED, _LIVE).order_by(runs.c.id.desc())
-    requested_query = (
-        select(runs.c.subject, runs.c.created).where(runs.c.kind == RunKind.FLOW, _LIVE).order_by(runs.c.id.desc())
-    )
+    requested_query = select(runs.c.subject, runs.c.created).where(runs.c.kind == RunKind.FLOW, _LIVE)
     fired_query = select(firings.c.flow, firings.c.at).order_by(firings.c.id.desc())
     for run in reversed(connection.execute(finished_query.limit(limit)).all()):
         if run.subject in flows:
             flows[run.subject].record_finish(run)
-    for name, time in reversed(connection.execute(requested_query.limit(limit)).all()):
+    for name, time in reversed(connection.execute(requested_query.order_by(runs.c.id.desc()).limit(limit)).all()):
         if name in flows:
             flows[name].request_times.append(time)
     for name, time in reversed(connection.execute(fired_query.limit(limit)).all()):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, func, select
+from sqlalchemy import Connection, Select, Table, func, select
 
 from tidemill.catalog.rows import AnyRow, to_block
 from tidemill.catalog.tables import bindings, blocks, channels, files, runs
@@ -97,10 +97,6 @@ def read_blocks(connection: Connection, query: Select[Any]) -> list[Block]:
     for file in connection.execute(select(files).where(is_selected).order_by(files.c.block_id, files.c.ordinal)):
         files_by_block[file.block_id].append(file)
     return [to_block(row, files_by_block[row.id]) for row in rows]
-
-
-def read_run_blocks(connection: Connection, run: int, *conditions: ColumnElement[bool]) -> list[Block]:
-    return read_blocks(connection, BLOCKS.where(blocks.c.run_id == run, *conditions).order_by(blocks.c.id))
 
 
 def _build_name_error(connection: Connection, noun: str, name: str, table: Table) -> NotFound:

@@ -53,23 +53,14 @@ def to_task(spec: Json) -> RegisteredTask:
 
 
 def to_block(row: AnyRow, files: Iterable[AnyRow] = ()) -> Block:
-    return Block(
-        id=row.id,
-        channel=row.channel,
-        seq=row.seq,
-        kind=row.kind,
-        schema=row.schema or _UNKNOWN,
-        since=row.since,
-        updates=row.updates,
-        files=tuple(DataFile(f.path, f.rows, f.bytes) for f in files),
+    return to_block_outline(
+        row,
+        row.channel,
+        files=tuple(_to_file(file) for file in files),
         source=row.source,
         target=row.target,
         identity=row.identity,
-        origin=row.origin,
-        state=row.state,
         pinned=row.pinned,
-        run=row.run_id,
-        task=row.task,
         version=(row.visible or None) if row.role == ChannelRole.INPUT else None,
         channel_provenance=row.provenance,
         content_identity=row.content,
@@ -81,20 +72,9 @@ OUTLINE_COLUMNS = ("id", "seq", "kind", "since", "schema", "updates", "origin", 
 """Columns of a block's outline; the others are slow to read for very many blocks."""
 
 
-def to_block_outline(row: AnyRow, channel: str) -> Block:
-    return Block(
-        id=row.id,
-        channel=channel,
-        seq=row.seq,
-        kind=row.kind,
-        schema=row.schema or _UNKNOWN,
-        since=row.since,
-        updates=row.updates,
-        origin=row.origin,
-        state=row.state,
-        run=row.run_id,
-        task=row.task,
-    )
+def to_block_outline(row: AnyRow, channel: str, **details: Any) -> Block:
+    copied = {name: getattr(row, name) for name in ("id", "seq", "kind", "since", "updates", "origin", "state", "task")}
+    return Block(channel=channel, schema=row.schema or _UNKNOWN, run=row.run_id, **copied, **details)
 
 
 def to_position(row: AnyRow) -> ChannelPosition:
@@ -116,18 +96,11 @@ def to_head_values(position: ChannelPosition) -> Json:
 def to_channel(row: AnyRow, reserved: Mapping[int, int]) -> RegisteredChannel:
     """`reserved` is the number of open reservations by channel id."""
     channel = Channel(row.name, row.role, row.schema, row.updates, freshness_target=row.freshness_target)
-    return RegisteredChannel(
-        channel,
-        to_head(row),
-        row.blocks,
-        row.rows,
-        row.bytes,
-        reserved.get(row.id, 0),
-        row.workflow,
-        row.declared_schema,
-    )
+    totals = (row.blocks, row.rows, row.bytes, reserved.get(row.id, 0))
+    return RegisteredChannel(channel, to_head(row), *totals, row.workflow, row.declared_schema)
 
 
+_to_file = build_reader(DataFile)
 to_run = build_reader(Run)
 to_channel_read = build_reader(ChannelRead, run="run_id")
 to_event = build_reader(Event, run="run_id")

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 
 from sqlalchemy import Connection, and_, exists, func, or_, select
 
+from tidemill.catalog import expiry
 from tidemill.catalog.channel_heads import advance_heads, lock_named_channels, lock_reserved_channels
 from tidemill.catalog.channels import advance_producers, record_merge_costs, record_rewrite_cost, reset_merge_costs
 from tidemill.catalog.claims import claim_locked_run, lock_ready_run, start_attempt
@@ -18,10 +19,9 @@ from tidemill.catalog.commits import (
     record_consumption,
     record_costs,
 )
-from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
+from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction, repeat_batches
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.expiry import expire_batch, is_batch_full
-from tidemill.catalog.queries import read_block, read_channel, read_run, read_run_blocks
+from tidemill.catalog.queries import BLOCKS, read_block, read_blocks, read_channel, read_run
 from tidemill.catalog.rows import AnyRow, to_channel_read, to_run
 from tidemill.catalog.run_states import end_attempt, kill_run, lock_owned_run, request_run, update_run
 from tidemill.catalog.tables import IS_RUNNABLE_FLOW, bindings, blocks, channels, logs, run_reads, runs, workflows
@@ -157,7 +157,8 @@ class SqlRunCatalog(CatalogPart):
         advance_heads(tx, locked, run.id)
         if outcome.backlog_since is not None:
             ensure_pending_run(tx, run.subject, due=outcome.backlog_since)
-        return read_run_blocks(tx.connection, run.id, blocks.c.state == BlockState.FILLED)
+        is_written = (blocks.c.run_id == run.id, blocks.c.state == BlockState.FILLED)
+        return read_blocks(tx.connection, BLOCKS.where(*is_written).order_by(blocks.c.id))
 
     @in_transaction
     def commit_compaction(
@@ -237,15 +238,11 @@ class SqlRunCatalog(CatalogPart):
         return end_attempt(tx, row, error=f"{owner} lost its connection to the catalog", log="", retry_in=0, lost=True)
 
     def expire(self, subject: str, *, keep: int) -> RunExpiryCounts:
-        expired = batch = self._expire_batch(subject, keep)
-        while is_batch_full(batch):
-            batch = self._expire_batch(subject, keep)
-            expired += batch
-        return expired
+        return repeat_batches(lambda: self._expire_batch(subject, keep), lambda batch: batch.runs == expiry.RUN_BATCH)
 
     @in_transaction
     def _expire_batch(self, tx: Transaction, subject: str, keep: int) -> RunExpiryCounts:
-        return expire_batch(tx, subject, keep)
+        return expiry.expire_batch(tx, subject, keep)
 
     @in_snapshot
     def list(

@@ -21,7 +21,7 @@ from tidemill.model.run import RunKind, RunState
 from tidemill.model.states import PRODUCING_STATES, Dataset, DatasetState
 from tidemill.model.submission import ActionRequest, SubmissionRequest
 from tidemill.retention.memo import ReuseExplanation, ReuseVerdict, explain_reuse
-from tidemill.retention.preparation import Preparation, RequestedAction, RunnableAction, prepare_submission
+from tidemill.retention.preparation import Preparation, RunnableAction, merge_actions, prepare_submission
 
 KnownDatasets = Mapping[Identity, AnyRow]
 RunIds = Mapping[Identity, int]
@@ -33,13 +33,7 @@ def submit_workflow(tx: Transaction, submission_request: SubmissionRequest) -> i
     known = store.find_datasets(tx, (request.identity for request in submission_request.actions))
     _check_descriptions(submission_request, known)
     _check_generations(tx, submission_request)
-    plan = prepare_submission(
-        [
-            RequestedAction(request.identity, request.parents, request.is_leaf, request.pinned)
-            for request in submission_request.actions
-        ],
-        _build_states(known),
-    )
+    plan = prepare_submission(submission_request.actions, _build_states(known))
     explanations = _explain_actions(tx, submission_request, known, plan)
     run_ids = _add_runs(tx, submission_request, plan)
     _write_datasets(tx, submission_request, known, plan, run_ids)
@@ -74,10 +68,7 @@ def read_generations(tx: Transaction, unforced_identities: Iterable[Identity]) -
 
 def _build_states(known: KnownDatasets) -> dict[Identity, Dataset]:
     """The states of known datasets; one that a waiting run recomputes after its deletion counts as in production."""
-    return {
-        identity: Dataset(_to_effective_state(row), row.version, row.claims, row.pinned)
-        for identity, row in known.items()
-    }
+    return {i: replace(store.to_dataset(row), state=_to_effective_state(row)) for i, row in known.items()}
 
 
 def _to_effective_state(row: AnyRow) -> DatasetState:
@@ -120,7 +111,7 @@ def _read_last_descriptions(tx: Transaction, workflow: str) -> dict[str, Json]:
 def _add_runs(tx: Transaction, submission: SubmissionRequest, plan: Preparation) -> dict[Identity, int]:
     if not plan.run:
         return {}
-    requests = _merge_by_identity(submission.actions)
+    requests = merge_actions(submission.actions)
     rows = [_build_run(tx, submission.workflow, requests[action.identity], action) for action in plan.run]
     statement = insert(runs).returning(runs.c.id, sort_by_parameter_order=True)
     run_ids = list(tx.execute(statement, rows).scalars())
@@ -130,19 +121,15 @@ def _add_runs(tx: Transaction, submission: SubmissionRequest, plan: Preparation)
 
 
 def _build_run(tx: Transaction, workflow: str, request: ActionRequest, action: RunnableAction) -> Json:
-    return {
-        "kind": RunKind.ACTION,
-        "subject": f"{workflow}/{request.name}",
-        "state": RunState.READY if action.is_ready else RunState.WAITING,
-        "attempts": request.attempts,
-        "created": tx.now,
-    }
+    state = RunState.READY if action.is_ready else RunState.WAITING
+    subject, attempts = f"{workflow}/{request.name}", request.attempts
+    return {"kind": RunKind.ACTION, "subject": subject, "state": state, "attempts": attempts, "created": tx.now}
 
 
 def _write_datasets(
     tx: Transaction, submission: SubmissionRequest, known: KnownDatasets, plan: Preparation, run_ids: RunIds
 ) -> None:
-    requests = _merge_by_identity(submission.actions)
+    requests = merge_actions(submission.actions)
     new = [request for identity, request in requests.items() if identity not in known]
     if new:
         rows = [
@@ -154,32 +141,12 @@ def _write_datasets(
         _update_dataset(tx, row, requests[identity], plan, claims[identity], run_ids.get(identity))
 
 
-def _merge_by_identity(requests: Iterable[ActionRequest]) -> dict[Identity, ActionRequest]:
-    """One request for each dataset, kept or pinned if one of its requests is."""
-    merged: dict[Identity, ActionRequest] = {}
-    for request in requests:
-        first = merged.get(request.identity, request)
-        merged[request.identity] = replace(
-            first, is_leaf=first.is_leaf or request.is_leaf, pinned=first.pinned or request.pinned
-        )
-    return merged
-
-
 def _build_dataset(tx: Transaction, workflow: str, request: ActionRequest, plan: Preparation, run: int | None) -> Json:
-    return {
-        "identity": request.identity,
-        "unforced_identity": request.unforced_identity,
-        "generation": request.generation,
-        "description": request.description,
+    names = ("identity", "unforced_identity", "generation", "description", "name", "parents", "is_leaf", "pinned")
+    return {name: getattr(request, name) for name in names} | {
         "workflow": workflow,
-        "name": request.name,
         "kind": f"{request.kind} {request.name}",
-        "parents": list(request.parents),
-        "state": plan.transitions[request.identity][1]
-        if request.identity in plan.transitions
-        else DatasetState.DELETED,
-        "is_leaf": request.is_leaf,
-        "pinned": request.pinned,
+        "state": plan.transitions.get(request.identity, (None, DatasetState.DELETED))[1],
         "run_id": run,
         "created": tx.now,
     }
@@ -223,14 +190,8 @@ def _add_submission(
     values = {"workflow": submission.workflow, "user": submission.user, "at": tx.now, "document": submission.document}
     number: int = tx.execute(insert(submissions).values(values).returning(submissions.c.id)).scalar_one()
     rows = [
-        _build_action(
-            number,
-            ordinal,
-            request,
-            explanations[request.key],
-            known.get(request.identity),
-            run_ids.get(request.identity),
-        )
+        {"submission_id": number, "ordinal": ordinal}
+        | _build_action(request, explanations[request.key], known.get(request.identity), run_ids.get(request.identity))
         for ordinal, request in enumerate(submission.actions)
     ]
     tx.execute(insert(actions), rows)
@@ -244,25 +205,11 @@ def _add_submission(
 _SAVING_VERDICTS = (ReuseVerdict.REUSED, ReuseVerdict.UNNEEDED)
 
 
-def _build_action(
-    submission: int,
-    ordinal: int,
-    request: ActionRequest,
-    explanation: ReuseExplanation,
-    row: AnyRow | None,
-    run: int | None,
-) -> Json:
+def _build_action(request: ActionRequest, explanation: ReuseExplanation, row: AnyRow | None, run: int | None) -> Json:
     awaited_run = row.run_id if row is not None and explanation.verdict is ReuseVerdict.AWAITED else None
-    return {
-        "submission_id": submission,
-        "key": request.key,
-        "ordinal": ordinal,
-        "name": request.name,
-        "kind": request.kind,
-        "identity": request.identity,
+    return {name: getattr(request, name) for name in ("key", "name", "kind", "identity", "path")} | {
         "verdict": explanation.verdict,
         "reason": str(explanation),
         "saved_seconds": row.seconds if row is not None and explanation.verdict in _SAVING_VERDICTS else 0.0,
-        "path": request.path,
         "run_id": run if run is not None else awaited_run,
     }

@@ -5,9 +5,10 @@ Rows are locked in one order everywhere: the run, then channels by id, then the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Table, insert, select, update
 
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.tables import clock, events
@@ -32,6 +33,14 @@ class Transaction:
 
     def record_event(self, kind: EventKind, subject: str, run: int | None = None, /, **detail: Any) -> None:
         self._events.append({"at": self.now, "kind": kind, "subject": subject, "run_id": run, "detail": detail})
+
+    def upsert_row(
+        self, table: Table, key: Json, change: Mapping[str, Any], first: Mapping[str, Any] | None = None
+    ) -> None:
+        """Change the row with a key; if there is none, insert one with the values of `first`, or else of `change`."""
+        conditions = [table.c[name] == value for name, value in key.items()]
+        if not self.execute(update(table).where(*conditions).values(change)).rowcount:
+            self.execute(insert(table).values({**key, **(change if first is None else first)}))
 
     @property
     def has_changes(self) -> bool:

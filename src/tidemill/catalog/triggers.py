@@ -5,13 +5,15 @@ So no firing is lost between two transactions, none is handled twice, and a sche
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import Connection, case, delete, func, insert, literal, or_, select, update
 
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.rows import AnyRow
+from tidemill.catalog.rows import AnyRow, build_reader
 from tidemill.catalog.tables import IS_ARMED, IS_RUNNABLE_FLOW, bindings, firings, runs, triggers
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.codec import Json
@@ -19,15 +21,14 @@ from tidemill.model.flow import BoundFlow
 from tidemill.model.run import RunKind, RunState
 from tidemill.model.trigger import (
     AllOfTrigger,
-    CronTrigger,
     DataTrigger,
-    IntervalTrigger,
     LagTrigger,
     Leaf,
     RunMilestone,
     RunTrigger,
     Trigger,
     find_first_due,
+    find_next_due,
     from_json,
     is_satisfied,
     list_leaves,
@@ -66,7 +67,7 @@ class SqlTriggerCatalog(CatalogPart):
         leaf_row = next((row for row in leaves if row.id == leaf), None)
         if leaf_row is None or leaf_row.due is None or leaf_row.due > tx.now or leaf_row.paused:
             return None
-        next_due, missed = _compute_next_due(_parse_leaf(leaf_row.spec), leaf_row, tx.now)
+        next_due, missed = find_next_due(_parse_leaf(leaf_row.spec), leaf_row.due, tx.now)
         missed += leaf_row.missed
         leaf_state = {"due": next_due, "rows": 0, "bytes": 0, "since": None, "fired": tx.now, "missed": missed}
         tx.execute(update(triggers).where(triggers.c.id == leaf).values(leaf_state))
@@ -88,9 +89,7 @@ class SqlTriggerCatalog(CatalogPart):
 
     @in_transaction
     def set_freshness_lead(self, tx: Transaction, flow: str, seconds: float) -> None:
-        """Make the flow's freshness triggers due earlier by `LEAD_FACTOR` times the duration, at most by half the
-        target lag.
-        """
+        """The triggers are due earlier by `LEAD_FACTOR` times the duration, at most by half the target lag."""
         trigger_ids = _list_freshness_triggers(tx, flow)
         lead = LEAD_FACTOR * seconds
         limited = case((triggers.c.age / 2 < lead, triggers.c.age / 2), else_=literal(lead))
@@ -102,44 +101,23 @@ class SqlTriggerCatalog(CatalogPart):
         query = select(triggers, bindings.c.name.label("binding")).join_from(triggers, bindings)
         query = query.order_by(bindings.c.name, triggers.c.root, triggers.c.id)
         rows = connection.execute(query if flow is None else query.where(bindings.c.name == flow))
-        return [_to_trigger(row) for row in rows]
+        return [replace(_to_trigger(row), leaf=_parse_leaf(row.spec)) for row in rows]
 
 
-def _to_trigger(row: AnyRow) -> RegisteredTrigger:
-    return RegisteredTrigger(
-        row.id,
-        row.binding,
-        row.root,
-        _parse_leaf(row.spec),
-        due=row.due,
-        since=row.since,
-        rows=row.rows,
-        bytes=row.bytes,
-        missed=row.missed,
-        fired=row.fired,
-        paused=row.paused,
-        lead_seconds=row.lead,
-    )
+_to_trigger = build_reader(RegisteredTrigger, flow="binding", leaf="spec", lead_seconds="lead")
 
 
 def register_triggers(tx: Transaction, binding_id: int, binding: BoundFlow, *, paused: bool) -> None:
     """Replace the flow's triggers by the declared ones. A trigger that was declared before keeps its state."""
     of_binding = triggers.c.binding_id == binding_id
-    old_rows = {_build_row_key(row): row for row in tx.execute(select(triggers).where(of_binding).with_for_update())}
-    leaf_values = [
-        _build_leaf_values(root, path, leaf)
-        for root, trigger in enumerate(binding.triggers)
-        for path, leaf in list_leaves(trigger)
-    ]
+    rows = tx.execute(select(triggers).where(of_binding).with_for_update())
+    states = {_format_leaf_key(row._mapping): {name: row._mapping[name] for name in _LEAF_STATE} for row in rows}
     tx.execute(delete(triggers).where(of_binding))
-    for values in leaf_values:
-        old_row = old_rows.get(_format_leaf_key(values["root"], values["path"], values["spec"]))
-        state = (
-            _copy_leaf_state(old_row)
-            if old_row is not None
-            else {"due": find_first_due(_parse_leaf(values["spec"]), tx.now)}
-        )
-        tx.execute(insert(triggers).values(values | state | {"binding_id": binding_id, "paused": paused}))
+    for root, trigger in enumerate(binding.triggers):
+        for path, leaf in list_leaves(trigger):
+            values = _build_leaf_values(root, path, leaf)
+            state = states.get(_format_leaf_key(values)) or {"due": find_first_due(leaf, tx.now)}
+            tx.execute(insert(triggers).values(values | state | {"binding_id": binding_id, "paused": paused}))
 
 
 def record_arrival(tx: Transaction, channel: str, rows: int, size: int) -> None:
@@ -262,14 +240,6 @@ def _read_trigger(tx: Transaction, leaf: AnyRow) -> Trigger:
     return from_json(spec["triggers"][leaf.root])
 
 
-def _compute_next_due(leaf: Leaf, row: AnyRow, now: float) -> tuple[float | None, int]:
-    match leaf:
-        case IntervalTrigger() | CronTrigger():
-            return leaf.find_next(row.due, now)
-        case DataTrigger() | RunTrigger() | LagTrigger():
-            return None, 0
-
-
 def _build_leaf_values(root: int, path: Sequence[int], leaf: Leaf) -> Json:
     values: Json = {"root": root, "path": list(path), "spec": to_json(leaf)}
     match leaf:
@@ -280,7 +250,7 @@ def _build_leaf_values(root: int, path: Sequence[int], leaf: Leaf) -> Json:
             return values | {"channel": leaf.channel, "age": leaf.seconds}
         case RunTrigger():
             return values | {"flow": leaf.flow, "milestone": leaf.reached}
-        case IntervalTrigger() | CronTrigger():
+        case _:
             return values
 
 
@@ -290,13 +260,8 @@ def _parse_leaf(spec: Json) -> Leaf:
     return leaf
 
 
-def _build_row_key(row: AnyRow) -> str:
-    return _format_leaf_key(row.root, row.path, row.spec)
+def _format_leaf_key(values: Mapping[Any, Any]) -> str:
+    return f"{values['root']} {values['path']} {sorted(values['spec'].items())}"
 
 
-def _format_leaf_key(root: int, path: Iterable[int], spec: Json) -> str:
-    return f"{root} {list(path)} {sorted(spec.items())}"
-
-
-def _copy_leaf_state(row: AnyRow) -> Json:
-    return {name: row._mapping[name] for name in ("rows", "bytes", "since", "due", "missed", "fired", "lead")}
+_LEAF_STATE = ("rows", "bytes", "since", "due", "missed", "fired", "lead")

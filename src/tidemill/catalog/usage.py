@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sqlalchemy import ColumnElement, Connection, Label, Select, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Label, Select, delete, func, select
 
 from tidemill.catalog.rows import AnyRow, build_reader
 from tidemill.catalog.tables import actions, bindings, blocks, datasets, runs, submissions, tallies
@@ -47,17 +47,9 @@ def _match_names(period: UsagePeriod) -> Iterator[ColumnElement[bool]]:
 
 _ACTIONS = (
     select(
-        submissions.c.id,
-        submissions.c.at,
-        submissions.c.user,
-        submissions.c.workflow,
-        actions.c.name,
-        actions.c.verdict,
-        actions.c.saved_seconds,
-        actions.c.run_id,
-        runs.c.state,
-        _SECONDS,
-        datasets.c.bytes,
+        *submissions.c["id", "at", "user", "workflow"],
+        *actions.c["name", "verdict", "saved_seconds", "run_id"],
+        *(runs.c.state, _SECONDS, datasets.c.bytes),
     )
     .join_from(submissions, actions)
     .join(datasets)
@@ -112,22 +104,9 @@ def record_tallies(tx: Transaction, records: Sequence[UsageRecord]) -> None:
     """Add records that are about to expire to the hourly totals."""
     for tally in tally_usage(records):
         counts = {name: getattr(tally.figures, name) for name in COUNTED}
+        key = {"user": tally.user or "", "workflow": tally.workflow, "task": tally.task or ""}
         sums = {name: tallies.c[name] + count for name, count in counts.items()}
-        if not tx.execute(update(tallies).where(*_match_key(tally)).values(sums)).rowcount:
-            tx.execute(insert(tallies).values(_build_key(tally) | counts))
-
-
-def _build_key(tally: UsageTally) -> dict[str, float | str]:
-    return {
-        "begin": tally.figures.begin,
-        "user": tally.user or "",
-        "workflow": tally.workflow,
-        "task": tally.task or "",
-    }
-
-
-def _match_key(tally: UsageTally) -> Iterator[ColumnElement[bool]]:
-    return (tallies.c[name] == value for name, value in _build_key(tally).items())
+        tx.upsert_row(tallies, {"begin": tally.figures.begin, **key}, sums, counts)
 
 
 def read_tallies(connection: Connection, period: UsagePeriod) -> list[UsageTally]:

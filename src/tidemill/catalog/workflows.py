@@ -62,16 +62,12 @@ class SqlWorkflowCatalog(CatalogPart):
 
     @in_snapshot
     def read_analyses(self, connection: Connection) -> dict[str, Json]:
-        return _read_analyses(connection)
+        return {row.key: row.answer for row in connection.execute(select(analyses))}
 
     @in_transaction
     def record_analyses(self, tx: Transaction, answers: Mapping[str, Json]) -> None:
-        known = _read_analyses(tx.connection)
         for key, answer in sorted(answers.items()):
-            if key not in known:
-                tx.execute(insert(analyses).values(key=key, answer=answer))
-            elif known[key] != answer:
-                tx.execute(update(analyses).where(analyses.c.key == key).values(answer=answer))
+            tx.upsert_row(analyses, {"key": key}, {"answer": answer})
 
     @in_snapshot
     def list(self, connection: Connection) -> list[RegisteredWorkflow]:
@@ -98,10 +94,6 @@ def _update_workflow(tx: Transaction, name: str, **values: Any) -> None:
     if name not in known:
         raise NotFound(f"there is no workflow {name!r}; known are {', '.join(known) or 'none'}")
     tx.execute(update(workflows).where(workflows.c.name == name).values(values))
-
-
-def _read_analyses(connection: Connection) -> dict[str, Json]:
-    return {row.key: row.answer for row in connection.execute(select(analyses))}
 
 
 def _register_workflow(tx: Transaction, name: str) -> None:
@@ -210,9 +202,8 @@ def _find_refusals(connection: Connection, workflow: WorkflowSpec, registered: M
             continue
         _check_owner(row, "channel", workflow.name)
         changes = _find_differences(row, _build_declaration(workflow.name, channel))
-        problems = list(
-            dict.fromkeys(_list_impossible_changes(connection, row, changes, channel.name in delta_channels))
-        )
+        has_deltas = channel.name in delta_channels
+        problems = list(dict.fromkeys(_list_impossible_changes(connection, row, changes, has_deltas)))
         if problems and _has_data(connection, row):
             refusals.append(
                 f"channel {row.name!r} already holds data, so it cannot change {' and '.join(problems)}; "
@@ -252,22 +243,18 @@ def _has_data(connection: Connection, row: AnyRow) -> bool:
 
 
 def _apply_binding(tx: Transaction, workflow: str, binding: BoundFlow, row: AnyRow | None) -> None:
-    declaration = {
-        "workflow": workflow,
-        "identity": binding.compute_identity(),
-        "spec": binding_to_json(binding),
-        "active": True,
-    }
+    identity, spec = binding.compute_identity(), binding_to_json(binding)
+    declaration = {"workflow": workflow, "identity": identity, "spec": spec, "active": True}
     if row is None:
         statement = insert(bindings).values(declaration | {"name": binding.name}).returning(bindings.c.id)
         _register_triggers(tx, tx.execute(statement).scalar_one(), workflow, binding)
     elif changes := _find_differences(row, declaration):
         tx.execute(update(bindings).where(bindings.c.id == row.id).values(changes))
         _register_triggers(tx, row.id, workflow, binding)
-        _reset_cursors(tx, row, binding_to_json(binding))
+        _reset_cursors(tx, row, spec)
     else:
         return
-    tx.record_event(EventKind.BINDING_APPLIED, binding.name, workflow=workflow, identity=declaration["identity"])
+    tx.record_event(EventKind.BINDING_APPLIED, binding.name, workflow=workflow, identity=identity)
 
 
 def _register_triggers(tx: Transaction, binding_id: int, workflow: str, binding: BoundFlow) -> None:

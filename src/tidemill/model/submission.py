@@ -17,23 +17,29 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class ActionRequest:
-    """An action as submitted, with the identity of its dataset.
+class RequestedAction:
+    """An action of a submitted workflow, by its output. Actions with the same output are one.
 
-    `unforced_identity` is the identity without the force option.
+    A forced action has a new output: its identity has a new generation (`retention/memo.py`).
     """
+
+    identity: Identity
+    parents: tuple[Identity, ...] = ()  # in port order
+    is_leaf: bool = False  # its user wants to keep it, although other actions may use it
+    pinned: bool = False  # it must exist and not be evicted, but that does not make it a leaf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionRequest(RequestedAction):
+    """An action as submitted. `unforced_identity` is the identity without the force option."""
 
     key: str
     name: str
     kind: str
-    identity: Identity
     unforced_identity: Identity
     generation: int
     description: Json
     forced: bool
-    parents: tuple[Identity, ...] = ()  # in port order
-    is_leaf: bool = False
-    pinned: bool = False
     path: str | None = None
     attempts: int = 1
 

@@ -158,8 +158,13 @@ def find_first_due(leaf: Leaf, now: float) -> float | None:
             return now + leaf.seconds
         case CronTrigger():
             return next(leaf.iterate_moments(now))
-        case DataTrigger() | RunTrigger() | LagTrigger():
+        case _:
             return None
+
+
+def find_next_due(leaf: Leaf, due: float, now: float) -> tuple[float | None, int]:
+    """The time at which a leaf that was due is due next, None if that depends on events; and the times missed."""
+    return leaf.find_next(due, now) if isinstance(leaf, IntervalTrigger | CronTrigger) else (None, 0)
 
 
 def find_problems(trigger: Trigger) -> Iterator[str]:

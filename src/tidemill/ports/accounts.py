@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from tidemill.model.access import AuditEntry, AuditOutcome, AuditStart, IssuedToken, Token, User, UserRole
@@ -31,7 +31,7 @@ class AccountCatalog(Protocol):
     def list_owners(self, workflow: str) -> list[str]:
         """The users that own a workflow; empty if it has no owner."""
 
-    def set_owners(self, workflow: str, owners: Iterable[str]) -> None:
+    def set_owners(self, workflow: str, owners: Collection[str]) -> None:
         """Make exactly these users the owners of a workflow."""
 
     def record_audit(self, notes: Sequence[AuditStart | AuditOutcome]) -> list[int]:

@@ -6,7 +6,7 @@ and records an event. If its preconditions no longer hold, it raises `Conflict` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -152,7 +152,7 @@ class BlockQueries(Protocol):
 
 
 class BlockCatalog(BlockQueries, Protocol):
-    def collect(self, blocks: Iterable[int]) -> int:
+    def collect(self, blocks: Collection[int]) -> int:
         """Garbage-collect blocks: hide them from new readers; their files stay for active runs.
 
         Blocks held by pins are skipped; returns the number of blocks hidden.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from tidemill.model.codec import Json
@@ -62,7 +62,7 @@ class DatasetCatalog(Protocol):
     def read_held_bytes(self) -> dict[str, int]:
         """Read the bytes of datasets, by workflow: space is free only when the files are deleted."""
 
-    def evict(self, dataset_ids: Iterable[Identity]) -> list[Identity]:
+    def evict(self, dataset_ids: Collection[Identity]) -> list[Identity]:
         """Mark datasets for eviction; skips those not stored, or claimed. Returns the marked ones."""
 
     def drop(self, identity: Identity) -> None:

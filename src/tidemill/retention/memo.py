@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 from tidemill.model.code import EMPTY_MAPPING, Json
 from tidemill.model.description import DescriptionChange, compute_dataset_identity, describe_output, diff_descriptions
 from tidemill.model.identity import Identity
 from tidemill.model.states import PRODUCING_STATES, READABLE_STATES, DatasetState
+from tidemill.model.submission import ActionRequest
 from tidemill.model.task import Task
 
 
@@ -76,17 +76,6 @@ def _resolve_collision(description: Json, recorded: DescriptionLookup) -> Json:
     return candidate
 
 
-class ReuseCandidate(Protocol):
-    """The subject of an explanation."""
-
-    @property
-    def identity(self) -> Identity: ...
-    @property
-    def description(self) -> Json: ...
-    @property
-    def forced(self) -> bool: ...
-
-
 class ReuseVerdict(StrEnum):
     REUSED = "reused"
     AWAITED = "awaited"  # another run computes it
@@ -102,7 +91,6 @@ class ReuseExplanation:
     """Why an output was or was not reused, with the differences from the last output of its task."""
 
     verdict: ReuseVerdict
-    identity: Identity
     differences: tuple[DescriptionChange, ...] = ()
 
     def __str__(self) -> str:
@@ -121,22 +109,26 @@ _MESSAGES = {
 
 
 def explain_reuse(
-    candidate: ReuseCandidate, state: DatasetState | None, last: Json | None = None, *, needed: bool = True
+    candidate: ActionRequest | IdentifiedNode,
+    state: DatasetState | None,
+    last: Json | None = None,
+    *,
+    needed: bool = True,
 ) -> ReuseExplanation:
     """Explain whether `candidate` is reused, from the state of its dataset and the last output of its task.
 
     `needed` tells whether any action would have to read it.
     """
     if state in READABLE_STATES or state is DatasetState.PROCESSING:
-        return ReuseExplanation(ReuseVerdict.REUSED, candidate.identity)
+        return ReuseExplanation(ReuseVerdict.REUSED)
     if state in PRODUCING_STATES:
-        return ReuseExplanation(ReuseVerdict.AWAITED, candidate.identity)
+        return ReuseExplanation(ReuseVerdict.AWAITED)
     if not needed:
-        return ReuseExplanation(ReuseVerdict.UNNEEDED, candidate.identity)
+        return ReuseExplanation(ReuseVerdict.UNNEEDED)
     if candidate.forced:
-        return ReuseExplanation(ReuseVerdict.FORCED, candidate.identity)
+        return ReuseExplanation(ReuseVerdict.FORCED)
     if state is not None:
-        return ReuseExplanation(ReuseVerdict.DELETED, candidate.identity)
+        return ReuseExplanation(ReuseVerdict.DELETED)
     if last is None:
-        return ReuseExplanation(ReuseVerdict.NEW, candidate.identity)
-    return ReuseExplanation(ReuseVerdict.CHANGED, candidate.identity, diff_descriptions(last, candidate.description))
+        return ReuseExplanation(ReuseVerdict.NEW)
+    return ReuseExplanation(ReuseVerdict.CHANGED, diff_descriptions(last, candidate.description))

@@ -9,22 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tidemill.model.identity import Identity
 from tidemill.model.states import PRODUCING_STATES, Dataset, DatasetState
+from tidemill.model.submission import RequestedAction
 
-
-@dataclass(frozen=True, slots=True)
-class RequestedAction:
-    """An action of a submitted workflow, by its output. Actions with the same output are one.
-
-    A forced action has a new output: its identity has a new generation (`retention/memo.py`).
-    """
-
-    identity: Identity
-    parents: tuple[Identity, ...] = ()
-    keep: bool = False  # its user wants to keep it, although other actions use it
-    pinned: bool = False  # it must exist and not be evicted, but that does not make it a leaf
+A = TypeVar("A", bound=RequestedAction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +50,9 @@ class Preparation:
 
 def prepare_submission(actions: Iterable[RequestedAction], datasets: Mapping[Identity, Dataset]) -> Preparation:
     """Determine what to do so that the sinks and all kept or pinned datasets exist."""
-    graph = _merge_actions(actions)
-    leaves = _find_leaves(graph)
+    graph = merge_actions(actions)
+    inner = {p for action in graph.values() for p in action.parents}
+    leaves = {i for i, action in graph.items() if action.is_leaf or i not in inner}
     states = {i: datasets[i].state for i in graph if i in datasets}
     needed = _find_needed(graph, leaves | {i for i, action in graph.items() if action.pinned}, states)
     run = [i for i in graph if i in needed and _is_missing(states.get(i))]
@@ -74,20 +66,14 @@ def prepare_submission(actions: Iterable[RequestedAction], datasets: Mapping[Ide
     )
 
 
-def _merge_actions(actions: Iterable[RequestedAction]) -> dict[Identity, RequestedAction]:
-    """Merge the actions with the same output; the result is kept or pinned if one of them is."""
-    merged: dict[Identity, RequestedAction] = {}
+def merge_actions(actions: Iterable[A]) -> dict[Identity, A]:
+    """Merge the actions with the same output; the result is a leaf or pinned if one of them is."""
+    merged: dict[Identity, A] = {}
     for action in actions:
-        earlier = merged.get(action.identity, action)
-        keep, pinned = earlier.keep or action.keep, earlier.pinned or action.pinned
-        merged[action.identity] = replace(earlier, keep=keep, pinned=pinned)
+        first = merged.get(action.identity, action)
+        is_leaf, pinned = first.is_leaf or action.is_leaf, first.pinned or action.pinned
+        merged[action.identity] = replace(first, is_leaf=is_leaf, pinned=pinned)
     return merged
-
-
-def _find_leaves(graph: Mapping[Identity, RequestedAction]) -> set[Identity]:
-    """Return the datasets that must exist in the end and be kept."""
-    inner = {p for action in graph.values() for p in action.parents}
-    return {i for i, action in graph.items() if action.keep or i not in inner}
 
 
 def _find_needed(

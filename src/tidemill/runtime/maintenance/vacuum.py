@@ -221,7 +221,7 @@ class VacuumService:
     def _collect_blocks(self, blocks: list[Block]) -> int:
         """Collect blocks of one channel; 0 if another process does so at the same time."""
         try:
-            return self.executor.catalog.blocks.collect(b.id for b in blocks) if blocks and self.can_continue() else 0
+            return self.executor.catalog.blocks.collect([b.id for b in blocks]) if blocks and self.can_continue() else 0
         except Conflict:
             return 0
 

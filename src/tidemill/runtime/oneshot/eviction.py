@@ -83,7 +83,7 @@ class DatasetEvictor:
 
     def _evict_chosen(self, report: StorageReport) -> StorageReport:
         if report.evictions:
-            self.datasets.evict(g.dataset.identity for g in report.evictions)
+            self.datasets.evict([g.dataset.identity for g in report.evictions])
             self.delete_evicted()
         return report
 
