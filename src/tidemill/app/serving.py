@@ -17,7 +17,7 @@ from tidemill.model.units import parse_duration
 from tidemill.ports.catalog import AlarmCatalog
 from tidemill.ports.records import Server
 from tidemill.publish import MailReceiver, Notifier, WebhookReceiver, build_receivers
-from tidemill.runtime.inspect.target_alarms import read_target_alarms
+from tidemill.runtime.inspect.status import read_target_alarms
 from tidemill.runtime.oneshot.eviction import DatasetEvictor
 from tidemill.runtime.oneshot.storage_report import read_storage_alarms
 from tidemill.runtime.runs.server import PeriodicTask, ServerIntervals, ServerLoop

@@ -131,7 +131,7 @@ class Tidemill:
             build_source_resolver(self.directory, ship_module),
             os.environ,
             partial(locate_program, self.directory),
-            LocalDatasetCopier(self.store.locate_file, self.directory),
+            LocalDatasetCopier(self.store.locate_file, self.directory).place_copy,
             _build_budgets(self.settings.storage),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
+from operator import add
 from typing import Any
 
 from tidemill.model.block import Block, BlockKind, DataFile
@@ -181,5 +182,4 @@ class ExpiredHistory:
     events: int = 0  # that belong to no run
 
     def __add__(self, other: ExpiredHistory) -> ExpiredHistory:
-        own_counts, other_counts = astuple(self), astuple(other)
-        return ExpiredHistory(*(a + b for a, b in zip(own_counts, other_counts, strict=True)))
+        return ExpiredHistory(*map(add, astuple(self), astuple(other)))

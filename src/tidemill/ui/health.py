@@ -11,8 +11,7 @@ from tidemill.display.formatting import format_plural, take_first_line
 from tidemill.model.channel import ChannelRole
 from tidemill.model.run import ACTIVE_STATES, Run, RunKind, RunState
 from tidemill.model.units import format_span
-from tidemill.runtime.inspect.status import ChannelStatus, FlowStatus
-from tidemill.runtime.inspect.target_alarms import TARGET_SLACK_SECONDS
+from tidemill.runtime.inspect.status import TARGET_SLACK_SECONDS, ChannelStatus, FlowStatus
 from tidemill.ui.snapshot import ProjectSnapshot
 
 

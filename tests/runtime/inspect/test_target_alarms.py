@@ -12,7 +12,7 @@ import tidemill as tm
 from tidemill.model.notice import AlarmKind, AlarmReading
 from tidemill.planner.catalog_state import TargetStatus
 from tidemill.publish import Notifier, build_receivers
-from tidemill.runtime.inspect.target_alarms import TARGET_SLACK_SECONDS, read_target_alarm, read_target_alarms
+from tidemill.runtime.inspect.status import TARGET_SLACK_SECONDS, read_target_alarm, read_target_alarms
 from tidemill.runtime.runs.requests import request_flow_run
 
 LAG = 60.0

@@ -51,7 +51,7 @@ def limit_plan(catalog: CatalogReader, plan: RunPlan, limit: CatchUpLimit | None
     A plan for a freshness target is limited only if all its runs read changes: a run that reads a full content would be
     ahead of the others, and its result less consistent than planned.
     """
-    if limit is None or (plan.decision is not None and any(map(_has_full_read, _iterate_reads(plan)))):
+    if limit is None or (plan.decision is not None and not all(r.is_limited for r in _iterate_reads(plan))):
         return plan
     pending = _find_pending_blocks(catalog, {r.key for r in _iterate_reads(plan) if r.is_limited})
     times = sorted({time for blocks in pending.values() for time in blocks.stops.values()})
@@ -85,10 +85,6 @@ class _PlanRead:
     @property
     def is_limited(self) -> bool:
         return self.reads_change and not self.has_timeout
-
-
-def _has_full_read(read: _PlanRead) -> bool:
-    return not read.is_limited
 
 
 def _iterate_reads(plan: RunPlan) -> Iterator[_PlanRead]:
@@ -137,6 +133,5 @@ def find_stops(links: Iterable[DeltaLink], since: int, head: int) -> dict[int, f
     for link in reversed(in_order):
         if link.seq in to_head:
             to_head.add(link.since)
-    return (
-        {link.seq: link.visible for link in in_order if link.seq in from_start & to_head} if head in from_start else {}
-    )
+    reached = from_start & to_head if head in from_start else set()
+    return {link.seq: link.visible for link in in_order if link.seq in reached}

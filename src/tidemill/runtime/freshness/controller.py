@@ -133,33 +133,20 @@ class FreshnessController:
         return written
 
     def _build_work(self, binding: BoundFlow, plan: RunPlan, written: Mapping[str, int]) -> RunWork[list[Block]]:
-        """Build the work of a plan's own run."""
-        if plan.own_run is None:
-            return RunWork(ClaimRequest(), self._build_empty_commit(binding, plan))
-        work = self.executor.build_flow_work(
-            plan.own_run.binding,
-            self.updates,
-            upto=_compute_read_positions(plan.own_run, written),
-            details=_describe_plan(plan),
-            oldest_unread=plan.oldest_unread,
-        )
+        """Build the work of a plan's own run; without one nothing is due, and an empty outcome is committed."""
+        details, runs = _describe_plan(plan), self.executor.catalog.runs
+        work = RunWork(ClaimRequest(), lambda claim, _log, _lease: runs.commit(claim, RunOutcome((), stats=details)))
+        if plan.own_run is not None:
+            upto, oldest_unread = _compute_read_positions(plan.own_run, written), plan.oldest_unread
+            work = self.executor.build_flow_work(
+                plan.own_run.binding, self.updates, upto=upto, details=details, oldest_unread=oldest_unread
+            )
 
         def commit(claim: RunClaim, log: RunLog, lease: Lease) -> list[Block]:
             self._schedule_reminder(binding, plan.decision)
             return work.commit(claim, log, lease)
 
         return replace(work, commit=commit)
-
-    def _build_empty_commit(
-        self, binding: BoundFlow, plan: RunPlan
-    ) -> Callable[[RunClaim, RunLog, Lease], list[Block]]:
-        """Build the commit of a run for which nothing is due."""
-
-        def commit(claim: RunClaim, _log: RunLog, _lease: Lease) -> list[Block]:
-            self._schedule_reminder(binding, plan.decision)
-            return self.executor.catalog.runs.commit(claim, RunOutcome((), stats=_describe_plan(plan)))
-
-        return commit
 
     def _run_step(self, planned_run: PlannedRun, positions: ReadPositions, details: Mapping[str, Any]) -> list[Block]:
         try:

@@ -24,10 +24,8 @@ def read_history(catalog: CatalogReader, status: ProjectStatus, events: Iterable
     advances = _group_advances(events)
     inputs, tables = _list_names(status, ChannelRole.INPUT), _list_names(status, ChannelRole.DERIVED)
     bindings = catalog.flows.list()
-    watermarks, pathways = (
-        read_watermarks(catalog.blocks, bindings),
-        find_pathways([c.registered for c in status.channels], bindings),
-    )
+    watermarks = read_watermarks(catalog.blocks, bindings)
+    pathways = find_pathways([c.registered for c in status.channels], bindings)
     untimed = {
         name: {p: 0 for p in pathways.get(name, ()) if not watermarks.has_event_time(name, p)} for name in tables
     }

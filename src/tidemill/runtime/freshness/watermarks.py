@@ -75,18 +75,14 @@ def find_newest_versions(reached: Provenance) -> Newest:
 
 def read_watermarks(blocks: BlockQueries, bindings: Iterable[RegisteredBinding]) -> WatermarkHistory:
     """Read the watermarks of all channels that a watermark task writes."""
-    return WatermarkHistory(
-        {channel: _read_channel_watermarks(blocks, channel) for channel in sorted(_find_watermarked_channels(bindings))}
-    )
+    tasks = (task for binding in bindings for task in binding.tasks if task.has_watermark)
+    channels = sorted({channel for task in tasks for channel in task.written_channels})
+    return WatermarkHistory({channel: _read_channel_watermarks(blocks, channel) for channel in channels})
 
 
 def _find_earliest(watermarks: Iterable[Version | None]) -> Version | None:
     values = list(watermarks)
     return None if None in values else min((value for value in values if value is not None), default=None)
-
-
-def _find_watermarked_channels(bindings: Iterable[RegisteredBinding]) -> set[str]:
-    return {c for binding in bindings for task in binding.tasks if task.has_watermark for c in task.written_channels}
 
 
 def _read_channel_watermarks(blocks: BlockQueries, channel: str) -> list[ChannelWatermark]:
@@ -109,18 +105,12 @@ def compute_paces(statistics: Mapping[str, FlowStatistics]) -> ProgressByFlow:
         if flow not in paces:
             flow_statistics, paces[flow] = statistics[flow], ()  # flows may read from each other
             inherited = {pace: None for parent in flow_statistics.parents for pace in collect_paces(parent)}
-            paces[flow] = (
-                tuple(inherited)
-                if flow_statistics.watermark_progress is None
-                else (flow_statistics.watermark_progress,)
-            )
+            own = flow_statistics.watermark_progress
+            paces[flow] = tuple(inherited) if own is None else (own,)
         return paces[flow]
 
-    return (
-        {flow: collect_paces(flow) for flow in statistics}
-        if any(f.watermark_progress for f in statistics.values())
-        else {}
-    )
+    has_watermarks = any(f.watermark_progress for f in statistics.values())
+    return {flow: collect_paces(flow) for flow in statistics} if has_watermarks else {}
 
 
 def compute_data_time(progress: Iterable[WatermarkProgress], time: float) -> float:

@@ -37,17 +37,9 @@ def compute_statistics(catalog: CatalogReader, status: ProjectStatus) -> list[Ta
     for flow in status.flows:
         runs = catalog.runs.list(subject=flow.name, state=RunState.FINISHED, limit=RECENT_RUNS)
         finished = [r for r in runs if r.kind is RunKind.FLOW and r.stats.get("tasks")]
-        statistics += (
-            _compute_task_statistics(
-                flow.name,
-                t.name,
-                priorities.get(flow.name, 1.0),
-                finished,
-                _count_queued_blocks(status, flow.name, t.name),
-                now,
-            )
-            for t in flow.tasks
-        )
+        for task in (t.name for t in flow.tasks):
+            queue, priority = _count_queued_blocks(status, flow.name, task), priorities.get(flow.name, 1.0)
+            statistics.append(_compute_task_statistics(flow.name, task, priority, finished, queue, now))
     return statistics
 
 
@@ -60,11 +52,9 @@ def _compute_task_statistics(
     read = sum(s["change"] or s["content"] for s in stats)
     written = sum(s["rows_out"] for s in stats)
     elapsed = max(1e-6, now - min(r.started or r.created for r in runs))
-    seconds = sum(s["seconds"] for s in stats) / len(stats)
-    selectivity = written / read if read else None
-    return TaskStatistics(
-        flow, task, priority, len(stats), seconds, selectivity, read / elapsed, written / elapsed, queue
-    )
+    seconds, selectivity = sum(s["seconds"] for s in stats) / len(stats), written / read if read else None
+    rates = (read / elapsed, written / elapsed)
+    return TaskStatistics(flow, task, priority, len(stats), seconds, selectivity, *rates, queue)
 
 
 def _count_queued_blocks(status: ProjectStatus, flow: str, task: str) -> int:

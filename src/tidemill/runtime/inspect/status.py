@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 from tidemill.model.channel import ChannelRole
+from tidemill.model.notice import AlarmReading
 from tidemill.model.provenance import Pathway, Provenance
 from tidemill.model.run import ACTIVE_STATES, PENDING_STATES, Run, RunKind, RunState
 from tidemill.model.task import ReadMode
 from tidemill.model.time import Timeline, Version
 from tidemill.planner.catalog_state import TargetStatus, compute_target_status
-from tidemill.ports.catalog import BlockQueries, CatalogReader, RunQueries
+from tidemill.ports.catalog import CatalogReader, RunQueries
 from tidemill.ports.records import RegisteredBinding, RegisteredChannel, RegisteredTask
 from tidemill.runtime.freshness.watermarks import WatermarkHistory, find_newest_versions, read_watermarks
 
@@ -82,11 +84,8 @@ def read_status(catalog: CatalogReader) -> ProjectStatus:
     consumers = _list_consumers(catalog, channels, bindings)
     active = [r for state in (*ACTIVE_STATES, *PENDING_STATES) for r in catalog.runs.list(state=state)]
     pathways = find_pathways(channels, bindings)
-    timeline, watermarks, rows = (
-        _build_timeline(catalog, channels, pathways),
-        read_watermarks(catalog.blocks, bindings),
-        catalog.channels.count_content_rows(),
-    )
+    timeline, watermarks = _build_timeline(catalog, channels, pathways), read_watermarks(catalog.blocks, bindings)
+    rows = catalog.channels.count_content_rows()
     return ProjectStatus(
         channels=tuple(_build_channel_status(c, consumers, timeline, watermarks, rows, pathways) for c in channels),
         flows=tuple(_build_flow_status(catalog.runs, b, consumers) for b in bindings),
@@ -184,44 +183,39 @@ def _build_flow_status(
     runs: RunQueries, binding: RegisteredBinding, consumers: tuple[ChannelConsumer, ...]
 ) -> FlowStatus:
     pending = {c.channel for c in consumers if c.flow == binding.name and c.behind}
-    return FlowStatus(
-        name=binding.name,
-        workflow=binding.workflow,
-        tasks=binding.tasks,
-        last=_find_last_run(runs, binding.name),
-        pending_channels=tuple(sorted(pending)),
-    )
-
-
-def _find_last_run(runs: RunQueries, flow: str) -> Run | None:
-    return next((r for r in runs.list(subject=flow, limit=_RECENT_RUNS) if r.kind is RunKind.FLOW), None)
+    recent = runs.list(subject=binding.name, limit=_RECENT_RUNS)
+    last = next((run for run in recent if run.kind is RunKind.FLOW), None)
+    return FlowStatus(binding.name, binding.workflow, binding.tasks, last, tuple(sorted(pending)))
 
 
 def _list_consumers(
     catalog: CatalogReader, channels: list[RegisteredChannel], bindings: list[RegisteredBinding]
 ) -> tuple[ChannelConsumer, ...]:
-    counter = _BlockCounter(catalog.blocks, {c.channel.name: c.head.seq for c in channels})
+    heads = {c.channel.name: c.head.seq for c in channels}
     cursors = {(c.binding, c.task, c.channel): c.position.seq for c in catalog.channels.read_cursors()}
-    return tuple(c for b in bindings for c in _build_consumers(b, _read_consumption(catalog.runs, b, cursors), counter))
+
+    @cache
+    def read_seqs(channel: str) -> frozenset[int]:
+        # A compacted base has the sequence number of the last delta it contains, and adds nothing new.
+        return frozenset(b.seq for b in catalog.blocks.list_filled(channel))
+
+    def count_after(channel: str, since: int) -> int:
+        head = heads.get(channel, 0)
+        return sum(since < seq <= head for seq in read_seqs(channel)) if since < head else 0
+
+    consumed = {b.name: _read_consumption(catalog.runs, b, cursors) for b in bindings}
+    return tuple(c for b in bindings for c in _build_consumers(b, consumed[b.name], count_after))
 
 
 def _build_consumers(
-    binding: RegisteredBinding, consumed: Consumption, counter: _BlockCounter
-) -> list[ChannelConsumer]:
+    binding: RegisteredBinding, consumed: Consumption, count_after: Callable[[str, int], int]
+) -> Iterator[ChannelConsumer]:
     """Build a flow's consumers; a task never lags behind its own state, which it wrote."""
-    return [
-        ChannelConsumer(
-            flow=binding.name,
-            task=task.name,
-            channel=channel,
-            modes=modes,
-            behind=0
-            if channel in task.written_channels
-            else counter.count_after(channel, consumed.get((task.name, channel), 0)),
-        )
-        for task in binding.tasks
-        for channel, modes in _group_modes(task).items()
-    ]
+    for task in binding.tasks:
+        for channel, modes in _group_modes(task).items():
+            is_state = channel in task.written_channels
+            behind = 0 if is_state else count_after(channel, consumed.get((task.name, channel), 0))
+            yield ChannelConsumer(binding.name, task.name, channel, modes, behind)
 
 
 def _group_modes(task: RegisteredTask) -> dict[str, tuple[ReadMode, ...]]:
@@ -256,20 +250,26 @@ def _read_last_readings(runs: RunQueries, flow: str, open_reads: set[tuple[str, 
     return positions
 
 
-class _BlockCounter:
-    """Counts the blocks between a position and the head of a channel; queries the catalog once per channel."""
+TARGET_SLACK_SECONDS = 5.0
+"""Seconds beyond a freshness target that are not reported, because starting a run takes time."""
 
-    def __init__(self, blocks: BlockQueries, heads: Mapping[str, int]) -> None:
-        self._blocks = blocks
-        self._heads = heads
-        self._seqs: dict[str, frozenset[int]] = {}
 
-    def count_after(self, channel: str, since: int) -> int:
-        head = self._heads.get(channel, 0)
-        return sum(1 for seq in self._read_seqs(channel) if since < seq <= head) if since < head else 0
+def read_target_alarms(catalog: CatalogReader) -> dict[str, AlarmReading]:
+    """The condition of each freshness target, by channel."""
+    return {channel: read_target_alarm(status) for channel, status in read_target_statuses(catalog).items()}
 
-    def _read_seqs(self, channel: str) -> frozenset[int]:
-        # A compacted base has the sequence number of the last delta it contains, and adds nothing new.
-        if channel not in self._seqs:
-            self._seqs[channel] = frozenset(b.seq for b in self._blocks.list_filled(channel))
-        return self._seqs[channel]
+
+def read_target_alarm(status: TargetStatus) -> AlarmReading:
+    """The alarm begins when the slack is over, and ends when the target is met."""
+    late = status.list_late_pathways()
+    if not late and not status.is_inconsistent:
+        return AlarmReading(False)
+    is_missed = status.is_inconsistent or bool(status.list_late_pathways(TARGET_SLACK_SECONDS))
+    return AlarmReading(is_missed or None, _describe_miss(status, late[0] if late else None))
+
+
+def _describe_miss(status: TargetStatus, pathway: Pathway | None) -> dict[str, object]:
+    if pathway is None:
+        return {"pathway": None, "inconsistency": status.inconsistency, "consistency": status.consistency}
+    staleness = round(status.staleness[pathway], 3)
+    return {"pathway": list(pathway), "staleness": staleness, "target_lag": status.bounds[pathway]}

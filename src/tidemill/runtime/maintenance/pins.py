@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tidemill.errors import GarbageCollected
 from tidemill.model.block import Block, BlockState
 from tidemill.model.view import build_snapshot, list_blocks
@@ -29,20 +27,11 @@ def find_held_blocks(catalog: CatalogReader, block: Block) -> set[int]:
         current = pending.pop()
         retained |= {current.id} if current.state is BlockState.FILLED else set()
         for source in find_sources(catalog, current):
-            retained |= {
-                readable
-                for position in _list_ends(source.since, source.upto)
-                for readable in _find_readable_blocks(catalog.blocks, source.channel, position)
-            }
+            for position in {source.upto, source.upto if source.since is None else source.since}:
+                retained |= _find_readable_blocks(catalog.blocks, source.channel, position)
             pending += (b for b in source.blocks if b.id not in seen)
             seen |= {b.id for b in source.blocks}
     return retained
-
-
-def _list_ends(since: int | None, upto: int) -> Iterator[int]:
-    yield upto
-    if since is not None:
-        yield since
 
 
 def _find_readable_blocks(blocks: BlockQueries, channel: str, position: int) -> set[int]:

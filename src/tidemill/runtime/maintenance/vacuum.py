@@ -10,10 +10,10 @@ for the next time.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from operator import add
 
-from tidemill import errors
-from tidemill.errors import Conflict, StorageError, TidemillError
+from tidemill.errors import Conflict, GarbageCollected, StorageError, TidemillError
 from tidemill.model.block import Block, BlockKind
 from tidemill.model.run import ACTIVE_STATES, PENDING_STATES
 from tidemill.model.store import GracePeriods, RemovalKind, is_written_by_runs
@@ -48,12 +48,7 @@ class CollectionResult:
     marked: int = 0  # files that will be removed after their grace period
 
     def __add__(self, other: CollectionResult) -> CollectionResult:
-        return CollectionResult(
-            self.blocks + other.blocks,
-            self.files + other.files,
-            self.reclaimed + other.reclaimed,
-            self.marked + other.marked,
-        )
+        return CollectionResult(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +272,7 @@ class VacuumService:
     def _find_seq_at(self, channel: str, version: int) -> int:
         try:
             return self.executor.catalog.channels.read_position(channel, version=version).seq
-        except errors.GarbageCollected:  # expired: all remaining blocks are newer, or lead there
+        except GarbageCollected:  # expired: all remaining blocks are newer, or lead there
             return 0
 
 

@@ -14,16 +14,14 @@ from tidemill.model.block import BlockKind
 from tidemill.model.change import Append
 from tidemill.model.description import describe_output, diff_descriptions
 from tidemill.model.run import ClaimRequest, Run, RunClaim
-from tidemill.model.schema import Schema
 from tidemill.model.submission import ActionResult, ActionSpec
 from tidemill.model.task import Command, Task
-from tidemill.model.view import View
 from tidemill.ports.engine import WriteTarget
 from tidemill.runtime.runs.execution import Executor, RunWork, compute_backoff
-from tidemill.runtime.runs.flow import format_tag
+from tidemill.runtime.runs.flow import supervise_task
 from tidemill.runtime.runs.leases import Lease
 from tidemill.runtime.runs.log import RunLog
-from tidemill.runtime.runs.supervision import WorkTimer, run_supervised
+from tidemill.runtime.runs.supervision import WorkTimer
 
 _NOT_CODE = ("inputs", "generation", "collision")
 """Parts of a description that do not depend on the action's code."""
@@ -62,12 +60,12 @@ class ActionRunner:
         self.executor.catalog.runs.mark_running(claim.run.id, claim.run.fencing_token)
         timer = WorkTimer(self.executor.engine)
         directory = f"{claim.directory}/{OUTPUT}"
-        target = WriteTarget(
-            action.name, BlockKind.BASE, self.executor.store.stage_directory(directory), None, Append()
-        )
+        staged = self.executor.store.stage_directory(directory)
+        target = WriteTarget(action.name, BlockKind.BASE, staged, None, Append())
         views = {p.name: d.to_snapshot(p.name) for p, d in zip(action.parents, spec.inputs, strict=True)}
+        command = self._resolve_command(action, task)
         try:
-            schema = self._invoke_task(claim, self._resolve_command(action, task), views, target, log, lease)
+            schemas = supervise_task(self.executor.engine, claim, lease, command, views, {OUTPUT: target}, log)
         except RunKilled:
             raise
         except TidemillError as error:
@@ -75,7 +73,7 @@ class ActionRunner:
             raise
         files = self.executor.store.publish_files(directory, target.receipt.rows)
         log.write_line(f"{action.name}: {sum(f.rows for f in files)} rows")
-        result = ActionResult(schema, files, timer.elapsed_seconds, log.text)
+        result = ActionResult(schemas[OUTPUT], files, timer.elapsed_seconds, log.text)
         self.executor.catalog.datasets.commit(claim, result)
         return result
 
@@ -103,18 +101,6 @@ class ActionRunner:
         argv = tuple(self.locate(a) if a in files else a for a in code.argv)
         env = {name: self.environment[name] for name in action.environment if name in self.environment}
         return replace(task, variants=(replace(task.variant, code=replace(code, argv=argv, env=env)),))
-
-    def _invoke_task(
-        self, claim: RunClaim, task: Task, views: Mapping[str, View], target: WriteTarget, log: RunLog, lease: Lease
-    ) -> Schema:
-        engine, tag = self.executor.engine, format_tag(claim.run)
-        schemas = run_supervised(
-            lambda: engine.run_task(task, views, {OUTPUT: target}, tag=tag, log=log, now=claim.run.fencing_token),
-            limit=task.time_limit,
-            lost=lease.lost,
-            stop=lambda: engine.cancel_jobs(tag),
-        )
-        return schemas[OUTPUT]
 
     def _report_damage(self, spec: ActionSpec, error: TidemillError) -> None:
         """Raise `BlockDamaged` if an input's files are damaged, and mark it as lost, so that it is recomputed."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 from tidemill.api.documents import SourceResolver
 from tidemill.errors import NotFound, RunFailed, TidemillError
@@ -30,12 +29,6 @@ POLL_SECONDS = 0.2
 ProgressListener = Callable[[Submission], None]
 
 
-class DatasetCopier(Protocol):
-    """Copies datasets to locations that users choose."""
-
-    def place_copy(self, identity: str, files: Sequence[DataFile], path: str) -> bool: ...
-
-
 @dataclass(frozen=True, slots=True)
 class OneShotService:
     """Submits, runs and explains one-shot workflows, and manages their datasets."""
@@ -44,7 +37,7 @@ class OneShotService:
     sources: SourceResolver
     environment: Mapping[str, str]
     locate: Callable[[str], str]  # the path of a program or script that an action names
-    copier: DatasetCopier
+    place_copy: Callable[[str, Sequence[DataFile], str], bool]  # copies the files of a dataset to a path of the user
     budgets: StorageBudgets = field(default_factory=StorageBudgets)
 
     @property
@@ -86,7 +79,7 @@ class OneShotService:
         for placement in self.datasets.list_pending_copies(submission):
             dataset = placement.dataset
             try:
-                self.copier.place_copy(dataset.identity, dataset.files, placement.path)
+                self.place_copy(dataset.identity, dataset.files, placement.path)
                 self.datasets.record_copy(placement)
             except TidemillError as error:
                 problems.append(error)

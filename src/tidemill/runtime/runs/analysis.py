@@ -41,12 +41,9 @@ class CachingAnalyser:
         answer = self._find_answer(key)
         if answer is not None:
             return Analysis(Schema.from_ddl(answer["schema"]), answer["obstacle"])
-        if self._engine is None:
-            return None
-        analysis = self._engine.analyse_query(query)
-        if analysis is None:
-            return None
-        self.new[key] = {"schema": str(analysis.schema), "obstacle": analysis.obstacle}
+        analysis = None if self._engine is None else self._engine.analyse_query(query)
+        if analysis is not None:
+            self.new[key] = {"schema": str(analysis.schema), "obstacle": analysis.obstacle}
         return analysis
 
     def infer_outputs(self, task: Task, inputs: Schemas) -> Schemas | None:

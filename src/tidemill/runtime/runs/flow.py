@@ -65,6 +65,25 @@ def format_directory(claim: RunClaim, block: int) -> str:
     return f"{claim.directory}/{block}"
 
 
+def supervise_task(
+    engine: Engine,
+    claim: RunClaim,
+    lease: Lease,
+    task: Task,
+    inputs: Mapping[str, View],
+    outputs: Mapping[str, WriteTarget],
+    log: RunLog,
+) -> Mapping[str, Schema]:
+    """Run a task of a claimed run within its time limit, as long as the lease is held."""
+    tag = format_tag(claim.run)
+    return run_supervised(
+        lambda: engine.run_task(task, inputs, outputs, tag=tag, log=log, now=claim.run.fencing_token),
+        limit=task.time_limit,
+        lost=lease.lost,
+        stop=lambda: engine.cancel_jobs(tag),
+    )
+
+
 @dataclass(slots=True)
 class FlowAttempt:
     """One attempt at a bound flow: runs the tasks in order and collects their outcome."""
@@ -121,15 +140,8 @@ class FlowAttempt:
                 schema = views.get_channel(write.port).channel.schema or Schema(())
                 output = WrittenBlock(reservation, schema, (), VOID_IDENTITY, source, target)
             else:
-                output = WrittenBlock(
-                    reservation,
-                    schemas[write.argument],
-                    files[write.argument],
-                    identities[write.argument],
-                    source,
-                    target,
-                    watermark,
-                )
+                content = (schemas[write.argument], files[write.argument], identities[write.argument])
+                output = WrittenBlock(reservation, *content, source, target, watermark)
             self._record_output(task, output, views)
         self._record_consumption(task, consumed)
         self._record_statistics(task, inputs, timer.elapsed_seconds, watermark)
@@ -175,25 +187,15 @@ class FlowAttempt:
     def _read_watermark(self, task: Task, files: Mapping[str, tuple[DataFile, ...]]) -> Version | None:
         """Read the watermark that the task wrote, if it writes one."""
         output = task.watermark_output
-        return (
-            None
-            if output is None
-            else self.store.find_latest_time(files[output.argument], output.watermark_column or "")
-        )
+        if output is None:
+            return None
+        return self.store.find_latest_time(files[output.argument], output.watermark_column or "")
 
     def _invoke_task(
         self, task: Task, inputs: Mapping[str, View], targets: Mapping[str, WriteTarget]
     ) -> Mapping[str, Schema]:
-        tag = format_tag(self.claim.run)
         try:
-            return run_supervised(
-                lambda: self.engine.run_task(
-                    task, inputs, targets, tag=tag, log=self.log, now=self.claim.run.fencing_token
-                ),
-                limit=task.time_limit,
-                lost=self.lease.lost,
-                stop=lambda: self.engine.cancel_jobs(tag),
-            )
+            return supervise_task(self.engine, self.claim, self.lease, task, inputs, targets, self.log)
         except RunKilled:
             raise
         except TidemillError as error:
@@ -245,16 +247,9 @@ class FlowAttempt:
         continues_state = write.port in task.state_ports and not write.merges_into_empty
         before = self.claim.spans[task.name, write.port].upto.seq if continues_state else 0
         schema, is_observed = _choose_schema(task, write, views.get_channel(write.port))
+        seqs = (reservation.seq, before)
         return WriteTarget(
-            write.port,
-            write.kind,
-            directory,
-            schema,
-            updates,
-            reservation.seq,
-            before,
-            write.merges_into_empty,
-            is_observed,
+            write.port, write.kind, directory, schema, updates, *seqs, write.merges_into_empty, is_observed
         )
 
     def _record_output(self, task: Task, output: WrittenBlock, views: ChannelViews) -> None:
@@ -302,7 +297,7 @@ class FlowAttempt:
     ) -> None:
         key = (task.name, task.variant.name)
         sizes = [
-            _compute_size(o)
+            compute_size(o.files)
             for o in self.outputs
             if o.reservation.task == task.name and o.reservation.channel not in task.state_ports
         ]
@@ -343,9 +338,8 @@ def _measure_input(task: Task, inputs: Mapping[str, View]) -> ScanVolume:
     for argument, mode in sources.items():
         view = inputs[argument]
         sizes[mode] += compute_size(list_blocks(view.chain if isinstance(view, ConvertedDelta) else view))
-    read = sizes[ReadMode.NEW] if sizes[ReadMode.NEW].rows else sizes[ReadMode.ALL]
-    change = sizes[ReadMode.NEW].rows
-    return ScanVolume(change, sizes[ReadMode.ALL].rows, read.bytes)
+    change, content = sizes[ReadMode.NEW], sizes[ReadMode.ALL]
+    return ScanVolume(change.rows, content.rows, change.bytes if change.rows else content.bytes)
 
 
 def _estimate_merge_costs(task: Task, inputs: Mapping[str, View]) -> dict[str, float]:
@@ -363,10 +357,6 @@ def _estimate_merge_costs(task: Task, inputs: Mapping[str, View]) -> dict[str, f
         for port, view in views.items()
         if isinstance(view, Snapshot)
     }
-
-
-def _compute_size(output: WrittenBlock) -> DataSize:
-    return DataSize(sum(f.rows for f in output.files), sum(f.bytes for f in output.files))
 
 
 def _choose_schema(task: Task, write: TaskOutput, channel: RegisteredChannel) -> tuple[Schema | None, bool]:

@@ -58,9 +58,6 @@ class _CheckedInsert:
         fits = sum(o.batch.rows for o in others) + self.batch.rows <= MAX_BATCH_ROWS
         return self.channel == others[0].channel and keys_disjoint and has_unique_key and fits
 
-    def build_answers(self, block: Block, *, repeated: bool) -> dict[int, InsertAnswer]:
-        return dict.fromkeys(self.positions, InsertResult(block, repeated))
-
 
 InsertRequest = SmallInsert | PushMessage
 InsertSuccess = InsertResult | DuplicateMessage
@@ -80,9 +77,8 @@ class _ChannelValidator:
     def check_inserts(self, inserts: Mapping[int, SmallInsert]) -> Iterator[_CheckedInsert]:
         for n, insert in inserts.items():
             try:
-                yield _CheckedInsert(
-                    self.channel, self._read_batch(insert.data, "the upload", format=insert.format), (n,), insert.key
-                )
+                batch = self._read_batch(insert.data, "the upload", format=insert.format)
+                yield _CheckedInsert(self.channel, batch, (n,), insert.key)
             except TidemillError as error:
                 self.answers[n] = error
 
@@ -177,18 +173,15 @@ class InsertBatcher:
         new_inserts = [insert for insert in group if insert.key not in earlier_blocks]
 
         def fill_block(_to: Channel, _schema: Schema, directory: str, _tag: str) -> tuple[str, int]:
-            self.loader.write_batches([insert.batch for insert in new_inserts], Path(directory))
-            return " ".join(insert.batch.digest for insert in new_inserts), sum(
-                insert.batch.rows for insert in new_inserts
-            )
+            batches = [insert.batch for insert in new_inserts]
+            self.loader.write_batches(batches, Path(directory))
+            return " ".join(batch.digest for batch in batches), sum(batch.rows for batch in batches)
 
         new_keys = tuple(key for key in keys if key not in earlier_blocks)
         advances = merge_advances(advance for insert in new_inserts for advance in insert.advances)
-        block = (
-            self.inserter.insert_block(channel, BlockKind.DELTA, new_keys, fill_block, advances)
-            if new_inserts
-            else None
-        )
+        block = None
+        if new_inserts:
+            block = self.inserter.insert_block(channel, BlockKind.DELTA, new_keys, fill_block, advances)
         return _build_answers(group, earlier_blocks, block)
 
 
@@ -200,7 +193,7 @@ def _build_answers(
         earlier = None if insert.key is None else earlier_blocks.get(insert.key)
         block = earlier or new_block
         assert block is not None  # an insert without an earlier block is in the new one
-        answers |= insert.build_answers(block, repeated=earlier is not None)
+        answers |= dict.fromkeys(insert.positions, InsertResult(block, repeated=earlier is not None))
     return answers
 
 

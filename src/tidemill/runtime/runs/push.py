@@ -59,24 +59,16 @@ def classify_messages(messages: Mapping[int, PushMessage], last: Mapping[str, in
     for position, message in messages.items():
         identity, expected = (message.producer, message.number), last_numbers[message.producer] + 1
         if message.number == expected:
-            classification.new[position], positions[identity], last_numbers[message.producer] = (
-                message,
-                position,
-                expected,
-            )
+            classification.new[position] = message
+            positions[identity], last_numbers[message.producer] = position, expected
         elif identity in positions:
             classification.duplicates[position] = positions[identity]
         elif message.number < expected:
             classification.answers[position] = DuplicateMessage(message.number)
         else:
-            classification.answers[position] = _build_gap_error(message.number, expected)
+            problem = f"message {message.number} arrived, but {expected} was expected"
+            classification.answers[position] = OutOfOrder(f"{problem}; resend all messages from there, in order")
     return classification
-
-
-def _build_gap_error(number: int, expected: int) -> OutOfOrder:
-    return OutOfOrder(
-        f"message {number} arrived, but {expected} was expected; resend all messages from there, in order"
-    )
 
 
 def build_refusal_error(message: PushMessage) -> OutOfOrder:

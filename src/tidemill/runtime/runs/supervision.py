@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from time import monotonic
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from tidemill.errors import RunKilled, TimeLimitExceeded
 from tidemill.ports.engine import Engine
@@ -41,27 +42,6 @@ _STOP_SECONDS = 10.0
 """Seconds that stopped work has to end before its thread is abandoned."""
 
 
-class _SupervisedWork(Generic[T]):
-    def __init__(self, function: Callable[[], T]) -> None:
-        self._function = function
-        self.ended = threading.Event()
-        self._result: list[T] = []
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            self._result.append(self._function())
-        except BaseException as error:
-            self.error = error
-        finally:
-            self.ended.set()
-
-    def get_result(self) -> T:
-        if self.error is not None:
-            raise self.error
-        return self._result[0]
-
-
 def run_supervised(
     function: Callable[[], T], *, limit: float | None, lost: threading.Event, stop: Callable[[], None]
 ) -> T:
@@ -69,11 +49,11 @@ def run_supervised(
 
     Work that ignores `stop` continues in its thread: it can no longer commit, so it does no harm.
     """
-    work = _SupervisedWork(function)
-    threading.Thread(target=work.run, name="tidemill-work", daemon=True).start()
+    work: Future[T] = Future()
+    threading.Thread(target=_run_work, args=(function, work), name="tidemill-work", daemon=True).start()
     deadline = None if limit is None else time.monotonic() + limit
     try:
-        while not work.ended.wait(_POLL_SECONDS):
+        while not wait([work], _POLL_SECONDS).done:
             if lost.is_set():
                 raise RunKilled(_KILLED)
             if deadline is not None and time.monotonic() > deadline:
@@ -81,14 +61,21 @@ def run_supervised(
     except BaseException:
         _stop_work(work, stop)
         raise
-    if work.error is not None and lost.is_set():  # its jobs were cancelled before the loop noticed
-        raise RunKilled(_KILLED) from work.error
-    return work.get_result()
+    if work.exception() is not None and lost.is_set():  # its jobs were cancelled before the loop noticed
+        raise RunKilled(_KILLED) from work.exception()
+    return work.result()
 
 
-def _stop_work(work: _SupervisedWork[T], stop: Callable[[], None]) -> None:
+def _run_work(function: Callable[[], T], work: Future[T]) -> None:
+    try:
+        work.set_result(function())
+    except BaseException as error:
+        work.set_exception(error)
+
+
+def _stop_work(work: Future[T], stop: Callable[[], None]) -> None:
     """Call `stop` repeatedly: a job that is about to start cannot be cancelled before it has started."""
     deadline = time.monotonic() + _STOP_SECONDS
     stop()
-    while not work.ended.wait(_POLL_SECONDS) and time.monotonic() < deadline:
+    while not wait([work], _POLL_SECONDS).done and time.monotonic() < deadline:
         stop()

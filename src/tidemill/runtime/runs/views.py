@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tidemill.errors import ConfigError
-from tidemill.model.block import Block, BlockKind
+from tidemill.model.block import Block, BlockKind, DataFile
 from tidemill.model.change import Custom, Updates
 from tidemill.model.schema import Schema
 from tidemill.model.view import ConvertedDelta, DeltaChain, Snapshot, SnapshotDiff, build_chain, build_snapshot
@@ -91,6 +91,5 @@ def list_deltas(view: DeltaChain | ConvertedDelta) -> Sequence[Block]:
     return (view.chain if isinstance(view, ConvertedDelta) else view).deltas
 
 
-def compute_size(blocks: Iterable[Block]) -> DataSize:
-    block_list = list(blocks)
-    return DataSize(sum(b.rows for b in block_list), sum(b.bytes for b in block_list))
+def compute_size(parts: Collection[Block | DataFile]) -> DataSize:
+    return DataSize(sum(p.rows for p in parts), sum(p.bytes for p in parts))
