@@ -57,10 +57,7 @@ def lock_reserved_channels(tx: Transaction, run: int) -> list[AnyRow]:
 
 
 def advance_heads(tx: Transaction, locked: Iterable[AnyRow], run: int | None = None) -> None:
-    """Move the heads of locked channels as far as possible, and date and link every block that becomes visible.
-
-    `run` is the run that filled or cancelled reservations.
-    """
+    """Move the heads of locked channels as far as possible, and date and link every block that becomes visible."""
     by_id = {channel.id: channel for channel in locked}
     newly_visible = defaultdict(list)
     for row in tx.execute(_NEWLY_VISIBLE, {"ids": list(by_id)}) if by_id else ():

@@ -170,10 +170,7 @@ def _count_by_seq(rows: Iterable[Any]) -> dict[int, int]:
 
 
 def record_merge_costs(tx: Transaction, seconds_by_channel: Mapping[str, float], *, is_interactive: bool) -> None:
-    """Record one read of each channel with its seconds of merging, in the order of ids, as channels are locked.
-
-    `is_interactive`: the read was interactive and not by a run.
-    """
+    """Record one read of each channel with its seconds of merging, in the order of ids, as channels are locked."""
     ids = read_channel_ids(tx.connection, seconds_by_channel) if seconds_by_channel else {}
     for name in sorted(seconds_by_channel, key=ids.__getitem__):
         seconds = seconds_by_channel[name]

@@ -111,10 +111,7 @@ def acquire_lock(connection: Connection, lock: int) -> None:
 
 
 def read_database_time(connection: Connection) -> float:
-    """Seconds since the epoch, by the clock that all users of the catalog share.
-
-    On PostgreSQL that is the server's clock; a SQLite file is used on one machine only.
-    """
+    """Seconds by the clock that all users of the catalog share: a SQLite file is used on one machine only."""
     if connection.dialect.name == _POSTGRESQL:
         return float(connection.execute(_TIME).scalar_one())
     return time.time()
@@ -124,10 +121,7 @@ _TIME = text("SELECT extract(epoch FROM clock_timestamp())")
 
 
 def is_collision(error: DBAPIError) -> bool:
-    """Whether a retry of the transaction may succeed.
-
-    Values of unique indexes are looked up before they are inserted, so a violation means a concurrent insert.
-    """
+    """Whether a retry may succeed. Unique values are looked up first, so a violation means a concurrent insert."""
     return isinstance(error, IntegrityError) or getattr(error.orig, "sqlstate", None) in _COLLISIONS
 
 

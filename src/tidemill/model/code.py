@@ -33,13 +33,10 @@ Use = list[Any]
 
 @dataclass(frozen=True, slots=True)
 class CodeClosure:
-    """All code pieces of a function or script in the order of discovery; the first piece is the function itself.
-
-    `unseen` names the parts whose code could not be read, so that changes of them cannot be detected.
-    """
+    """All code pieces of a function or script in the order of discovery; the first piece is the function itself."""
 
     pieces: tuple[Json, ...]
-    unseen: tuple[str, ...]
+    unseen: tuple[str, ...]  # parts whose code could not be read, so that changes of them cannot be detected
 
     def to_json(self) -> Json:
         return {"function": list(self.pieces), "unseen": list(self.unseen)}

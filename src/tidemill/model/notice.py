@@ -25,12 +25,9 @@ class AlarmKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AlarmReading:
-    """The condition of one subject now.
+    """The condition of one subject now."""
 
-    `is_active` is None near the limit: an alarm neither begins nor ends, so that it does not alternate there.
-    """
-
-    is_active: bool | None
+    is_active: bool | None  # None near the limit: an alarm neither begins nor ends, so that it does not alternate there
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -31,11 +31,7 @@ class RegistrationChange:
 def diff_registration(
     declared: WorkflowSpec, channels: Iterable[Channel], bindings: Mapping[str, tuple[str, str]]
 ) -> tuple[RegistrationChange, ...]:
-    """The changes that registering `declared` would make.
-
-    `channels` are the registered ones of this workflow; `bindings` gives, for each of its registered bound flows,
-    the identity and the code of its tasks in one line.
-    """
+    """The changes to registered channels, and to bound flows, each with its identity and its tasks in one line."""
     registered = {c.name: c for c in channels}
     return (*_diff_channels(declared, registered), *_diff_bindings(declared, bindings))
 

@@ -135,10 +135,7 @@ class ClaimRequest:
 
 
 def build_claim_request(binding: BoundFlow, upto: Mapping[tuple[str, str], int] = MappingProxyType({})) -> ClaimRequest:
-    """The claim request of a bound flow: one read per task and channel, with a cursor if any mode needs one.
-
-    `upto` gives, by task and channel, the last sequence number to read; the default is the latest.
-    """
+    """One read per task and channel, up to `upto` or else the latest block, with a cursor if any mode needs one."""
     reads: dict[tuple[str, str], bool] = {}
     cursor_required: set[tuple[str, str]] = set()
     for task in binding.tasks:
@@ -207,14 +204,11 @@ class WrittenBlock:
 
 @dataclass(frozen=True, slots=True)
 class Consumption:
-    """The part of a channel that a task has read: everything up to `upto`, or only the changes after `since`.
-
-    With `since` the task's cursor moves from there to `upto`, provided that no other run moved it meanwhile.
-    """
+    """The part of a channel that a task has read: everything up to `upto`, or only the changes after `since`."""
 
     task: str
     channel: str
-    since: int | None
+    since: int | None  # from where the task's cursor moves to `upto`, provided that no other run moved it meanwhile
     upto: ChannelPosition
 
 
@@ -224,10 +218,7 @@ FILE_PRODUCER_PREFIX = "file:"
 
 @dataclass(frozen=True, slots=True)
 class ProducerAdvance:
-    """A producer's messages on a channel, from the one after `since` up to `upto`, are in the run's blocks.
-
-    The producer's number moves from `since` to `upto`, provided that no other run moved it meanwhile.
-    """
+    """The run commits a producer's messages after `since`: its number moves to `upto`, unless another run moved it."""
 
     channel: str
     producer: str

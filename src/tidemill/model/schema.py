@@ -186,9 +186,6 @@ class StateSchema:
 
 
 def widen_schema(schema: Schema, ddl: str) -> Schema:
-    """The columns of `schema`, all nullable, followed by those of `ddl`.
-
-    They are nullable since of an event that left a queue only the number is kept.
-    """
+    """The columns of `schema`, nullable since of an event that left a queue only the number is kept, and of `ddl`."""
     nullable = tuple(Field(f.name, f.type) for f in schema)
     return Schema((*nullable, *Schema.from_ddl(ddl)))

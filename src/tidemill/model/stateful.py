@@ -81,16 +81,12 @@ class OperatorTaskSpec:
 
 @dataclass(frozen=True, slots=True)
 class WindowTaskSpec:
-    """Windows over a channel of events, emitted as rows or aggregated.
-
-    `schema`, the columns of the events, and `is_input`, whether they come from an input channel, are set by
-    `bind_schema`.
-    """
+    """Windows over a channel of events, emitted as rows or aggregated."""
 
     window: Window
     sums: tuple[str, ...] | None = None  # columns to sum, besides the count; None: windows are emitted as rows
-    schema: Schema = Schema(())
-    is_input: bool = True
+    schema: Schema = Schema(())  # the columns of the events; set by `bind_schema`
+    is_input: bool = True  # whether they come from an input channel; set by `bind_schema`
 
     ARGUMENT, ENDED = "events", "ended"
     WINDOWS, EXPIRED, LATE = "windows", "expired", "late"

@@ -37,14 +37,10 @@ def is_written_by_runs(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StoreMarker:
-    """The file in a store's root that names the catalog to which the store belongs.
-
-    `clock` is a reading of that catalog's clock, which never goes back: a catalog of this id whose clock is behind it
-    was restored from an older copy.
-    """
+    """The file in a store's root that names the catalog to which the store belongs."""
 
     catalog: str  # its id
-    clock: Version
+    clock: Version  # a reading of its clock, which never goes back: a catalog behind it was restored from an older copy
     created: float  # seconds since the epoch
     inherited: int = 0  # at adoption, the greatest run number with a directory in the store, from any catalog
     format: int = MARKER_FORMAT

@@ -35,30 +35,23 @@ class ReadMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskInput:
-    """One input: its name in the code, the port (a channel, once bound), and the mode.
+    """One input of a task."""
 
-    `advance`: the cursor moves, so that the task's next run continues from here, although this run reads the full
-    content. `from_start`: the task reads as if it had never run.
-    """
-
-    argument: str
-    port: str
+    argument: str  # its name in the code
+    port: str  # a channel, once bound
     mode: ReadMode
-    advance: bool = False
-    from_start: bool = False
+    advance: bool = False  # the task's next run continues from here, although this one reads the full content
+    from_start: bool = False  # the task reads as if it had never run
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput:
-    """One output: its name in the code, the port (a channel, once bound), and the kind.
+    """One output of a task."""
 
-    `updates` is the encoding of a delta, if it is not that of the channel.
-    """
-
-    argument: str
-    port: str
+    argument: str  # its name in the code
+    port: str  # a channel, once bound
     kind: BlockKind
-    updates: Updates | None = None
+    updates: Updates | None = None  # the encoding of a delta, if it is not that of the channel
     void: bool = False  # nothing is written, and the previous content becomes invalid
     merges_into_empty: bool = False  # the code returns a delta, which is written as a base of its rows alone
     watermark_column: str | None = None  # its column whose largest value is the watermark of all outputs of the task
@@ -228,10 +221,7 @@ class Task:
         return replace(self, variants=tuple(v for v in self.variants if v.name == variant))
 
     def to_first_run(self) -> Task:
-        """The programmed task as if it had never run: all input is new, and its output replaces the existing content.
-
-        A task that reads full contents and writes bases is unchanged.
-        """
+        """The programmed task as if it had never run: all input is new, and its output replaces the current content."""
         reads = (replace(r, from_start=r.mode is not ReadMode.ALL or r.port in self.state_ports) for r in self.reads)
         writes = (replace(w, kind=BlockKind.BASE, merges_into_empty=w.kind is BlockKind.DELTA) for w in self.writes)
         return replace(self, variants=(replace(self.variant, reads=tuple(reads), writes=tuple(writes)),))

@@ -153,16 +153,10 @@ class BlockQueries(Protocol):
 
 class BlockCatalog(BlockQueries, Protocol):
     def collect(self, blocks: Collection[int]) -> int:
-        """Garbage-collect blocks: hide them from new readers; their files stay for active runs.
-
-        Blocks held by pins are skipped; returns the number of blocks hidden.
-        """
+        """Hide blocks, except those held by pins, from new readers; returns their number. Active runs may read them."""
 
     def purge(self) -> list[str]:
-        """Drop the files of blocks collected before all active runs started; returns those no other block shares.
-
-        They are marked for removal in the same transaction.
-        """
+        """Mark the files, unless other blocks share them, of blocks collected before all active runs; returns them."""
 
     def pin(self, block: int, block_ids: Collection[int]) -> None:
         """Exclude a block and its inputs, `block_ids`, from garbage collection until the block is unpinned."""
@@ -209,9 +203,7 @@ class RunCatalog(RunQueries, Protocol):
     def claim(
         self, run: int, request: ClaimRequest, *, owner: str, lease: float, fencing_token: int | None = None
     ) -> RunClaim:
-        """Claim a ready run, or one acquired under `fencing_token`: its reservations, and a lease under a new fencing
-        token.
-        """
+        """Claim a ready run, or one acquired under `fencing_token`: reservations, and a lease under a new token."""
 
     def claim_new(self, kind: RunKind, subject: str, request: ClaimRequest, *, owner: str, lease: float) -> RunClaim:
         """Create a run and claim it in one transaction; if it cannot be claimed, no run is created.
@@ -232,10 +224,7 @@ class RunCatalog(RunQueries, Protocol):
     def commit_compaction(
         self, claim: RunClaim, compacted: Block, *, log: str = "", rewrite_cost: Json | None = None
     ) -> Block:
-        """Commit a compaction run: a base (major) or a combined delta (minor), beside the blocks that it replaces.
-
-        `rewrite_cost` is the updated cost model of a new base.
-        """
+        """Commit a compaction run: a base (major) or a combined delta (minor), beside the blocks that it replaces."""
 
     def fail(
         self,

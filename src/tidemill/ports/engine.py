@@ -108,20 +108,14 @@ class Engine(Protocol):
         """
 
     def analyse_query(self, query: AnalysisRequest) -> Analysis | None:
-        """The columns of a query's result, and the reason if only batch refresh is possible; raises `QueryRefused`.
-
-        None if this engine cannot analyse queries.
-        """
+        """Raises `QueryRefused` if the query is invalid; None if this engine cannot analyse queries."""
 
     def infer_outputs(self, task: Task, inputs: Schemas) -> Schemas | None:
         """The columns that a function returns, by output; None if they cannot be inferred."""
 
     def write_frame(self, frame: Any, target: WriteTarget, *, tag: str) -> Schema: ...
     def write_view(self, view: Snapshot | DeltaChain, directory: str, *, files: int, tag: str, log: Log) -> int | None:
-        """Write a content as a base, or a chain of deltas as one delta, into this number of files.
-
-        Returns the rows written, as counted while writing; None if they were not counted.
-        """
+        """Write a content as a base, or a chain as one delta; returns the rows, None if they were not counted."""
 
     def find_touched_files(self, view: Snapshot, *, tag: str) -> frozenset[str]:
         """The paths of the base's files that contain a key of the deltas."""

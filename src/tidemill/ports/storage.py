@@ -80,10 +80,7 @@ class BlockStore(Protocol):
         """A path at which Spark and local programs can write the files of `directory`."""
 
     def publish_files(self, directory: str, rows: int | None = None) -> tuple[DataFile, ...]:
-        """Make the staged Parquet files of `directory` durable and describe them.
-
-        Raises `RowsMissing` unless they hold as many rows as their writer counted.
-        """
+        """Make the staged Parquet files durable; raises `RowsMissing` unless they hold the rows that were counted."""
 
     def locate_file(self, path: str) -> str:
         """The address at which Spark can read a published file."""

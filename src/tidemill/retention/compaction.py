@@ -206,10 +206,7 @@ def _count_rows(blocks: Iterable[Block]) -> int:
 
 
 def find_sharable_files(view: Snapshot | DeltaChain, limits: CompactionLimits) -> frozenset[DataFile]:
-    """Find files that the new block could reuse, if no delta touches them.
-
-    A single small file is reused as well, if nothing has to be merged into it.
-    """
+    """Find files that the new block could reuse, if no delta touches them: large ones, or the only one to write."""
     content = {f for b in list_blocks(view) if b.schema == view.schema and _has_content(b) for f in b.files}
     large = frozenset(f for f in content if f.bytes >= limits.small_file)
     rest = [f for b in list_blocks(view) for f in b.files if f not in large]

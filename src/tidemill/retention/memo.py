@@ -115,10 +115,7 @@ def explain_reuse(
     *,
     needed: bool = True,
 ) -> ReuseExplanation:
-    """Explain whether `candidate` is reused, from the state of its dataset and the last output of its task.
-
-    `needed` tells whether any action would have to read it.
-    """
+    """Explain whether `candidate`, which an action may need to read, is reused; `last` is its task's last output."""
     if state in READABLE_STATES or state is DatasetState.PROCESSING:
         return ReuseExplanation(ReuseVerdict.REUSED)
     if state in PRODUCING_STATES:

@@ -20,17 +20,12 @@ A = TypeVar("A", bound=RequestedAction)
 
 @dataclass(frozen=True, slots=True)
 class RunnableAction:
-    """An action that must run.
-
-    `awaits` are inputs that do not exist yet; the commit that creates one turns the wait for it into a claim. `claims`
-    are existing inputs, which are retained while they are claimed. `after_deletion`: its previous output is still being
-    deleted.
-    """
+    """An action that must run."""
 
     identity: Identity
-    awaits: frozenset[Identity]
-    claims: frozenset[Identity]
-    after_deletion: bool = False
+    awaits: frozenset[Identity]  # missing inputs; the commit that creates one turns the wait for it into a claim
+    claims: frozenset[Identity]  # existing inputs, which are retained while they are claimed
+    after_deletion: bool = False  # its previous output is still being deleted
 
     @property
     def is_ready(self) -> bool:

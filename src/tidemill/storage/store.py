@@ -230,10 +230,7 @@ class FileBlockStore(ABC):
 
 
 class DirectBlockStore(FileBlockStore):
-    """Spark uses URLs below the root; this process accesses the same files through fsspec.
-
-    The object store guarantees durability of accepted files.
-    """
+    """Spark uses URLs below the root, and this process fsspec; the object store guarantees durability."""
 
     def __init__(self, fs: AbstractFileSystem, root: str, url: str) -> None:
         super().__init__(fs, root, url)

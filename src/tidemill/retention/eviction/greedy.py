@@ -28,9 +28,7 @@ class GreedySelection:
         self.missing = bytearray((~store.stored).tobytes())
 
     def choose_lowest(self, lower_bounds: Figures, score: Score, amount: float) -> list[int]:
-        """Choose datasets by `score`, the current score; `lower_bounds` has a lower bound of it for each movable
-        dataset.
-        """
+        """Choose datasets by their current score; `lower_bounds` has a lower bound of it for each movable dataset."""
         self._store.check_amount(amount)
         chosen: list[tuple[float, int]] = []
         freed, size = 0.0, self._store.bytes

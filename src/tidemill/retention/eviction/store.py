@@ -18,13 +18,10 @@ Figures = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class DatasetStore:
-    """The stored datasets, by their numbers in the history.
-
-    `evictable` are those that may be evicted: neither leaves nor pinned, nor read or awaited.
-    """
+    """The stored datasets, by their numbers in the history."""
 
     stored: Flags
-    evictable: Numbers
+    evictable: Numbers  # those that may be evicted: neither leaves nor pinned, nor read or awaited
     seconds: Figures  # to compute each, including missing ones
     bytes: Figures
 

@@ -87,10 +87,7 @@ class CatalogFacts:
             yield ChannelReading(channel, *rows, *size, replaced=replaced, append_only=channel in growing)
 
     def _compute_change(self, channel: str, since: int) -> tuple[DataSize, bool]:
-        """Compute the size of the change since a position, and whether it replaced the content.
-
-        Then no deltas lead from one content to the other, and the change is the difference of both.
-        """
+        """Compute the size of the change since a position, and whether it replaced the content, without deltas."""
         if (channel, since) not in self._changes:
             self._changes[channel, since] = self._measure_change(channel, since)
         return self._changes[channel, since]

@@ -24,14 +24,11 @@ Reader = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class CatchUpLimit:
-    """Limit of the pending data that one run loads: periods of the given seconds, and batches; 0: no limit.
-
-    The blocks that became visible at one time are a batch.
-    """
+    """Limit of the pending data that one run loads: periods of the given seconds, and batches; 0: no limit."""
 
     periods: float
     period: float
-    batches: int = 0
+    batches: int = 0  # the blocks that became visible at one time are a batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,10 +51,7 @@ class FreshnessController:
     def execute_run(
         self, run: Run, binding: BoundFlow, limit: CatchUpLimit | None = None, *, variant: str | None = None
     ) -> list[Block] | None:
-        """Make one attempt at a requested run; None if it has to wait, or nothing is due.
-
-        `limit` limits the data that it loads; the rest is due after its commit.
-        """
+        """Make one attempt at a run; None if it has to wait, or nothing is due. Data beyond `limit` are due later."""
         timer = WorkTimer(self.executor.engine)
         plan = limit_plan(self.executor.catalog, self._plan_run(run, binding, variant), limit)
         prepared = self._run_prerequisites(run, plan)
@@ -168,10 +165,7 @@ class FreshnessController:
         return not all(isinstance(trigger, LagTrigger) for trigger in fired) if fired else run.due is None
 
     def _schedule_reminder(self, binding: BoundFlow, decision: PlanDecision | None) -> None:
-        """Set the flow's next deadline: work that this plan defers might otherwise never become due.
-
-        If something is due but there is no plan for it, planning is retried later.
-        """
+        """Set the flow's next deadline: work that this plan defers might otherwise never become due."""
         if decision is None:
             return
         now = self.executor.catalog.read_time()

@@ -39,15 +39,12 @@ class BlockDerivation:
 
 @dataclass(frozen=True, slots=True)
 class BlockTrace:
-    """One block, its sources, and the blocks derived from it, both in the order of their steps.
-
-    `derivations` has an entry for each block of `derived`.
-    """
+    """One block, its sources, and the blocks derived from it, both in the order of their steps."""
 
     block: Block
     sources: tuple[TraceSource, ...]
     derived: tuple[Block, ...]
-    derivations: tuple[BlockDerivation, ...]
+    derivations: tuple[BlockDerivation, ...]  # one for each block of `derived`
     is_complete: bool = True  # False: there are more blocks within the depth than a trace follows
 
 

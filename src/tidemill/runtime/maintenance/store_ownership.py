@@ -24,7 +24,7 @@ _ADOPT = "to make this catalog the owner of the store as it is, run tidemill ado
 
 
 def check_store(catalog: CatalogReader, store: BlockStore) -> StoreMarker:
-    """Raise `ForeignStore` unless this catalog owns the store; it takes a store without an owner."""
+    """Raise `StoreMismatch` unless this catalog owns the store; it takes a store without an owner."""
     marker = store.read_marker()
     return (
         _claim_unmarked_store(catalog, store)
@@ -57,10 +57,7 @@ def adopt_store(catalog: Catalog, store: BlockStore) -> StoreMarker | None:
 
 
 def check_not_rolled_back(catalog: CatalogReader, store: BlockStore) -> None:
-    """Raise `ForeignStore` if the store holds directories of runs that the catalog has not begun yet.
-
-    Those that existed when the catalog adopted the store do not count.
-    """
+    """Raise `StoreMismatch` if the store holds runs that the catalog has neither begun nor found when it adopted it."""
     marker, runs = store.read_marker(), store.list_runs()
     newest = catalog.read_identity().newest_run
     later = [run for run in runs if run > max(newest, 0 if marker is None else marker.inherited)]

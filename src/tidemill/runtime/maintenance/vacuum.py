@@ -156,10 +156,7 @@ class VacuumService:
         return store.drop_copies(p for p in copies if p not in used and not any(p.startswith(f"{d}/") for d in active))
 
     def scan_store(self) -> ScanResult:
-        """List the whole store, and mark unreferenced files that attempts of this catalog left.
-
-        Only directories of attempts that the catalog knows to be finished are searched.
-        """
+        """List the whole store, and mark unreferenced files of attempts that the catalog knows to be finished."""
         catalog, store = self.executor.catalog, self.executor.store
         check_store(catalog, store)
         check_not_rolled_back(catalog, store)

@@ -51,10 +51,7 @@ class OneShotService:
         return self.datasets.read_submission(number)
 
     def complete_submission(self, number: int, on_progress: ProgressListener = lambda _: None) -> Submission:
-        """Run the ready actions of a submission, and wait for those that other processes run, until it has ended.
-
-        Raises `RunFailed` if any of its actions failed.
-        """
+        """Run the ready actions of a submission, and wait for others, to its end; raises `RunFailed` if any failed."""
         while True:
             self.place_copies(number)
             submission = self.datasets.read_submission(number)

@@ -95,16 +95,13 @@ class EvictionCandidate:
 
 @dataclass(frozen=True, slots=True)
 class StorageReport:
-    """Report on storage.
-
-    `evictions` are the datasets of the next eviction; `problems` name budgets that it cannot meet.
-    """
+    """Report on storage."""
 
     shares: StorageShares
     retained: tuple[RetainedDataset, ...]
-    evictions: tuple[EvictionCandidate, ...]
+    evictions: tuple[EvictionCandidate, ...]  # the next ones
     seconds: float  # to recompute all of `evictions`
-    problems: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()  # budgets that they cannot meet
 
     @property
     def freed_bytes(self) -> int:

@@ -14,10 +14,7 @@ from tidemill.ports.engine import Engine
 
 
 class WorkTimer:
-    """Measures seconds since its creation, without the time in which the engine was starting.
-
-    Whether a run finds the engine started is a matter of chance and not part of its cost.
-    """
+    """Measures seconds, without those in which the engine was starting: these are chance, and no cost of the work."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
