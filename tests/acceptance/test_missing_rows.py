@@ -14,7 +14,7 @@ from tidemill.app.wiring import Tidemill
 from tidemill.errors import RowsMissing
 from tidemill.model.run import RunState
 from tidemill.ports.engine import EngineLimits
-from tidemill.storage import LocalBlockStore
+from tidemill.storage.local import LocalBlockStore
 
 wf = tm.Workflow("shop")
 wf.input("orders", "id bigint, word string")

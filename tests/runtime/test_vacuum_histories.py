@@ -22,7 +22,7 @@ from tidemill.ports.engine import Engine
 from tidemill.runtime.maintenance.store_ownership import advance_marker
 from tidemill.runtime.maintenance.vacuum import VacuumService
 from tidemill.runtime.runs.execution import Executor
-from tidemill.storage import LocalBlockStore
+from tidemill.storage.local import LocalBlockStore
 
 GRACE = GracePeriods(blocks=2.0, orphans=5.0)
 

@@ -8,7 +8,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from tests.storage.stores import open_file_store
 
-from tidemill.storage import FileBlockStore
+from tidemill.storage.store import FileBlockStore
 
 
 @pytest.fixture

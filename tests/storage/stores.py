@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidemill.storage import FileBlockStore, open_store
+from tidemill.storage import open_store
+from tidemill.storage.store import FileBlockStore
 
 
 def open_file_store(url: str, **settings: object) -> FileBlockStore:

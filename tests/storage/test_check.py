@@ -10,7 +10,7 @@ from tests.storage.parquet_files import flip_byte, write_parquet
 
 from tidemill.errors import BlockDamaged
 from tidemill.model.block import DataFile
-from tidemill.storage import FileBlockStore
+from tidemill.storage.store import FileBlockStore
 
 
 @pytest.fixture

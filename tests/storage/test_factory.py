@@ -8,7 +8,9 @@ import pytest
 from tests.storage.stores import open_file_store
 
 from tidemill.errors import ConfigError
-from tidemill.storage import DirectBlockStore, LocalBlockStore, StagedBlockStore
+from tidemill.storage.local import LocalBlockStore
+from tidemill.storage.staged import StagedBlockStore
+from tidemill.storage.store import DirectBlockStore
 
 
 def test_each_kind_of_url_opens_its_kind_of_store(tmp_path: Path, memory_url: str) -> None:

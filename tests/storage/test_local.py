@@ -11,7 +11,7 @@ from tests.storage.parquet_files import write_parquet
 from tests.storage.stores import open_file_store
 
 from tidemill.errors import StorageError
-from tidemill.storage import FileBlockStore
+from tidemill.storage.store import FileBlockStore
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from tests.storage.stores import open_file_store
 
 from tidemill.errors import StorageError
 from tidemill.model.store import StoreMarker
-from tidemill.storage import FileBlockStore
-from tidemill.storage.store import MARKER_FILE
+from tidemill.storage.store import MARKER_FILE, FileBlockStore
 
 MARKER = StoreMarker("one", 17, 1.5)
 

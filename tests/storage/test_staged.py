@@ -12,7 +12,8 @@ from tests.storage.stores import open_file_store
 
 from tidemill.errors import BlockDamaged, StorageError
 from tidemill.model.block import DataFile
-from tidemill.storage import FileBlockStore, StagedBlockStore
+from tidemill.storage.staged import StagedBlockStore
+from tidemill.storage.store import FileBlockStore
 
 
 class FullStore(MemoryFileSystem):  # type: ignore[misc]

@@ -10,7 +10,7 @@ from tests.storage.parquet_files import write_parquet
 
 from tidemill.errors import BlockDamaged, RowsMissing, StorageError
 from tidemill.model.block import DataFile
-from tidemill.storage import FileBlockStore
+from tidemill.storage.store import FileBlockStore
 
 
 def test_published_files_are_described_in_order_with_rows_and_bytes(store: FileBlockStore) -> None:

@@ -117,7 +117,7 @@ class SqlBlockCatalog(CatalogPart):
     def collect(self, tx: Transaction, blocks: Collection[int]) -> int:
         batches = split_batches(blocks)
         names = _lock_block_channels(tx, batches)
-        collected = [block for batch in batches for block in _mark_collected(tx, _exclude_pinned(tx, batch))]
+        collected = [block for batch in batches for block in _mark_collected(tx, batch)]
         for block in collected:
             _record_block_event(tx, EventKind.BLOCK_COLLECTED, names, block)
         return len(collected)
@@ -174,16 +174,13 @@ def _record_block_event(tx: Transaction, kind: EventKind, names: dict[int, str],
     tx.record_event(kind, names[block.channel_id], block.run_id, block=block.id, seq=block.seq)
 
 
-def _exclude_pinned(tx: Transaction, ids: list[int]) -> list[int]:
-    pinned = set(tx.execute(select(pin_holds.c.block_id).where(pin_holds.c.block_id.in_(ids))).scalars())
-    return [block for block in ids if block not in pinned]
-
-
-def _mark_collected(tx: Transaction, ids: list[int]) -> list[AnyRow]:
+def _mark_collected(tx: Transaction, batch: list[int]) -> list[AnyRow]:
+    """Mark the blocks that no pin holds."""
+    ids = {*batch} - {*tx.execute(select(pin_holds.c.block_id).where(pin_holds.c.block_id.in_(batch))).scalars()}
     statement = update(blocks).where(blocks.c.id.in_(ids), _IS_FILLED)
     statement = statement.values(state=BlockState.COLLECTED, collected=tx.tick_clock())
     collected = tx.execute(statement.returning(blocks)).all()
-    missing = set(ids) - {row.id for row in collected}
+    missing = ids - {row.id for row in collected}
     if missing:
         block = read_block(tx.connection, min(missing))
         raise Conflict(f"block {block.id} is {block.state}; only filled blocks can be garbage-collected")

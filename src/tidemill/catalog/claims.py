@@ -10,10 +10,10 @@ from sqlalchemy import insert, select, update
 
 from tidemill.catalog.channel_heads import lock_named_channels
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.queries import lock_binding, read_binding_id, read_run
+from tidemill.catalog.queries import lock_binding, read_binding_cursors, read_binding_id, read_run
 from tidemill.catalog.rows import AnyRow, to_binding, to_head, to_position, to_run
 from tidemill.catalog.run_states import update_run
-from tidemill.catalog.tables import IS_ACTIVE_FLOW, IS_RESERVED, blocks, channels, cursors, insert_keys, runs
+from tidemill.catalog.tables import IS_ACTIVE_FLOW, IS_RESERVED, blocks, channels, insert_keys, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.catalog.triggers import record_run_state
 from tidemill.catalog.workflows import list_task_versions
@@ -44,7 +44,8 @@ def claim_locked_run(
     tx: Transaction, ready: AnyRow, request: ClaimRequest, *, owner: str, lease: float, attempt: int
 ) -> RunClaim:
     """Reserve the outputs of a locked run and take its lease, so that it can start."""
-    locked = lock_named_channels(tx, _list_channel_names(request))
+    names = {s.channel for s in request.reservations} | {r.channel for r in request.reads}
+    locked = lock_named_channels(tx, names | request.intermediate_channels)
     _check_versions(tx, ready, request.task_identities)
     _check_no_reservation(tx, [locked[name] for name in sorted(request.intermediate_channels)])
     spans = _compute_spans(tx, ready, request.reads, locked)
@@ -64,10 +65,6 @@ def _check_versions(tx: Transaction, run: AnyRow, versions: Mapping[str, Identit
             f"flow {run.subject!r} was changed by apply since this process loaded its code, so run {run.id} was not "
             "claimed; load the project again, then run the flow"
         )
-
-
-def _list_channel_names(demand: ClaimRequest) -> set[str]:
-    return {s.channel for s in demand.reservations} | {r.channel for r in demand.reads} | demand.intermediate_channels
 
 
 def lock_ready_run(tx: Transaction, run: int) -> AnyRow:
@@ -108,9 +105,10 @@ def _check_no_reservation(tx: Transaction, through: Sequence[AnyRow]) -> None:
 def _compute_spans(
     tx: Transaction, run: AnyRow, reads: Iterable[ReadRequest], locked: Channels
 ) -> dict[tuple[str, str], ReadSpan]:
-    cursors_by_key = _read_cursors(tx, run.subject) if any(request.cursor for request in reads) else {}
+    has_cursors = any(request.cursor for request in reads)
+    cursors = read_binding_cursors(tx, read_binding_id(tx.connection, run.subject)) if has_cursors else {}
     return {
-        (request.task, request.channel): _compute_span(tx, request, locked[request.channel], cursors_by_key)
+        (request.task, request.channel): _compute_span(tx, request, locked[request.channel], cursors)
         for request in reads
     }
 
@@ -143,11 +141,6 @@ def _read_position(tx: Transaction, channel: AnyRow, seq: int) -> ChannelPositio
             f"channel {channel.name!r} cannot be read at {seq} (its head is at {channel.head_seq}); plan again"
         )
     return to_position(row)
-
-
-def _read_cursors(tx: Transaction, binding: str) -> dict[tuple[str, int], ChannelPosition]:
-    of_binding = select(cursors).where(cursors.c.binding_id == read_binding_id(tx.connection, binding))
-    return {(row.task, row.channel_id): to_position(row) for row in tx.execute(of_binding)}
 
 
 def _reserve_slots(
@@ -237,16 +230,7 @@ def _build_slot(run: AnyRow, request: ReservationRequest, channel: AnyRow, seq: 
 def start_attempt(tx: Transaction, run: AnyRow, state: RunState, owner: str, lease: float, *, attempt: int) -> AnyRow:
     """Take the lease of a locked run under a new fencing token."""
     fencing_token = tx.tick_clock()
-    return update_run(
-        tx,
-        run,
-        state=state,
-        attempt=attempt,
-        fencing_token=fencing_token,
-        owner=owner,
-        lease_until=tx.now + lease,
-        not_before=None,
-        started=tx.now,
-        error=None,
-        directory=format_attempt_directory(run.id, fencing_token),
-    )
+    held = {"fencing_token": fencing_token, "owner": owner, "lease_until": tx.now + lease}
+    directory = format_attempt_directory(run.id, fencing_token)
+    started = {"started": tx.now, "not_before": None, "error": None, "directory": directory}
+    return update_run(tx, run, state=state, attempt=attempt, **held, **started)

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import bindparam, insert, select, update
 
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.queries import lock_binding, read_binding_id, read_channel_ids
+from tidemill.catalog.queries import lock_binding, read_binding_cursors, read_binding_id, read_channel_ids
 from tidemill.catalog.rows import AnyRow, to_binding, to_position_values
 from tidemill.catalog.run_states import lock_owned_run, record_log, update_run
 from tidemill.catalog.tables import IS_RESERVED, blocks, channels, costs, cursors, files, run_reads
@@ -98,10 +98,9 @@ def record_consumption(
         return
     ids = read_channel_ids(tx.connection, (c.channel for c in consumed))
     binding = lock_binding(tx, run.subject)
-    cursor_keys = _read_cursor_keys(tx, binding.id)
-    dropped = {
-        c.task for c in consumed if c.since and (c.task, ids[c.channel]) not in cursor_keys
-    }  # or changed back since
+    cursor_keys = read_binding_cursors(tx, binding.id)
+    changed = (c for c in consumed if c.since and (c.task, ids[c.channel]) not in cursor_keys)  # perhaps back since
+    dropped = {c.task for c in changed}
     outdated = find_changed_tables(to_binding(binding).tasks, {t: i for t, i in versions.items() if t not in dropped})
     for read in consumed:
         if read.since is not None and read.task not in outdated:
@@ -115,11 +114,6 @@ def record_consumption(
         for c in consumed
     ]
     tx.execute(insert(run_reads), rows)
-
-
-def _read_cursor_keys(tx: Transaction, binding: int) -> set[tuple[str, int]]:
-    query = select(cursors.c.task, cursors.c.channel_id).where(cursors.c.binding_id == binding)
-    return {(row.task, row.channel_id) for row in tx.execute(query)}
 
 
 def record_costs(tx: Transaction, run: AnyRow, estimates: Mapping[tuple[str, str], Json]) -> None:
@@ -151,19 +145,13 @@ def insert_compacted_block(tx: Transaction, run: AnyRow, channel: AnyRow, compac
     """Insert a block that replaces others up to its position, which its readers reach; returns its id."""
     delta = _find_compactable_delta(tx, channel, compacted)
     is_base = compacted.kind is BlockKind.BASE
-    values = {
-        "channel_id": delta.channel_id,
-        "seq": delta.seq,
+    copied = ("channel_id", "seq", "updates", "provenance", "content", "visible", "watermark")
+    values = {name: delta._mapping[name] for name in copied} | {
         "kind": compacted.kind,
         "state": BlockState.FILLED,
         "origin": BlockOrigin.COMPACTION,
         "schema": compacted.schema,
-        "updates": delta.updates,
         "target": delta.provenance,
-        "provenance": delta.provenance,
-        "content": delta.content,
-        "visible": delta.visible,
-        "watermark": delta.watermark,
         "run_id": run.id,
         "identity": delta.content if is_base else compacted.identity,
         **({} if is_base else {"since": compacted.since, "source": compacted.source}),

@@ -140,7 +140,9 @@ class SqlDatasetCatalog(CatalogPart):
         dataset = dataset.transition_to(_COMMITTED_STATE[dataset.state])
         for _ in waiting_runs:
             dataset = dataset.add_claim()
-        store.save_dataset(tx, row, dataset, **size, **_build_dataset_values(tx, result))
+        files = [[file.path, file.rows, file.bytes] for file in result.files]
+        values = {"schema": result.schema, "files": files, "seconds": result.seconds, **size}
+        store.save_dataset(tx, row, dataset, **values, computed_at=tx.now, used_at=tx.now)
         store.release_claims(tx, run.id)
         for run_id in waiting_runs:
             _wake_run(tx, run_id)
@@ -249,12 +251,6 @@ class SqlDatasetCatalog(CatalogPart):
 def _lock_dataset(tx: Transaction, identity: Identity) -> AnyRow:
     store.lock_datasets(tx)
     return store.read_dataset(tx, identity)
-
-
-def _build_dataset_values(tx: Transaction, product: ActionResult) -> Json:
-    files = [[file.path, file.rows, file.bytes] for file in product.files]
-    times = {"computed_at": tx.now, "used_at": tx.now}
-    return {"schema": product.schema, "files": files, "seconds": product.seconds, **times}
 
 
 def _claim_for_waiters(tx: Transaction, identity: Identity) -> list[int]:

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Select, Table, func, select
 
-from tidemill.catalog.rows import AnyRow, to_block
-from tidemill.catalog.tables import bindings, blocks, channels, files, runs
+from tidemill.catalog.rows import AnyRow, to_block, to_position
+from tidemill.catalog.tables import bindings, blocks, channels, cursors, files, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import NotFound
-from tidemill.model.block import Block
+from tidemill.model.block import Block, ChannelPosition
 
 BLOCKS = select(blocks, channels.c.name.label("channel"), channels.c.role).join_from(blocks, channels)
 
@@ -70,6 +70,12 @@ def lock_binding(tx: Transaction, name: str) -> AnyRow:
     if row is None:
         raise _build_name_error(tx.connection, "bound flow", name, bindings)
     return row
+
+
+def read_binding_cursors(tx: Transaction, binding: int) -> dict[tuple[str, int], ChannelPosition]:
+    """The positions of a bound flow's cursors, by task and channel."""
+    rows = tx.execute(select(cursors).where(cursors.c.binding_id == binding))
+    return {(row.task, row.channel_id): to_position(row) for row in rows}
 
 
 def read_run(connection: Connection, run: int, *, lock: bool = False) -> AnyRow:

@@ -41,15 +41,10 @@ def to_binding(row: AnyRow) -> RegisteredBinding:
 
 def to_task(spec: Json) -> RegisteredTask:
     """A task as `codec.task_to_json` wrote it."""
-    return RegisteredTask(
-        spec["name"],
-        spec["identity"],
-        spec["code"],
-        tuple((read["channel"], ReadMode(read["mode"])) for read in spec["reads"]),
-        tuple((write["channel"], BlockKind(write["kind"])) for write in spec["writes"]),
-        spec["location"],
-        spec.get("has_watermark", False),
-    )
+    reads = tuple((read["channel"], ReadMode(read["mode"])) for read in spec["reads"])
+    writes = tuple((write["channel"], BlockKind(write["kind"])) for write in spec["writes"])
+    signature = (spec["name"], spec["identity"], spec["code"], reads, writes)
+    return RegisteredTask(*signature, spec["location"], spec.get("has_watermark", False))
 
 
 def to_block(row: AnyRow, files: Iterable[AnyRow] = ()) -> Block:

@@ -6,19 +6,10 @@ from collections.abc import Collection, Iterable
 
 from sqlalchemy import Connection, and_, exists, func, or_, select
 
-from tidemill.catalog import expiry
+from tidemill.catalog import commits, expiry
 from tidemill.catalog.channel_heads import advance_heads, lock_named_channels, lock_reserved_channels
 from tidemill.catalog.channels import advance_producers, record_merge_costs, record_rewrite_cost, reset_merge_costs
 from tidemill.catalog.claims import claim_locked_run, lock_ready_run, start_attempt
-from tidemill.catalog.commits import (
-    check_files_referenced,
-    fill_slots,
-    finish_run,
-    insert_compacted_block,
-    list_rebased_channels,
-    record_consumption,
-    record_costs,
-)
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction, repeat_batches
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.queries import BLOCKS, read_block, read_blocks, read_channel, read_run
@@ -146,13 +137,13 @@ class SqlRunCatalog(CatalogPart):
 
     @in_transaction
     def commit(self, tx: Transaction, claim: RunClaim, outcome: RunOutcome) -> list[Block]:
-        run = finish_run(tx, claim, outcome.stats, outcome.log)
+        run = commits.finish_run(tx, claim, outcome.stats, outcome.log)
         locked = lock_reserved_channels(tx, run.id)
-        fill_slots(tx, run, outcome.blocks)
-        record_consumption(tx, run, outcome.consumptions, claim.task_identities)
-        record_costs(tx, run, outcome.costs)
+        commits.fill_slots(tx, run, outcome.blocks)
+        commits.record_consumption(tx, run, outcome.consumptions, claim.task_identities)
+        commits.record_costs(tx, run, outcome.costs)
         record_merge_costs(tx, outcome.merge_seconds, is_interactive=False)
-        reset_merge_costs(tx, list_rebased_channels(locked, outcome.blocks))
+        reset_merge_costs(tx, commits.list_rebased_channels(locked, outcome.blocks))
         advance_producers(tx, outcome.producer_advances)
         advance_heads(tx, locked, run.id)
         if outcome.backlog_since is not None:
@@ -164,11 +155,11 @@ class SqlRunCatalog(CatalogPart):
     def commit_compaction(
         self, tx: Transaction, claim: RunClaim, compacted: Block, *, log: str = "", rewrite_cost: Json | None = None
     ) -> Block:
-        run = finish_run(tx, claim, {}, log)
+        run = commits.finish_run(tx, claim, {}, log)
         channel = lock_named_channels(tx, [compacted.channel])[compacted.channel]
-        fill_slots(tx, run, ())
-        check_files_referenced(tx, claim.directory, compacted.files)
-        block = insert_compacted_block(tx, run, channel, compacted)
+        commits.fill_slots(tx, run, ())
+        commits.check_files_referenced(tx, claim.directory, compacted.files)
+        block = commits.insert_compacted_block(tx, run, channel, compacted)
         if compacted.kind is BlockKind.BASE:
             reset_merge_costs(tx, [channel.id])
         if rewrite_cost is not None:

@@ -5,7 +5,7 @@ So no firing is lost between two transactions, none is handled twice, and a sche
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +14,9 @@ from sqlalchemy import Connection, case, delete, func, insert, literal, or_, sel
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.rows import AnyRow, build_reader
-from tidemill.catalog.tables import IS_ARMED, IS_RUNNABLE_FLOW, bindings, firings, runs, triggers
+from tidemill.catalog.tables import IS_ARMED, IS_RUNNABLE_FLOW, bindings, firings, runs, triggers, workflows
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.codec import Json
-from tidemill.model.flow import BoundFlow
 from tidemill.model.run import RunKind, RunState
 from tidemill.model.trigger import (
     AllOfTrigger,
@@ -71,7 +70,8 @@ class SqlTriggerCatalog(CatalogPart):
         missed += leaf_row.missed
         leaf_state = {"due": next_due, "rows": 0, "bytes": 0, "since": None, "fired": tx.now, "missed": missed}
         tx.execute(update(triggers).where(triggers.c.id == leaf).values(leaf_state))
-        trigger = _read_trigger(tx, leaf_row)
+        spec = tx.execute(select(bindings.c.spec).where(bindings.c.id == leaf_row.binding_id)).scalar_one()
+        trigger = from_json(spec["triggers"][leaf_row.root])
         fired = {tuple(row.path) for row in leaves if row.fired is not None or row.id == leaf}
         if not is_satisfied(trigger, fired):
             return None
@@ -107,13 +107,14 @@ class SqlTriggerCatalog(CatalogPart):
 _to_trigger = build_reader(RegisteredTrigger, flow="binding", leaf="spec", lead_seconds="lead")
 
 
-def register_triggers(tx: Transaction, binding_id: int, binding: BoundFlow, *, paused: bool) -> None:
+def register_triggers(tx: Transaction, binding_id: int, workflow: str, declared: Iterable[Trigger]) -> None:
     """Replace the flow's triggers by the declared ones. A trigger that was declared before keeps its state."""
+    paused = tx.execute(select(workflows.c.paused).where(workflows.c.name == workflow)).scalar_one()
     of_binding = triggers.c.binding_id == binding_id
     rows = tx.execute(select(triggers).where(of_binding).with_for_update())
     states = {_format_leaf_key(row._mapping): {name: row._mapping[name] for name in _LEAF_STATE} for row in rows}
     tx.execute(delete(triggers).where(of_binding))
-    for root, trigger in enumerate(binding.triggers):
+    for root, trigger in enumerate(declared):
         for path, leaf in list_leaves(trigger):
             values = _build_leaf_values(root, path, leaf)
             state = states.get(_format_leaf_key(values)) or {"due": find_first_due(leaf, tx.now)}
@@ -233,11 +234,6 @@ def _create_run(tx: Transaction, flow: str, due: float | None, not_before: float
     run: int = tx.execute(insert(runs).values(values | times).returning(runs.c.id)).scalar_one()
     tx.record_event(EventKind.RUN_REQUESTED, flow, run, kind=RunKind.FLOW, attempts=attempts)
     return run
-
-
-def _read_trigger(tx: Transaction, leaf: AnyRow) -> Trigger:
-    spec = tx.execute(select(bindings.c.spec).where(bindings.c.id == leaf.binding_id)).scalar_one()
-    return from_json(spec["triggers"][leaf.root])
 
 
 def _build_leaf_values(root: int, path: Sequence[int], leaf: Leaf) -> Json:

@@ -80,7 +80,8 @@ _to_workflow = build_reader(RegisteredWorkflow)
 
 def _apply_workflow(tx: Transaction, workflow: WorkflowSpec, document: Json | None = None) -> None:
     acquire_lock(tx.connection, _LOCK)
-    _register_workflow(tx, workflow.name)
+    if not tx.execute(select(workflows).where(workflows.c.name == workflow.name)).first():
+        tx.execute(insert(workflows).values(name=workflow.name, applied=tx.now))
     _apply_channels(tx, workflow)
     _apply_bindings(tx, workflow)
     applied: Json = {"applied": tx.now} if tx.has_changes else {}
@@ -94,11 +95,6 @@ def _update_workflow(tx: Transaction, name: str, **values: Any) -> None:
     if name not in known:
         raise NotFound(f"there is no workflow {name!r}; known are {', '.join(known) or 'none'}")
     tx.execute(update(workflows).where(workflows.c.name == name).values(values))
-
-
-def _register_workflow(tx: Transaction, name: str) -> None:
-    if not tx.execute(select(workflows).where(workflows.c.name == name)).first():
-        tx.execute(insert(workflows).values(name=name, applied=tx.now))
 
 
 def _apply_channels(tx: Transaction, workflow: WorkflowSpec) -> None:
@@ -247,19 +243,14 @@ def _apply_binding(tx: Transaction, workflow: str, binding: BoundFlow, row: AnyR
     declaration = {"workflow": workflow, "identity": identity, "spec": spec, "active": True}
     if row is None:
         statement = insert(bindings).values(declaration | {"name": binding.name}).returning(bindings.c.id)
-        _register_triggers(tx, tx.execute(statement).scalar_one(), workflow, binding)
+        register_triggers(tx, tx.execute(statement).scalar_one(), workflow, binding.triggers)
     elif changes := _find_differences(row, declaration):
         tx.execute(update(bindings).where(bindings.c.id == row.id).values(changes))
-        _register_triggers(tx, row.id, workflow, binding)
+        register_triggers(tx, row.id, workflow, binding.triggers)
         _reset_cursors(tx, row, spec)
     else:
         return
     tx.record_event(EventKind.BINDING_APPLIED, binding.name, workflow=workflow, identity=identity)
-
-
-def _register_triggers(tx: Transaction, binding_id: int, workflow: str, binding: BoundFlow) -> None:
-    paused = tx.execute(select(workflows.c.paused).where(workflows.c.name == workflow)).scalar_one()
-    register_triggers(tx, binding_id, binding, paused=paused)
 
 
 def _reset_cursors(tx: Transaction, row: AnyRow, spec: Json) -> None:

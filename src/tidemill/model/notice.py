@@ -8,7 +8,7 @@ beginning and the end of each are recorded once, by the server that observes the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -53,14 +53,7 @@ class Notice:
     attempts: int = 0
 
     def to_document(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "kind": str(self.kind),
-            "subject": self.subject,
-            "text": self.text,
-            "at": self.at,
-            "detail": dict(self.detail),
-        }
+        return {name: value for name, value in asdict(self).items() if name != "attempts"}
 
 
 def build_notice(kind: str, subject: str, detail: Mapping[str, Any], at: float) -> Notice | None:

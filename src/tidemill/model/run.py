@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
@@ -293,17 +293,9 @@ def compute_output_identity(task: Task, argument: str, reads: tuple[ConsumedInpu
 
 def build_pending_block(written: WrittenBlock, updates: Updates, since: int) -> Block:
     """An uncommitted block of the current run, as later tasks of the run read it."""
-    return Block(
-        id=written.reservation.block,
-        channel=written.reservation.channel,
-        seq=written.reservation.seq,
-        kind=written.reservation.kind,
-        schema=written.schema,
-        since=since if written.reservation.kind is BlockKind.DELTA else None,
-        updates=written.reservation.updates or updates,
-        files=written.files,
-        source=written.source,
-        target=written.target,
-        identity=written.identity,
-        task=written.reservation.task,
+    slot = written.reservation
+    block = Block(slot.block, slot.channel, slot.seq, slot.kind, written.schema, task=slot.task)
+    content = {name: getattr(written, name) for name in ("files", "source", "target", "identity")}
+    return replace(
+        block, since=since if slot.kind is BlockKind.DELTA else None, updates=slot.updates or updates, **content
     )

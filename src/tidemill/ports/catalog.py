@@ -17,24 +17,9 @@ from tidemill.model.notice import AlarmKind, AlarmReading, Notice
 from tidemill.model.run import ClaimRequest, Run, RunClaim, RunKind, RunOutcome, RunState
 from tidemill.model.store import GracePeriods, Removal
 from tidemill.model.workflow import WorkflowSpec
+from tidemill.ports import records
 from tidemill.ports.accounts import AccountCatalog
 from tidemill.ports.datasets import DatasetCatalog
-from tidemill.ports.records import (
-    CatalogIdentity,
-    ChannelMergeCost,
-    ChannelRead,
-    Cursor,
-    DeltaLink,
-    Event,
-    FlowStatistics,
-    RegisteredBinding,
-    RegisteredChannel,
-    RegisteredTrigger,
-    RegisteredWorkflow,
-    RunExpiryCounts,
-    Server,
-    TriggerFiring,
-)
 
 Clock = Callable[[], float]
 """Seconds since the epoch."""
@@ -49,7 +34,7 @@ class WorkflowQueries(Protocol):
     def read_analyses(self) -> dict[str, Json]:
         """The stored analyses of queries and functions, by key."""
 
-    def list(self) -> list[RegisteredWorkflow]: ...
+    def list(self) -> list[records.RegisteredWorkflow]: ...
 
 
 class WorkflowCatalog(WorkflowQueries, Protocol):
@@ -73,17 +58,17 @@ class FlowQueries(Protocol):
     def read_costs(self, flow: str) -> dict[tuple[str, str], Json]:
         """The cost models of refreshes, fitted from past runs, by task and variant."""
 
-    def read_statistics(self) -> dict[str, FlowStatistics]:
+    def read_statistics(self) -> dict[str, records.FlowStatistics]:
         """The statistics of all bound flows, by name. Unchanged ones are the same objects as in the last call."""
 
-    def list(self) -> list[RegisteredBinding]: ...
+    def list(self) -> list[records.RegisteredBinding]: ...
 
 
 class ChannelQueries(Protocol):
     """The channels that applied workflows declare; removed ones can be read by name."""
 
-    def read(self, name: str) -> RegisteredChannel: ...
-    def read_cursors(self, channel: str | None = None) -> list[Cursor]: ...
+    def read(self, name: str) -> records.RegisteredChannel: ...
+    def read_cursors(self, channel: str | None = None) -> list[records.Cursor]: ...
     def list_versions(self, channel: str, since: int) -> list[int]:
         """The versions of an input channel from `since` on, ascending."""
 
@@ -101,13 +86,13 @@ class ChannelQueries(Protocol):
     def count_content_rows(self) -> dict[str, int]:
         """The number of rows of each channel's content, where the catalog can derive it."""
 
-    def list_merge_costs(self, min_seconds: float = 0.0) -> list[ChannelMergeCost]:
+    def list_merge_costs(self, min_seconds: float = 0.0) -> list[records.ChannelMergeCost]:
         """The merge costs of channels on which readers have spent at least `min_seconds` seconds merging."""
 
     def read_producer_sequences(self, channel: str, names: Collection[str]) -> dict[str, int]:
         """The number of the last committed message of each producer on the channel; 0 if there is none."""
 
-    def list(self) -> list[RegisteredChannel]: ...
+    def list(self) -> list[records.RegisteredChannel]: ...
 
 
 class ChannelCatalog(ChannelQueries, Protocol):
@@ -138,7 +123,7 @@ class BlockQueries(Protocol):
     def list_deltas(self, channel: str, since: int, upto: int) -> list[Block]:
         """The filled deltas within (since, upto]."""
 
-    def list_delta_links(self, channel: str, since: int) -> list[DeltaLink]:
+    def list_delta_links(self, channel: str, since: int) -> list[records.DeltaLink]:
         """The filled deltas after `since` that can be read, in order."""
 
     def find_base(self, identity: Identity) -> Block | None:
@@ -171,8 +156,8 @@ class RunQueries(Protocol):
     def read_log(self, run: int) -> str:
         """The logs of all attempts, in their order."""
 
-    def list_reads(self, run: int) -> list[ChannelRead]: ...
-    def list_block_reads(self, channel: str, seq: int) -> list[ChannelRead]:
+    def list_reads(self, run: int) -> list[records.ChannelRead]: ...
+    def list_block_reads(self, channel: str, seq: int) -> list[records.ChannelRead]:
         """The reads of finished runs that covered sequence number `seq` of a channel."""
 
     def list_runnable(self, limit: int = 100) -> list[Run]:
@@ -253,7 +238,7 @@ class RunCatalog(RunQueries, Protocol):
     def reclaim_unknown(self, owner: str, keep: Collection[int]) -> list[Run]:
         """Reclaim the runs that an owner holds in the catalog, except those in `keep`, which it executes."""
 
-    def expire(self, subject: str, *, keep: int) -> RunExpiryCounts:
+    def expire(self, subject: str, *, keep: int) -> records.RunExpiryCounts:
         """Delete the ended runs of a channel or bound flow, except the newest `keep` and those whose blocks are in use.
 
         Their events, reads, logs and block descriptions are deleted with them, in batches with a transaction each. It
@@ -264,13 +249,13 @@ class RunCatalog(RunQueries, Protocol):
 class TriggerQueries(Protocol):
     """The leaves of the triggers of bound flows, and their firings."""
 
-    def list_firings(self, flow: str | None = None, limit: int = 100) -> list[TriggerFiring]:
+    def list_firings(self, flow: str | None = None, limit: int = 100) -> list[records.TriggerFiring]:
         """Firings, the newest first."""
 
     def list_due(self, limit: int = 100) -> list[int]:
         """The ids of the trigger leaves that are due."""
 
-    def list(self, flow: str | None = None) -> list[RegisteredTrigger]: ...
+    def list(self, flow: str | None = None) -> list[records.RegisteredTrigger]: ...
 
 
 class TriggerCatalog(TriggerQueries, Protocol):
@@ -293,14 +278,14 @@ class ServerQueries(Protocol):
     def read_setting_overrides(self) -> dict[str, Any]:
         """The overrides of settings of all servers, by name."""
 
-    def list(self) -> list[Server]: ...
+    def list(self) -> list[records.Server]: ...
 
 
 class ServerCatalog(ServerQueries, Protocol):
-    def record_heartbeat(self, server: Server, *, lease: float) -> bool:
+    def record_heartbeat(self, server: records.Server, *, lease: float) -> bool:
         """Record a server's heartbeat; True if it is the leader for the next `lease` seconds."""
 
-    def deregister(self, server: Server) -> None:
+    def deregister(self, server: records.Server) -> None:
         """Record that a server stops: another server may become the leader at once."""
 
     def acquire_lease(self, name: str, owner: str, *, lease: float) -> bool:
@@ -316,7 +301,7 @@ class ServerCatalog(ServerQueries, Protocol):
 class EventQueries(Protocol):
     """The event log, and the offsets of its consumers."""
 
-    def list_newest(self, limit: int) -> list[Event]:
+    def list_newest(self, limit: int) -> list[records.Event]:
         """The last events, the oldest first."""
 
     def read_last_id(self) -> int:
@@ -325,7 +310,7 @@ class EventQueries(Protocol):
     def find_consumer_offset(self, name: str) -> int | None:
         """The offset of a consumer; None if it has none yet."""
 
-    def list(self, *, after: int = 0, run: int | None = None, limit: int = 100) -> list[Event]: ...
+    def list(self, *, after: int = 0, run: int | None = None, limit: int = 100) -> list[records.Event]: ...
 
 
 class EventCatalog(EventQueries, Protocol):
@@ -397,7 +382,7 @@ class CatalogReader:
     """Read-only access to a catalog, by noun. `read_time` is the clock that all users of the catalog share."""
 
     read_time: Clock
-    read_identity: Callable[[], CatalogIdentity]
+    read_identity: Callable[[], records.CatalogIdentity]
     workflows: WorkflowQueries
     flows: FlowQueries
     channels: ChannelQueries

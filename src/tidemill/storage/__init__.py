@@ -2,15 +2,5 @@
 
 from tidemill.storage.dataset_copies import LocalDatasetCopier
 from tidemill.storage.factory import open_store
-from tidemill.storage.local import LocalBlockStore
-from tidemill.storage.staged import StagedBlockStore
-from tidemill.storage.store import DirectBlockStore, FileBlockStore
 
-__all__ = [
-    "DirectBlockStore",
-    "FileBlockStore",
-    "LocalBlockStore",
-    "LocalDatasetCopier",
-    "StagedBlockStore",
-    "open_store",
-]
+__all__ = ["LocalDatasetCopier", "open_store"]

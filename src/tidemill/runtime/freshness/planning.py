@@ -101,7 +101,7 @@ class PlanningContext:
     def choose_variants(
         self, binding: BoundFlow, variant: str | None = None, planned: PlannedBlocks | None = None
     ) -> tuple[BoundFlow, dict[str, RefreshChoice]]:
-        """Return a flow with one variant for each task, so that its tables are fresh after `planned`, and the reasons."""
+        """Return a flow with one variant for each task, so that its tables are fresh after `planned`, and why."""
         written, choices = dict(planned or {}), dict[str, RefreshChoice]()
         tasks: list[Task] = []
         for task in binding.tasks:

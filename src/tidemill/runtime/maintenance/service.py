@@ -161,12 +161,7 @@ def _log_result(result: MaintenanceResult) -> None:
         log.warning("maintenance: %s", problem)
     if result != MaintenanceResult(problems=result.problems):
         log.info(
-            "maintenance: %d minor and %d major compactions, %d blocks garbage-collected, %d files marked and "
-            "%d removed, %d runs expired",
-            len(result.minor_compactions),
-            len(result.major_compactions),
-            result.collected.blocks,
-            result.collected.marked,
-            result.collected.files,
-            result.expired.runs,
+            f"maintenance: {len(result.minor_compactions)} minor and {len(result.major_compactions)} major "
+            f"compactions, {result.collected.blocks} blocks garbage-collected, {result.collected.marked} files marked "
+            f"and {result.collected.files} removed, {result.expired.runs} runs expired"
         )

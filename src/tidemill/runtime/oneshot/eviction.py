@@ -15,24 +15,11 @@ from tidemill.model.states import PRODUCING_STATES, STATES_WITH_FILES, DatasetSt
 from tidemill.model.submission import StoredDataset
 from tidemill.ports.datasets import DatasetCatalog
 from tidemill.ports.storage import BlockStore
+from tidemill.retention.eviction import two_sided
 from tidemill.retention.eviction.budgets import SpaceRequest, choose_evictions
 from tidemill.retention.eviction.history import ProducedDataset, SubmissionHistory
 from tidemill.retention.eviction.store import DatasetStore, EvictionAlgorithm, to_figures
-from tidemill.retention.eviction.two_sided import (
-    HitDensityEviction,
-    estimate_recompute_seconds,
-    sum_recompute_seconds,
-)
-from tidemill.runtime.oneshot.storage_report import (
-    EvictionCandidate,
-    RetainedDataset,
-    StorageBudgets,
-    StorageReport,
-    StorageShare,
-    StorageShares,
-    compute_shares,
-    explain_retention,
-)
+from tidemill.runtime.oneshot import storage_report as reports
 
 
 @dataclass(slots=True)
@@ -42,13 +29,13 @@ class DatasetEvictor:
     datasets: DatasetCatalog
     store: BlockStore
     check_store: Callable[[], object]  # raises unless this catalog owns the store
-    budgets: StorageBudgets = field(default_factory=StorageBudgets)
+    budgets: reports.StorageBudgets = field(default_factory=reports.StorageBudgets)
     count_block_bytes: Callable[[], int] = lambda: 0  # of channels; called if they have a budget
-    algorithm: EvictionAlgorithm = field(default_factory=HitDensityEviction)
+    algorithm: EvictionAlgorithm = field(default_factory=two_sided.HitDensityEviction)
     _history: SubmissionHistory = field(default_factory=SubmissionHistory)
     _last_submission: int = 0
 
-    def report_storage(self, amount: int | None = None) -> StorageReport:
+    def report_storage(self, amount: int | None = None) -> reports.StorageReport:
         """Report on storage, with the eviction that frees an amount; by default the next eviction."""
         datasets = self._read_datasets()
         shares = self._compute_shares(datasets)
@@ -58,7 +45,7 @@ class DatasetEvictor:
             return self._plan_eviction(datasets, shares, [(1, shares.store)])
         return self._plan_eviction(datasets, shares, [(share.excess_bytes, share) for share in shares.exceeded_shares])
 
-    def enforce_budgets(self) -> StorageReport | None:
+    def enforce_budgets(self) -> reports.StorageReport | None:
         """Delete datasets marked earlier, and then those over budget; None if no budget is exceeded.
 
         If a budget cannot be met, all evictable datasets are deleted, and the budget is among the problems.
@@ -66,22 +53,22 @@ class DatasetEvictor:
         self.delete_evicted()
         return self._evict_chosen(self.report_storage()) if self.measure_shares().exceeded_shares else None
 
-    def measure_shares(self) -> StorageShares:
+    def measure_shares(self) -> reports.StorageShares:
         """Compare the bytes that datasets use now with the budgets."""
         return self._compare_with_budgets(self.datasets.read_held_bytes())
 
-    def _compare_with_budgets(self, used_bytes: Mapping[str, int]) -> StorageShares:
+    def _compare_with_budgets(self, used_bytes: Mapping[str, int]) -> reports.StorageShares:
         block_bytes = 0 if self.budgets.channels is None else self.count_block_bytes()
-        return compute_shares(used_bytes, self.budgets, block_bytes)
+        return reports.compute_shares(used_bytes, self.budgets, block_bytes)
 
-    def free_bytes(self, amount: int) -> StorageReport:
+    def free_bytes(self, amount: int) -> reports.StorageReport:
         """Delete the datasets that are cheapest to lose; if too few, raise `EvictionFailed` and delete none."""
         report = self.report_storage(amount)
         if report.problems:
             raise EvictionFailed(report.problems[0])
         return self._evict_chosen(report)
 
-    def _evict_chosen(self, report: StorageReport) -> StorageReport:
+    def _evict_chosen(self, report: reports.StorageReport) -> reports.StorageReport:
         if report.evictions:
             self.datasets.evict([g.dataset.identity for g in report.evictions])
             self.delete_evicted()
@@ -110,7 +97,7 @@ class DatasetEvictor:
         self._update_history(new_actions, datasets)
         return datasets
 
-    def _compute_shares(self, datasets: Mapping[Identity, StoredDataset]) -> StorageShares:
+    def _compute_shares(self, datasets: Mapping[Identity, StoredDataset]) -> reports.StorageShares:
         used_bytes: Counter[str] = Counter()
         for dataset in _list_stored(datasets):
             used_bytes[dataset.workflow] += dataset.bytes
@@ -119,27 +106,28 @@ class DatasetEvictor:
     def _plan_eviction(
         self,
         datasets: Mapping[Identity, StoredDataset],
-        shares: StorageShares,
-        amounts: Sequence[tuple[int, StorageShare]],
-    ) -> StorageReport:
+        shares: reports.StorageShares,
+        amounts: Sequence[tuple[int, reports.StorageShare]],
+    ) -> reports.StorageReport:
         """Report on storage, with the eviction that frees these amounts."""
         retained = tuple(
-            RetainedDataset(d, explain_retention(d)) for d in sorted(_list_stored(datasets), key=lambda d: -d.bytes)
+            reports.RetainedDataset(d, reports.explain_retention(d))
+            for d in sorted(_list_stored(datasets), key=lambda d: -d.bytes)
         )
         if not amounts:
-            return StorageReport(shares, retained, (), 0.0)
+            return reports.StorageReport(shares, retained, (), 0.0)
         stored = self._build_store(datasets)
         choice = choose_evictions(
             self.algorithm, self._history, stored, [self._build_request(datasets, *w) for w in amounts]
         )
-        recompute_seconds = estimate_recompute_seconds(self._history, stored, choice.evicted)
+        recompute_seconds = two_sided.estimate_recompute_seconds(self._history, stored, choice.evicted)
         chosen = (datasets[self._history.identities[n]] for n in choice.evicted)
-        candidates = tuple(EvictionCandidate(d, s) for d, s in zip(chosen, recompute_seconds, strict=True))
-        seconds = sum_recompute_seconds(self._history, stored, choice.evicted)
-        return StorageReport(shares, retained, candidates, seconds, tuple(choice.problems))
+        candidates = tuple(reports.EvictionCandidate(d, s) for d, s in zip(chosen, recompute_seconds, strict=True))
+        seconds = two_sided.sum_recompute_seconds(self._history, stored, choice.evicted)
+        return reports.StorageReport(shares, retained, candidates, seconds, tuple(choice.problems))
 
     def _build_request(
-        self, datasets: Mapping[Identity, StoredDataset], amount: int, share: StorageShare
+        self, datasets: Mapping[Identity, StoredDataset], amount: int, share: reports.StorageShare
     ) -> SpaceRequest:
         datasets_by_number = (datasets.get(i) for i in self._history.identities)
         is_candidate = [d is not None and share.workflow in (None, d.workflow) for d in datasets_by_number]
@@ -160,10 +148,9 @@ class DatasetEvictor:
         current = [datasets.get(i) for i in self._history.identities]  # None: deleted, and expired since
         evictable = [n for n, d in enumerate(current) if d is not None and _is_evictable(d)]
         seconds, sizes = self._history.seconds, self._history.bytes
+        stored = [d is not None and d.state in STATES_WITH_FILES | PRODUCING_STATES for d in current]
         return DatasetStore(
-            np.array(
-                [d is not None and d.state in STATES_WITH_FILES | PRODUCING_STATES for d in current], dtype=np.bool_
-            ),
+            np.array(stored, dtype=np.bool_),
             np.array(evictable, dtype=np.int64),
             to_figures([seconds[n] if d is None else d.seconds for n, d in enumerate(current)]),
             to_figures([sizes[n] if d is None else max(d.bytes, 1) for n, d in enumerate(current)]),

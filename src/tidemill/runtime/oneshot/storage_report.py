@@ -132,14 +132,9 @@ def read_storage_alarms(shares: StorageShares) -> dict[str, AlarmReading]:
 
 def _read_storage_alarm(share: StorageShare, budget: StorageBudget) -> AlarmReading:
     is_near = share.used_bytes >= ALARM_RESET_SHARE * budget.byte_limit
-    return AlarmReading(
-        bool(share.excess_bytes) or (None if is_near else False),
-        {
-            "used_bytes": share.used_bytes,
-            "budget_bytes": budget.byte_budget,
-            "threshold_bytes": budget.byte_limit,
-        },
-    )
+    budget_bytes = {"budget_bytes": budget.byte_budget, "threshold_bytes": budget.byte_limit}
+    is_active = bool(share.excess_bytes) or (None if is_near else False)
+    return AlarmReading(is_active, {"used_bytes": share.used_bytes, **budget_bytes})
 
 
 def explain_retention(dataset: StoredDataset) -> str:

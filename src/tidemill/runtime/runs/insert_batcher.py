@@ -16,16 +16,8 @@ from tidemill.model.channel import Channel
 from tidemill.model.run import ProducerAdvance
 from tidemill.model.schema import Schema
 from tidemill.ports.storage import InsertBatch, InsertBatchLoader
+from tidemill.runtime.runs import push
 from tidemill.runtime.runs.insert import Inserter, InsertResult
-from tidemill.runtime.runs.push import (
-    DuplicateMessage,
-    PushMessage,
-    build_refusal_error,
-    classify_messages,
-    compute_advances,
-    join_messages,
-    merge_advances,
-)
 
 MAX_BATCH_ROWS = 100_000
 """Maximum number of rows of a batched block."""
@@ -59,8 +51,8 @@ class _CheckedInsert:
         return self.channel == others[0].channel and keys_disjoint and has_unique_key and fits
 
 
-InsertRequest = SmallInsert | PushMessage
-InsertSuccess = InsertResult | DuplicateMessage
+InsertRequest = SmallInsert | push.PushMessage
+InsertSuccess = InsertResult | push.DuplicateMessage
 InsertAnswer = InsertSuccess | Exception
 """Result of one of several inserts or messages."""
 
@@ -82,24 +74,24 @@ class _ChannelValidator:
             except TidemillError as error:
                 self.answers[n] = error
 
-    def check_messages(self, fresh: Mapping[int, PushMessage]) -> list[_CheckedInsert]:
+    def check_messages(self, fresh: Mapping[int, push.PushMessage]) -> list[_CheckedInsert]:
         """Validate all messages as one batch, which is the cheapest; if that fails, validate each separately."""
         if not fresh:
             return []
         try:
-            batch = self._read_batch(join_messages(fresh.values()), "the pushed messages", latest=True)
+            batch = self._read_batch(push.join_messages(fresh.values()), "the pushed messages", latest=True)
         except BadInput:
             return list(self._check_each(fresh))
-        return [_CheckedInsert(self.channel, batch, tuple(fresh), advances=compute_advances(fresh.values()))]
+        return [_CheckedInsert(self.channel, batch, tuple(fresh), advances=push.compute_advances(fresh.values()))]
 
-    def _check_each(self, fresh: Mapping[int, PushMessage]) -> Iterator[_CheckedInsert]:
+    def _check_each(self, fresh: Mapping[int, push.PushMessage]) -> Iterator[_CheckedInsert]:
         refused: set[str] = set()  # producers whose later messages are refused
         for n, message in fresh.items():
             try:
                 if message.producer in refused:
-                    raise build_refusal_error(message)
+                    raise push.build_refusal_error(message)
                 batch = self._read_batch(message.data, f"message {message.number}", latest=True)
-                yield _CheckedInsert(self.channel, batch, (n,), advances=compute_advances([message]))
+                yield _CheckedInsert(self.channel, batch, (n,), advances=push.compute_advances([message]))
             except BadInput as error:
                 self.answers[n] = error
                 refused.add(message.producer)
@@ -144,11 +136,11 @@ class InsertBatcher:
         duplicates: dict[int, int],
     ) -> list[_CheckedInsert]:
         validator = _ChannelValidator(*self.inserter.get_input_channel(name), self.loader, answers)
-        messages = {n: request for n, request in requests.items() if isinstance(request, PushMessage)}
+        messages = {n: request for n, request in requests.items() if isinstance(request, push.PushMessage)}
         producers = {message.producer for message in messages.values()}
         channels = self.inserter.executor.catalog.channels
         sequences = channels.read_producer_sequences(name, producers) if producers else {}
-        classification = classify_messages(messages, sequences)
+        classification = push.classify_messages(messages, sequences)
         answers |= classification.answers
         duplicates |= classification.duplicates
         small = {n: request for n, request in requests.items() if isinstance(request, SmallInsert)}
@@ -178,7 +170,7 @@ class InsertBatcher:
             return " ".join(batch.digest for batch in batches), sum(batch.rows for batch in batches)
 
         new_keys = tuple(key for key in keys if key not in earlier_blocks)
-        advances = merge_advances(advance for insert in new_inserts for advance in insert.advances)
+        advances = push.merge_advances(advance for insert in new_inserts for advance in insert.advances)
         block = None
         if new_inserts:
             block = self.inserter.insert_block(channel, BlockKind.DELTA, new_keys, fill_block, advances)
