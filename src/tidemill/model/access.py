@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -84,7 +84,4 @@ class IssuedToken:
     """A new token and the text that its holder sends; the text is not stored."""
 
     token: Token
-    text: str
-
-    def __repr__(self) -> str:
-        return f"IssuedToken({self.token!r})"
+    text: str = field(repr=False)

@@ -113,9 +113,14 @@ class _CodeTracer:
         if isinstance(value, FunctionType) and sources.is_project(value.__code__.co_filename):
             return self.add_piece(value, value.__name__, lambda: self._trace_function(value))
         if isinstance(value, type) and sources.is_project_module(_find_module(value)):
-            return self.add_piece(value, value.__name__, lambda: self._trace_class(value))
+            find_class = partial(sources.find_class_definition, qualname=value.__qualname__)
+            return self.add_piece(
+                value, value.__name__, lambda: self._trace_node(value.__name__, _find_module(value), find_class)
+            )
         if isinstance(value, ModuleType) and sources.is_project_module(value):
-            return self.add_piece(value, value.__name__, lambda: self._trace_module(value))
+            return self.add_piece(
+                value, value.__name__, lambda: self._trace_node(value.__name__, value, lambda tree: tree)
+            )
         return self._trace_foreign(value, name)
 
     def _trace_foreign(self, value: Any, name: str) -> Use:
@@ -150,21 +155,15 @@ class _CodeTracer:
             )
         return "\n".join(map(sources.unparse_node, nodes)), uses
 
-    def _trace_class(self, value: type) -> tuple[str, dict[str, Use]]:
-        module = _find_module(value)
+    def _trace_node(
+        self, name: str, module: ModuleType, find_node: Callable[[ast.Module], ast.AST | None]
+    ) -> tuple[str, dict[str, Use]]:
         tree = sources.read_tree(str(module.__file__))
-        node = sources.find_class_definition(tree, value.__qualname__) if tree is not None else None
+        node = find_node(tree) if tree is not None else None
         if node is None:
-            self.unseen.append(value.__name__)
+            self.unseen.append(name)
             return "", {}
         return sources.unparse_node(node), self.find_uses(node, vars(module), tree)
-
-    def _trace_module(self, module: ModuleType) -> tuple[str, dict[str, Use]]:
-        tree = sources.read_tree(str(module.__file__))
-        if tree is None:
-            self.unseen.append(module.__name__)
-            return "", {}
-        return sources.unparse_node(tree), self.find_uses(tree, vars(module), tree)
 
     def find_uses(
         self,

@@ -11,7 +11,7 @@ does not list each day. No decision depends on those in between: ends and starts
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -91,6 +91,17 @@ def merge_provenances(parts: Iterable[Provenance]) -> Provenance:
         for pathway, versions in part.pathways.items():
             merged[pathway] = merged.get(pathway, frozenset()) | versions
     return Provenance.from_pathways(merged)
+
+
+def walk_pathways(
+    sources: Mapping[str, Iterable[str]], inputs: Container[str], route: tuple[str, ...]
+) -> Iterator[Pathway]:
+    """The pathways from inputs along a route, whose first channel is derived from its sources, to its last channel."""
+    for source in sorted(sources.get(route[0], ())):
+        if source in inputs:
+            yield (source, *route[:-1])
+        elif source not in route:
+            yield from walk_pathways(sources, inputs, (source, *route))
 
 
 def apply_delta(base: Provenance, source: Provenance, target: Provenance) -> Provenance:

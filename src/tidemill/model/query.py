@@ -90,9 +90,8 @@ def _is_qualifier(name: exp.Expression) -> bool:
     if not isinstance(column, exp.Column) or column.args.get("table") is not name or column.args.get("db"):
         return False
     select = column.find_ancestor(exp.Select)
-    parts = (
-        [] if select is None else [select.args.get("from_") or select.args.get("from"), *select.args.get("joins", ())]
-    )
+    clauses = {} if select is None else select.args
+    parts = (clauses.get("from_") or clauses.get("from"), *clauses.get("joins", ()))
     sources = [part.this for part in parts if part is not None]
     return any(isinstance(t, exp.Table) and _is_table(t.this) and t.name.lower() == name.name.lower() for t in sources)
 

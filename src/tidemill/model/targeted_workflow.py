@@ -8,7 +8,7 @@ from dataclasses import replace
 from tidemill.model.channel import ChannelRole
 from tidemill.model.freshness_target import ALL_PATHWAYS, FreshnessTarget, is_routed_via
 from tidemill.model.location import SourceLocation
-from tidemill.model.provenance import Pathway
+from tidemill.model.provenance import Pathway, walk_pathways
 from tidemill.model.trigger import LagTrigger, Trigger
 from tidemill.model.workflow import WorkflowSpec
 
@@ -51,25 +51,12 @@ def find_misplaced_targets(workflow: WorkflowSpec, targets: FreshnessTargets) ->
 
 def find_pathways(workflow: WorkflowSpec, channel: str) -> tuple[Pathway, ...]:
     """The pathways of data from inputs to a channel."""
-    reads = _index_reads(workflow)
     inputs = {c.name for c in workflow.channels if c.role is ChannelRole.INPUT}
-
-    def walk_pathways(name: str, passed: frozenset[str]) -> Iterator[Pathway]:
-        for read in sorted(reads.get(name, set()) - passed):
-            if read in inputs:
-                yield (read,)
-            yield from ((*pathway, read) for pathway in walk_pathways(read, passed | {read}))
-
-    return tuple(walk_pathways(channel, frozenset([channel])))
-
-
-def _index_reads(workflow: WorkflowSpec) -> dict[str, set[str]]:
-    """By channel, the channels that its writers read."""
-    reads: dict[str, set[str]] = {}
+    sources: dict[str, set[str]] = {}
     for task in workflow.list_tasks():
         for write in task.writes:
-            reads.setdefault(write.port, set()).update(r.port for r in task.reads)
-    return reads
+            sources.setdefault(write.port, set()).update(r.port for r in task.reads)
+    return tuple(walk_pathways(sources, inputs, (channel,)))
 
 
 def _build_lag_triggers(workflow: WorkflowSpec, written_channels: frozenset[str]) -> Iterator[Trigger]:

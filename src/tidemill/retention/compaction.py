@@ -53,22 +53,22 @@ class ReadPrices:
 PRICES = ReadPrices()
 
 
-def estimate_merge_seconds(content: Snapshot, *, full: bool = True, prices: ReadPrices = PRICES) -> float:
+def estimate_merge_seconds(content: Snapshot, *, full: bool = True) -> float:
     """Estimate the seconds that one reader pays because a content's deltas are not merged; `full`: it reads all rows.
 
     Appended rows are read as they are, without merging.
     """
     deltas = _list_unmerged(content)
     if not full:
-        return sum(prices.lookup_delta + d.rows * prices.lookup_row for d in deltas)
-    rows = sum(d.rows * (prices.patch if isinstance(d.updates, Patch) else prices.row) for d in deltas)
-    return prices.merge + len(deltas) * prices.delta + rows if deltas else 0.0
+        return sum(PRICES.lookup_delta + d.rows * PRICES.lookup_row for d in deltas)
+    rows = sum(d.rows * (PRICES.patch if isinstance(d.updates, Patch) else PRICES.row) for d in deltas)
+    return PRICES.merge + len(deltas) * PRICES.delta + rows if deltas else 0.0
 
 
-def _compute_slowdown(content: Snapshot, prices: ReadPrices = PRICES) -> float:
+def _compute_slowdown(content: Snapshot) -> float:
     """Return the extra time of reading unmerged deltas, as a share of the time of reading a base."""
     size = content.base.bytes if content.base is not None else 0
-    return estimate_merge_seconds(content, prices=prices) / (prices.read + size * prices.byte)
+    return estimate_merge_seconds(content) / (PRICES.read + size * PRICES.byte)
 
 
 def _list_unmerged(content: Snapshot) -> list[Block]:
@@ -116,13 +116,10 @@ class CompactionVerdict:
     reason: str
 
     def __str__(self) -> str:
-        match self.compaction:
-            case None:
-                return f"not due: {self.reason}"
-            case MinorCompaction():
-                return f"due, a minor compaction: {self.reason}"
-            case MajorCompaction():
-                return f"due, a major compaction: {self.reason}"
+        if self.compaction is None:
+            return f"not due: {self.reason}"
+        kind = "minor" if isinstance(self.compaction, MinorCompaction) else "major"
+        return f"due, a {kind} compaction: {self.reason}"
 
 
 def is_check_due(block: Block, limits: CompactionLimits = LIMITS) -> bool:
@@ -139,22 +136,16 @@ def choose_compaction(content: Snapshot, balance: MergeBalance, limits: Compacti
     delta_rows, base_rows = _count_rows(_list_unmerged(content)), content.base.rows if content.base is not None else 0
     if delta_rows and balance.paid_seconds >= balance.rewrite_seconds:
         return CompactionVerdict(MajorCompaction(content), str(balance))
-    if (
-        balance.user_reads
-        and delta_rows > limits.floor
-        and (slowdown := _compute_slowdown(content)) > limits.max_slowdown
-    ):
-        return CompactionVerdict(
-            MajorCompaction(content), f"a read would take {slowdown:.0%} longer than with a new base"
-        )
+    slowdown = _compute_slowdown(content)
+    if balance.user_reads and delta_rows > limits.floor and slowdown > limits.max_slowdown:
+        reason = f"a read would take {slowdown:.0%} longer than with a new base"
+        return CompactionVerdict(MajorCompaction(content), reason)
+    pending = f"{delta_rows} rows wait to be merged into {base_rows}"
     if delta_rows > max(limits.floor, limits.share * base_rows):
-        return CompactionVerdict(
-            MajorCompaction(content), f"{delta_rows} rows wait to be merged into {base_rows}, over the disk limit"
-        )
+        return CompactionVerdict(MajorCompaction(content), f"{pending}, over the disk limit")
     minor = next(_list_minor_compactions(content, limits), None)
     if minor is None:
-        pending = f"{delta_rows} rows wait to be merged into {base_rows}: {balance}"
-        return CompactionVerdict(None, pending if delta_rows else "nothing to merge")
+        return CompactionVerdict(None, f"{pending}: {balance}" if delta_rows else "nothing to merge")
     reason = f"{len(minor.view.deltas)} adjacent deltas"
     if _count_rows(list_blocks(content)) <= limits.floor:
         return CompactionVerdict(MajorCompaction(content), f"{reason}, and with so few rows a base costs the same")

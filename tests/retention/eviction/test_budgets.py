@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.retention.eviction.random_stores import random_stores
 
-from tidemill.retention.eviction.budgets import SpaceRequest, choose_evictions
 from tidemill.retention.eviction.history import ProducedDataset, SubmissionHistory
-from tidemill.retention.eviction.store import DatasetStore, Flags, to_figures
+from tidemill.retention.eviction.store import DatasetStore, Flags, SpaceRequest, choose_evictions, to_figures
 from tidemill.retention.eviction.two_sided import HitDensityEviction
 
 

@@ -7,7 +7,7 @@ from statistics import median
 
 from tidemill.model.channel import Channel
 from tidemill.model.flow import BoundFlow
-from tidemill.model.run import Run, RunKind, RunState
+from tidemill.model.run import RunKind, RunState
 from tidemill.model.targeted_workflow import find_pathways
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.refresh_groups import GroupMember, propose_group
@@ -22,9 +22,8 @@ def explain_infeasible_targets(runs: RunQueries, workflow: WorkflowSpec) -> Iter
     """Explain each target whose flows, run in sequence, usually take longer than its lag."""
     for channel in workflow.channels:
         for (source, lag), passed in sorted(_group_targets(workflow, channel).items()):
-            expected = sum(
-                _compute_usual_seconds(runs, b.name) for b in workflow.bindings if b.written_channels & passed
-            )
+            flows = [b.name for b in workflow.bindings if b.written_channels & passed]
+            expected = sum(_compute_usual_seconds(runs, flow) for flow in flows)
             if expected > lag:
                 yield (
                     f"{channel.name} must reflect {source} within {lag:g} s, but refreshing it and what it derives "
@@ -45,14 +44,11 @@ def _group_targets(workflow: WorkflowSpec, channel: Channel) -> dict[tuple[str, 
 def _compute_usual_seconds(runs: RunQueries, flow: str) -> float:
     """Return the median seconds of a flow's runs; zero if it never ran."""
     finished = runs.list(subject=flow, state=RunState.FINISHED, limit=RECENT_RUNS)
-    durations = [seconds for run in finished if (seconds := _compute_duration(run)) is not None]
+    refreshes = [run for run in finished if run.kind is RunKind.FLOW and run.stats.get("tasks")]
+    durations = [
+        run.finished - run.started for run in refreshes if run.started is not None and run.finished is not None
+    ]
     return median(durations) if durations else 0.0
-
-
-def _compute_duration(run: Run) -> float | None:
-    if run.kind is not RunKind.FLOW or run.started is None or run.finished is None or not run.stats.get("tasks"):
-        return None
-    return run.finished - run.started
 
 
 def advise_refresh_group(catalog: CatalogReader, workflows: Sequence[WorkflowSpec], flow: BoundFlow) -> str | None:
@@ -83,9 +79,8 @@ def _find_candidates(workflow: WorkflowSpec, flow: BoundFlow) -> list[BoundFlow]
 
 def _build_member(statistics: FlowStatistics | None) -> Iterable[GroupMember]:
     if statistics is not None and statistics.seconds is not None and statistics.overhead_seconds is not None:
-        yield GroupMember(
-            statistics.flow, statistics.seconds, max(0.0, statistics.overhead_seconds), statistics.priority
-        )
+        overhead = max(0.0, statistics.overhead_seconds)
+        yield GroupMember(statistics.flow, statistics.seconds, overhead, statistics.priority)
 
 
 def _sum_waiting_priorities(
@@ -93,7 +88,7 @@ def _sum_waiting_priorities(
 ) -> float:
     """Sum the priorities of the other flows that wait for the same track; zero while the tracks keep up."""
     tracks = max(1, sum(s.tracks for s in servers.list() if s.state == "serving"))
-    utilisation = (
-        sum(f.seconds / max(f.period, f.seconds) for f in statistics.values() if f.seconds and f.period) / tracks
+    loads = (f.seconds / max(f.period, f.seconds) for f in statistics.values() if f.seconds and f.period)
+    return (
+        0.0 if sum(loads) < tracks else sum(f.priority for f in statistics.values() if f.flow not in members) / tracks
     )
-    return 0.0 if utilisation < 1 else sum(f.priority for f in statistics.values() if f.flow not in members) / tracks

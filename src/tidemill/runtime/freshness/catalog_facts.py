@@ -44,9 +44,8 @@ class CatalogFacts:
     def read_cost_models(self, flow: str, task: str) -> dict[str, CostModel]:
         """Read the cost models of a task's variants that ever ran."""
         if flow not in self._costs:
-            self._costs[flow] = {
-                k: CostModel.from_json(data) for k, data in self.catalog.flows.read_costs(flow).items()
-            }
+            models = self.catalog.flows.read_costs(flow)
+            self._costs[flow] = {key: CostModel.from_json(data) for key, data in models.items()}
         return {variant: model for (owner, variant), model in self._costs[flow].items() if owner == task}
 
     def compute_content_size(self, channel: str) -> DataSize:
@@ -107,10 +106,7 @@ class CatalogFacts:
         registered = [(name, self.views.get_channel(name)) for name in channels]
         if any(record.channel.schema is None and record.head.seq for _, record in registered):
             return StateStatus.DROPPED  # by the first refresh: its columns were never known
-        bases = [
-            self.views.build_snapshot(name, record.head.seq).base
-            for name, record in registered
-            if record.channel.schema is not None
-        ]
+        written = ((name, record.head.seq) for name, record in registered if record.channel.schema is not None)
+        bases = [self.views.build_snapshot(*position).base for position in written]
         is_dropped = any(base is not None and base.identity == VOID_IDENTITY for base in bases)
         return StateStatus.DROPPED if is_dropped else StateStatus.KEPT

@@ -26,8 +26,7 @@ def find_next_block(blocks: BlockQueries, channel: str, position: int, head: int
     if not base or base[0].seq <= position:
         raise GarbageCollected(
             f"the changes of channel {channel} after {position} were garbage-collected; "
-            f"read its content, and subscribe "
-            f"from {head} on"
+            f"read its content, and subscribe from {head} on"
         )
     return base[0]
 

@@ -36,9 +36,8 @@ def explain_table(
     plan = _build_plan(context, table) if applied == {b.name for b in workflow.bindings} else None
     registered = any(c.channel.name == table for c in catalog.channels.list())
     compaction = explain_compaction(catalog, updates, table) if registered else None
-    return TableExplanation(
-        table, writers, plan, compaction, advise_refresh_group(catalog, workflows, writer_tasks[0][0])
-    )
+    advice = advise_refresh_group(catalog, workflows, writer_tasks[0][0])
+    return TableExplanation(table, writers, plan, compaction, advice)
 
 
 def read_last_steps(catalog: CatalogReader, flow: str, task: str) -> tuple[StepReport, ...]:
@@ -51,9 +50,8 @@ def _build_plan(context: PlanningContext, table: str) -> PlanExplanation | None:
     """Explain the plan for a table with a freshness target; None without one."""
     if not context.find_target(table):
         return None
-    return explain_plan(
-        context.decide_refresh(table), context.decide_refresh(table, fresh=True), context.decision_request.state.now
-    )
+    due, fresh = context.decide_refresh(table), context.decide_refresh(table, fresh=True)
+    return explain_plan(due, fresh, context.decision_request.state.now)
 
 
 def _list_tables(workflows: Sequence[WorkflowSpec]) -> Iterator[tuple[str, BoundFlow, Task]]:

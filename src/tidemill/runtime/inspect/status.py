@@ -8,7 +8,7 @@ from functools import cache
 
 from tidemill.model.channel import ChannelRole
 from tidemill.model.notice import AlarmReading
-from tidemill.model.provenance import Pathway, Provenance
+from tidemill.model.provenance import Pathway, Provenance, walk_pathways
 from tidemill.model.run import ACTIVE_STATES, PENDING_STATES, Run, RunKind, RunState
 from tidemill.model.task import ReadMode
 from tidemill.model.time import Timeline, Version
@@ -126,15 +126,9 @@ def find_pathways(
         read = {c for c in read if roles.get(c) in (ChannelRole.INPUT, ChannelRole.DERIVED)}
         for written in task.written_channels:
             sources.setdefault(written, set()).update(read)
-
-    def walk_pathways(channel: str, passed: tuple[str, ...]) -> Iterator[Pathway]:
-        for source in sources.get(channel, ()):
-            if roles.get(source) is ChannelRole.INPUT:
-                yield (source, *passed)
-            elif source not in passed:
-                yield from walk_pathways(source, (source, *passed))
-
-    return {name: frozenset(walk_pathways(name, ())) for name, role in roles.items() if role is ChannelRole.DERIVED}
+    inputs = {name for name, role in roles.items() if role is ChannelRole.INPUT}
+    derived = [name for name, role in roles.items() if role is ChannelRole.DERIVED]
+    return {name: frozenset(walk_pathways(sources, inputs, (name,))) for name in derived}
 
 
 def _build_timeline(

@@ -26,11 +26,9 @@ _ADOPT = "to make this catalog the owner of the store as it is, run tidemill ado
 def check_store(catalog: CatalogReader, store: BlockStore) -> StoreMarker:
     """Raise `StoreMismatch` unless this catalog owns the store; it takes a store without an owner."""
     marker = store.read_marker()
-    return (
-        _claim_unmarked_store(catalog, store)
-        if marker is None
-        else _check_marker(store, marker, catalog.read_identity())
-    )
+    if marker is None:
+        return _claim_unmarked_store(catalog, store)
+    return _check_marker(store, marker, catalog.read_identity())
 
 
 def advance_marker(catalog: CatalogReader, store: BlockStore) -> None:
@@ -97,12 +95,7 @@ def _claim_unmarked_store(catalog: CatalogReader, store: BlockStore) -> StoreMar
         )
     identity = catalog.read_identity()
     store.write_marker(StoreMarker(identity.id, identity.clock, catalog.read_time()))
-    written = store.read_marker()  # another catalog may have marked it at the same time
-    return (
-        _claim_unmarked_store(catalog, store)
-        if written is None
-        else _check_marker(store, written, catalog.read_identity())
-    )
+    return check_store(catalog, store)  # another catalog may have marked it at the same time
 
 
 def _is_recognised(files: FileQueries, store: BlockStore) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
+from functools import partial
 from operator import add
 
 from tidemill.errors import Conflict, GarbageCollected, StorageError, TidemillError
@@ -140,7 +141,7 @@ class VacuumService:
         catalog, removed = self.executor.catalog, 0
         while self.can_continue() and (due := catalog.files.list_due_removals(self.grace, REMOVAL_BATCH)):
             check_store(catalog, self.executor.store)
-            removed += self._delete_files(r.path for r in due if r.kind is not RemovalKind.ATTEMPT)
+            removed += self.executor.store.delete_files(r.path for r in due if r.kind is not RemovalKind.ATTEMPT)
             removed += self._delete_attempts([r.path for r in due if r.kind is RemovalKind.ATTEMPT])
             catalog.files.finish_removals([r.path for r in due])
         return removed
@@ -162,16 +163,10 @@ class VacuumService:
         check_not_rolled_back(catalog, store)
         attempts = list(store.list_attempts(store.list_runs()))
         known_attempts, marked_paths = catalog.files.find_attempts(attempts), catalog.files.list_marked()
-        finished = {
-            d: r.id
-            for d, r in known_attempts.items()
-            if r.state not in (*PENDING_STATES, *ACTIVE_STATES) and d not in marked_paths
-        }
-        # a finished attempt references no further files later
-        referenced = catalog.files.list_referenced()
-        marked = sum(
-            self._mark_unnamed(directory, run, referenced) for directory, run in finished.items() if self.can_continue()
-        )
+        ended = {d: r.id for d, r in known_attempts.items() if r.state not in (*PENDING_STATES, *ACTIVE_STATES)}
+        finished = [(d, run) for d, run in ended.items() if d not in marked_paths]
+        referenced = catalog.files.list_referenced()  # a finished attempt references no further files later
+        marked = sum(self._mark_unnamed(d, run, referenced) for d, run in finished if self.can_continue())
         in_use = {"/".join(path.split("/")[:3]) for path in referenced}
         unknown = set(attempts) - known_attempts.keys() - marked_paths - in_use
         return ScanResult(len(attempts), marked, len(unknown))
@@ -181,10 +176,8 @@ class VacuumService:
         names = set(channels)
         flows = {b.name for b in self.executor.catalog.flows.list() if names & (b.read_channels | b.written_channels)}
         overfull = self.executor.catalog.runs.list_overfull_subjects(names | flows, keep=history)
-        expired = (
-            self.executor.catalog.runs.expire(subject, keep=history) for subject in overfull if self.can_continue()
-        )
-        return sum(expired, start=RunExpiryCounts())
+        expire = partial(self.executor.catalog.runs.expire, keep=history)
+        return sum((expire(subject) for subject in overfull if self.can_continue()), start=RunExpiryCounts())
 
     def _compact_channel(self, channel: str, compactor: Compactor, problems: list[str]) -> Iterator[Block]:
         """Compact until nothing is due, because a minor compaction may complete the next level; stop on a conflict."""
@@ -224,16 +217,12 @@ class VacuumService:
             problems.append(f"files were not removed: {error}")
             return 0
 
-    def _delete_files(self, paths: Iterable[str]) -> int:
-        path_list = list(paths)
-        return self.executor.store.delete_files(path_list) if path_list else 0
-
     def _delete_attempts(self, directories: Sequence[str]) -> int:
         """Delete the files of attempts without a result; a referenced file, which should not exist, is kept."""
         store = self.executor.store
         written = [path for directory in directories for path in self._list_written(directory)]
         referenced = self.executor.catalog.files.find_referenced(written)
-        count = self._delete_files(path for path in written if path not in referenced)
+        count = store.delete_files(path for path in written if path not in referenced)
         for directory in directories:
             store.prune_directory(directory)
         return count

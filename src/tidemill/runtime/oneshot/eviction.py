@@ -16,9 +16,14 @@ from tidemill.model.submission import StoredDataset
 from tidemill.ports.datasets import DatasetCatalog
 from tidemill.ports.storage import BlockStore
 from tidemill.retention.eviction import two_sided
-from tidemill.retention.eviction.budgets import SpaceRequest, choose_evictions
 from tidemill.retention.eviction.history import ProducedDataset, SubmissionHistory
-from tidemill.retention.eviction.store import DatasetStore, EvictionAlgorithm, to_figures
+from tidemill.retention.eviction.store import (
+    DatasetStore,
+    EvictionAlgorithm,
+    SpaceRequest,
+    choose_evictions,
+    to_figures,
+)
 from tidemill.runtime.oneshot import storage_report as reports
 
 

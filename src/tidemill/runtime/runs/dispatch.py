@@ -159,11 +159,9 @@ class RunDispatcher:
                 self._arrange_tracks(now)
 
     def _build_catch_up_limit(self, job: Job) -> CatchUpLimit | None:
-        return (
-            CatchUpLimit(self.config.catch_up_limit, job.profile.period, self.config.batch_limit)
-            if (self.config.catch_up_limit or self.config.batch_limit) and not job.profile.backfill
-            else None
-        )
+        periods, batches = self.config.catch_up_limit, self.config.batch_limit
+        is_limited = (periods or batches) and not job.profile.backfill
+        return CatchUpLimit(periods, job.profile.period, batches) if is_limited else None
 
     def _offer_runs(self, runnable: Iterable[Run], now: float) -> None:
         assert self._dispatcher is not None
@@ -188,12 +186,8 @@ class RunDispatcher:
 
     def _refresh_facts(self, runnable: Sequence[Run], now: float) -> None:
         """Read the statistics of flows: of new flows at once, of all flows at intervals."""
-        is_recent = time.monotonic() - self._read_at < self._interval
-        if (
-            self._dispatcher is not None
-            and is_recent
-            and {_format_job_name(run) for run in runnable} <= self._jobs.keys()
-        ):
+        is_recent = self._dispatcher is not None and time.monotonic() - self._read_at < self._interval
+        if is_recent and {_format_job_name(run) for run in runnable} <= self._jobs.keys():
             return
         statistics = self._read_facts(runnable)
         before, self._statistics, self._progress = self._statistics, statistics, compute_paces(statistics)

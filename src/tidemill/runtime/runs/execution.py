@@ -149,11 +149,8 @@ class Executor:
         return self.process_runs.claim_run(lambda: self.catalog.runs.acquire(run, owner=self.owner, lease=self.lease))
 
     def claim_run(self, run: int, request: ClaimRequest, *, fencing_token: int | None = None) -> RunClaim:
-        return self.process_runs.claim_run(
-            lambda: self.catalog.runs.claim(
-                run, request, owner=self.owner, lease=self.lease, fencing_token=fencing_token
-            )
-        )
+        claim = partial(self.catalog.runs.claim, run, request, fencing_token=fencing_token)
+        return self.process_runs.claim_run(lambda: claim(owner=self.owner, lease=self.lease))
 
     @contextmanager
     def hold_lease(self, run: Run, log: RunLog, retry_in: float | None = None) -> Iterator[Lease]:
