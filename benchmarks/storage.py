@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.eviction.algorithms import ALGORITHMS, DEFAULT, ClairvoyantEviction
+from benchmarks.eviction.algorithms import ALGORITHMS, DEFAULT, ClairvoyantEviction, EvictionAlgorithm
 from benchmarks.eviction.histories import HISTORIES
 from benchmarks.eviction.histories.edits import generate_edits
 from benchmarks.eviction.replay import Replay, compute_unlimited_seconds, find_demands, sum_intermediate_bytes
 from benchmarks.eviction.submission import Submission
 from tidemill.retention.eviction.history import SubmissionHistory
-from tidemill.retention.eviction.store import DatasetStore, EvictionAlgorithm, to_figures
+from tidemill.retention.eviction.store import DatasetStore, to_figures
 
 BUDGETS = (5, 10, 20, 50)
 """Per cent of the total size of all intermediate datasets."""

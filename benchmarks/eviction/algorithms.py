@@ -7,14 +7,31 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from tidemill.model.identity import Identity
 from tidemill.retention.eviction.greedy import GreedySelection
 from tidemill.retention.eviction.history import ProducedDataset, SubmissionHistory
-from tidemill.retention.eviction.store import DatasetStore, EvictionAlgorithm, Figures, to_figures
-from tidemill.retention.eviction.two_sided import HitDensityEviction, choose_cheapest, estimate_reuse_rates
+from tidemill.retention.eviction.store import DatasetStore, Figures, to_figures
+from tidemill.retention.eviction.two_sided import choose_by_hit_density, choose_cheapest, estimate_reuse_rates
+
+
+class EvictionAlgorithm(Protocol):
+    """Chooses datasets to delete. A choice may depend on earlier choices, but on no other state."""
+
+    def __init__(self) -> None: ...
+
+    def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
+        """Choose evictable datasets of at least `amount` bytes; raises `EvictionFailed` if there are not enough."""
+
+
+class HitDensityEviction:
+    """The algorithm in use."""
+
+    def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
+        return choose_by_hit_density(history, store, amount)
 
 
 class UsageHistory(SubmissionHistory):

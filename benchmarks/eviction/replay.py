@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks.eviction.algorithms import UsageHistory
+from benchmarks.eviction.algorithms import EvictionAlgorithm, UsageHistory
 from benchmarks.eviction.submission import Submission
 from tidemill.model.identity import Identity
 from tidemill.model.states import Dataset, DatasetState
 from tidemill.model.submission import RequestedAction
 from tidemill.retention.eviction.history import SubmissionHistory
-from tidemill.retention.eviction.store import DatasetStore, EvictionAlgorithm, to_figures
+from tidemill.retention.eviction.store import DatasetStore, to_figures
 from tidemill.retention.preparation import prepare_submission
 
 STORED = Dataset(DatasetState.STORED)

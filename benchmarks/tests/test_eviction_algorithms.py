@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks.eviction.algorithms import ALGORITHMS, ClairvoyantEviction, UsageHistory
+from benchmarks.eviction.algorithms import ALGORITHMS, ClairvoyantEviction, EvictionAlgorithm, UsageHistory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.retention.eviction.random_stores import random_stores
 
 from tidemill.errors import EvictionFailed
 from tidemill.retention.eviction.history import ProducedDataset
-from tidemill.retention.eviction.store import DatasetStore, EvictionAlgorithm, to_figures
+from tidemill.retention.eviction.store import DatasetStore, to_figures
 
 StoredHistory = tuple[UsageHistory, DatasetStore]
 

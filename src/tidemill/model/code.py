@@ -113,14 +113,10 @@ class _CodeTracer:
         if isinstance(value, FunctionType) and sources.is_project(value.__code__.co_filename):
             return self.add_piece(value, value.__name__, lambda: self._trace_function(value))
         if isinstance(value, type) and sources.is_project_module(_find_module(value)):
-            find_class = partial(sources.find_class_definition, qualname=value.__qualname__)
-            return self.add_piece(
-                value, value.__name__, lambda: self._trace_node(value.__name__, _find_module(value), find_class)
-            )
+            module, name = _find_module(value), value.__name__
+            return self.add_piece(value, name, lambda: self._trace_node(name, module, value.__qualname__))
         if isinstance(value, ModuleType) and sources.is_project_module(value):
-            return self.add_piece(
-                value, value.__name__, lambda: self._trace_node(value.__name__, value, lambda tree: tree)
-            )
+            return self.add_piece(value, value.__name__, lambda: self._trace_node(value.__name__, value))
         return self._trace_foreign(value, name)
 
     def _trace_foreign(self, value: Any, name: str) -> Use:
@@ -141,7 +137,8 @@ class _CodeTracer:
 
     def _trace_function(self, function: FunctionType) -> tuple[str, dict[str, Use]]:
         tree = sources.read_tree(function.__code__.co_filename, function.__globals__)
-        nodes = sources.find_definitions(tree, function.__code__) if tree is not None else []
+        key = (function.__code__.co_name, function.__code__.co_firstlineno)
+        nodes = sources.index_functions(tree).get(key, []) if tree is not None else []
         if not nodes:
             self.unseen.append(function.__name__)
         cells = sources.read_closure_cells(function)
@@ -155,11 +152,10 @@ class _CodeTracer:
             )
         return "\n".join(map(sources.unparse_node, nodes)), uses
 
-    def _trace_node(
-        self, name: str, module: ModuleType, find_node: Callable[[ast.Module], ast.AST | None]
-    ) -> tuple[str, dict[str, Use]]:
+    def _trace_node(self, name: str, module: ModuleType, qualname: str | None = None) -> tuple[str, dict[str, Use]]:
+        """The code of a module, or of the class of this name in it."""
         tree = sources.read_tree(str(module.__file__))
-        node = find_node(tree) if tree is not None else None
+        node = tree if tree is None or qualname is None else sources.index_classes(tree).get(qualname)
         if node is None:
             self.unseen.append(name)
             return "", {}

@@ -111,13 +111,9 @@ def _is_task_decorator(decorator: ast.expr) -> bool:
     return isinstance(function, ast.Attribute) and function.attr == "task"
 
 
-def find_definitions(tree: ast.Module, code: CodeType) -> list[ast.AST]:
-    """The definitions that a function's code may come from: one, or all lambdas that begin on its line."""
-    return _index_by_line(tree).get((code.co_name, code.co_firstlineno), [])
-
-
 @lru_cache(maxsize=256)
-def _index_by_line(tree: ast.Module) -> dict[tuple[str, int], list[ast.AST]]:
+def index_functions(tree: ast.Module) -> dict[tuple[str, int], list[ast.AST]]:
+    """By name and first line, the definitions that code may come from: one, or all lambdas that begin on the line."""
     index: dict[tuple[str, int], list[ast.AST]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Lambda):
@@ -128,13 +124,9 @@ def _index_by_line(tree: ast.Module) -> dict[tuple[str, int], list[ast.AST]]:
     return index
 
 
-def find_class_definition(tree: ast.Module, qualname: str) -> ast.AST | None:
-    """The last definition of a class with this name, as in Python."""
-    return _index_classes(tree).get(qualname)
-
-
 @lru_cache(maxsize=256)
-def _index_classes(tree: ast.Module) -> dict[str, ast.AST]:
+def index_classes(tree: ast.Module) -> dict[str, ast.AST]:
+    """By qualified name, the last definition of each class, as in Python."""
     return dict(_list_classes(tree, ""))
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.retention.eviction.random_stores import random_stores
 
 from tidemill.retention.eviction.history import ProducedDataset, SubmissionHistory
-from tidemill.retention.eviction.store import DatasetStore, Flags, SpaceRequest, choose_evictions, to_figures
-from tidemill.retention.eviction.two_sided import HitDensityEviction
+from tidemill.retention.eviction.store import DatasetStore, Flags, to_figures
+from tidemill.retention.eviction.two_sided import SpaceRequest, choose_evictions
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def cases(draw: st.DrawFn) -> Case:
 @settings(max_examples=100)
 @given(case=cases())
 def test_every_feasible_budget_is_met_and_the_others_are_named(case: Case) -> None:
-    choice = choose_evictions(HitDensityEviction(), case.history, case.store, case.requests)
+    choice = choose_evictions(case.history, case.store, case.requests)
     assert len(choice.evicted) == len(set(choice.evicted))
     assert set(choice.evicted) <= set(case.store.evictable.tolist())
     for owner, amount in case.amounts.items():
@@ -56,7 +56,7 @@ def test_every_feasible_budget_is_met_and_the_others_are_named(case: Case) -> No
 @given(case=cases())
 def test_an_infeasible_budget_evicts_all_it_can_and_reports_the_rest(case: Case) -> None:
     infeasible = [SpaceRequest(case.sum_evictable("a") + 1, case.membership["a"], "a")]
-    choice = choose_evictions(HitDensityEviction(), case.history, case.store, infeasible)
+    choice = choose_evictions(case.history, case.store, infeasible)
     assert sum(case.store.bytes[n] for n in choice.evicted) == case.sum_evictable("a")
     assert len(choice.problems) == 1
     assert "1 bytes are missing" in choice.problems[0]
@@ -69,4 +69,4 @@ def test_evictions_for_a_workflow_count_for_the_store() -> None:
     all_datasets = np.ones(2, dtype=np.bool_)
     store = DatasetStore(all_datasets, np.array([0, 1]), to_figures(history.seconds), to_figures(history.bytes))
     requests = [SpaceRequest(10, np.array([False, True]), "a"), SpaceRequest(10, all_datasets, "all")]
-    assert choose_evictions(HitDensityEviction(), history, store, requests).evicted == [1]
+    assert choose_evictions(history, store, requests).evicted == [1]

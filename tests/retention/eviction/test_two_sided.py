@@ -11,7 +11,7 @@ from tests.retention.eviction.random_stores import random_stores
 from tidemill.errors import EvictionFailed
 from tidemill.retention.eviction.history import ProducedDataset, SubmissionHistory
 from tidemill.retention.eviction.store import DatasetStore, to_figures
-from tidemill.retention.eviction.two_sided import HitDensityEviction, choose_cheapest, estimate_reuse_rates
+from tidemill.retention.eviction.two_sided import choose_by_hit_density, choose_cheapest, estimate_reuse_rates
 
 StoredHistory = tuple[SubmissionHistory, DatasetStore]
 
@@ -22,13 +22,13 @@ def test_enough_evictable_datasets_are_chosen_or_none(case: StoredHistory, perce
     history, store = case
     evictable_bytes = int(store.bytes[store.evictable].sum())
     amount = evictable_bytes * percent // 100
-    numbers = HitDensityEviction().choose_datasets(history, store, amount)
+    numbers = choose_by_hit_density(history, store, amount)
     assert len(numbers) == len(set(numbers))
     assert set(numbers) <= set(store.evictable.tolist())
     assert store.bytes[numbers].sum() >= amount
     assert bool(numbers) == (amount > 0)
     with pytest.raises(EvictionFailed, match="raise the budget"):
-        HitDensityEviction().choose_datasets(history, store, evictable_bytes + 1)
+        choose_by_hit_density(history, store, evictable_bytes + 1)
 
 
 def build_case(*datasets: ProducedDataset, stored: str, submissions: int = 1) -> StoredHistory:

@@ -2,18 +2,23 @@
 
 Both factors are unions over missing datasets: recomputing one includes its missing ancestors, and while its descendants
 are missing, a demand for one of them is a demand for it.
+
+Of several budgets the narrower ones come first: evictions for the budget of a workflow count for that of the whole
+store. If a budget cannot be met, all its evictable datasets are chosen, and the shortage is a problem; the others are
+met regardless.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from tidemill.retention.eviction.greedy import GreedySelection
 from tidemill.retention.eviction.history import HALF_LIFE, SubmissionHistory
 from tidemill.retention.eviction.recency import RecencyClass
-from tidemill.retention.eviction.store import DatasetStore, Figures, to_figures
+from tidemill.retention.eviction.store import DatasetStore, Figures, Flags, to_figures
 
 
 def estimate_recompute_seconds(history: SubmissionHistory, store: DatasetStore, evicted: Sequence[int]) -> list[float]:
@@ -79,8 +84,8 @@ def choose_cheapest(history: SubmissionHistory, store: DatasetStore, amount: flo
     return greedy.choose_lowest((rates * store.seconds / store.bytes)[store.evictable], score_dataset, amount)
 
 
-class HitDensityEviction:
-    """Two-sided, with demand rates predicted from the waits of equally popular datasets of the same kind.
+def choose_by_hit_density(history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
+    """Choose datasets by demand rates that are predicted from the waits of equally popular datasets of the same kind.
 
     A wait is counted in submissions of the series that demanded the dataset before (`series.py`), which are expected at
     their past rate. The value of a dataset is the demands that it will serve per time for which it uses space until
@@ -88,9 +93,7 @@ class HitDensityEviction:
     Wait statistics are coarse where few waits were observed, so the score is the geometric mean with the plain rate;
     neither alone was better.
     """
-
-    def choose_datasets(self, history: SubmissionHistory, store: DatasetStore, amount: float) -> list[int]:
-        return choose_cheapest(history, store, amount, np.sqrt(estimate_reuse_rates(history) * predict_rates(history)))
+    return choose_cheapest(history, store, amount, np.sqrt(estimate_reuse_rates(history) * predict_rates(history)))
 
 
 def predict_rates(history: SubmissionHistory) -> Figures:
@@ -105,3 +108,45 @@ def predict_rates(history: SubmissionHistory) -> Figures:
     wait_rates = history.waits.estimate_rates(kind, popularity, before, waited, inner)
     rates: Figures = wait_rates * history.series.estimate_rates(len(history))
     return rates
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceRequest:
+    """A request to free bytes among these datasets; `owner` names the budget."""
+
+    amount: float
+    is_candidate: Flags
+    owner: str
+
+
+@dataclass(slots=True)
+class EvictionChoice:
+    """The datasets to evict, in order, and the requests that cannot be met."""
+
+    evicted: list[int] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def choose_evictions(
+    history: SubmissionHistory, store: DatasetStore, requests: Iterable[SpaceRequest]
+) -> EvictionChoice:
+    """Choose datasets so that every request is met as far as possible, each in addition to those before it."""
+    choice = EvictionChoice()
+    for request in requests:
+        remaining = request.amount - sum(float(store.bytes[n]) for n in choice.evicted if request.is_candidate[n])
+        if remaining <= 0:
+            continue
+        candidates = _select_candidates(store, request, choice.evicted)
+        choice.evicted += choose_by_hit_density(history, candidates, min(remaining, candidates.evictable_bytes))
+        shortage = candidates.describe_shortage(remaining)
+        if shortage is not None:
+            choice.problems.append(f"{request.owner}: {shortage}")
+    return choice
+
+
+def _select_candidates(store: DatasetStore, request: SpaceRequest, evicted: Sequence[int]) -> DatasetStore:
+    """Return the store after earlier evictions, restricted to the datasets of this request."""
+    stored = store.stored.copy()
+    stored[list(evicted)] = False
+    movable = store.evictable[request.is_candidate[store.evictable]]
+    return replace(store, stored=stored, evictable=np.setdiff1d(movable, evicted))

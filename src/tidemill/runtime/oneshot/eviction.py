@@ -17,13 +17,7 @@ from tidemill.ports.datasets import DatasetCatalog
 from tidemill.ports.storage import BlockStore
 from tidemill.retention.eviction import two_sided
 from tidemill.retention.eviction.history import ProducedDataset, SubmissionHistory
-from tidemill.retention.eviction.store import (
-    DatasetStore,
-    EvictionAlgorithm,
-    SpaceRequest,
-    choose_evictions,
-    to_figures,
-)
+from tidemill.retention.eviction.store import DatasetStore, to_figures
 from tidemill.runtime.oneshot import storage_report as reports
 
 
@@ -36,7 +30,6 @@ class DatasetEvictor:
     check_store: Callable[[], object]  # raises unless this catalog owns the store
     budgets: reports.StorageBudgets = field(default_factory=reports.StorageBudgets)
     count_block_bytes: Callable[[], int] = lambda: 0  # of channels; called if they have a budget
-    algorithm: EvictionAlgorithm = field(default_factory=two_sided.HitDensityEviction)
     _history: SubmissionHistory = field(default_factory=SubmissionHistory)
     _last_submission: int = 0
 
@@ -122,9 +115,8 @@ class DatasetEvictor:
         if not amounts:
             return reports.StorageReport(shares, retained, (), 0.0)
         stored = self._build_store(datasets)
-        choice = choose_evictions(
-            self.algorithm, self._history, stored, [self._build_request(datasets, *w) for w in amounts]
-        )
+        requests = [self._build_request(datasets, *amount) for amount in amounts]
+        choice = two_sided.choose_evictions(self._history, stored, requests)
         recompute_seconds = two_sided.estimate_recompute_seconds(self._history, stored, choice.evicted)
         chosen = (datasets[self._history.identities[n]] for n in choice.evicted)
         candidates = tuple(reports.EvictionCandidate(d, s) for d, s in zip(chosen, recompute_seconds, strict=True))
@@ -133,10 +125,10 @@ class DatasetEvictor:
 
     def _build_request(
         self, datasets: Mapping[Identity, StoredDataset], amount: int, share: reports.StorageShare
-    ) -> SpaceRequest:
+    ) -> two_sided.SpaceRequest:
         datasets_by_number = (datasets.get(i) for i in self._history.identities)
         is_candidate = [d is not None and share.workflow in (None, d.workflow) for d in datasets_by_number]
-        return SpaceRequest(amount, np.array(is_candidate, dtype=np.bool_), share.owner_name)
+        return two_sided.SpaceRequest(amount, np.array(is_candidate, dtype=np.bool_), share.owner_name)
 
     def _update_history(
         self, new_actions: Iterable[tuple[int, str, Identity]], datasets: Mapping[Identity, StoredDataset]

@@ -163,7 +163,7 @@ class Executor:
             self._record_failure(run, error, log, retry_in)
             raise
         finally:
-            self.process_runs.end_run(run)
+            self.process_runs.running.pop(run.id, None)
 
     def abandon_runs(self) -> None:
         """Return all running runs to the queue, so that another server can retry them at once."""

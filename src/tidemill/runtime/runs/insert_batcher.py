@@ -79,7 +79,8 @@ class _ChannelValidator:
         if not fresh:
             return []
         try:
-            batch = self._read_batch(push.join_messages(fresh.values()), "the pushed messages", latest=True)
+            data = b"\n".join(message.data for message in fresh.values())
+            batch = self._read_batch(data, "the pushed messages", latest=True)
         except BadInput:
             return list(self._check_each(fresh))
         return [_CheckedInsert(self.channel, batch, tuple(fresh), advances=push.compute_advances(fresh.values()))]
@@ -89,7 +90,8 @@ class _ChannelValidator:
         for n, message in fresh.items():
             try:
                 if message.producer in refused:
-                    raise push.build_refusal_error(message)
+                    problem = f"message {message.number} was refused: an earlier one was refused"
+                    raise push.OutOfOrder(f"{problem}; send it after that one")
                 batch = self._read_batch(message.data, f"message {message.number}", latest=True)
                 yield _CheckedInsert(self.channel, batch, (n,), advances=push.compute_advances([message]))
             except BadInput as error:

@@ -31,7 +31,7 @@ class ProcessRuns:
         self.running: dict[int, Run] = {}  # by number
 
     def claim_run(self, make_claim: Callable[[], T]) -> T:
-        """Claim a run; it counts as running until `end_run`."""
+        """Claim a run; it counts as running while it is in `running`."""
         with self._changed:
             self._pending_claims += 1
         try:
@@ -44,9 +44,6 @@ class ProcessRuns:
             with self._changed:
                 self._pending_claims -= 1
                 self._changed.notify_all()
-
-    def end_run(self, run: Run) -> None:
-        self.running.pop(run.id, None)
 
     @contextmanager
     def watch_failures(self) -> Iterator[None]:

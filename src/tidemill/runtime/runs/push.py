@@ -71,14 +71,6 @@ def classify_messages(messages: Mapping[int, PushMessage], last: Mapping[str, in
     return classification
 
 
-def build_refusal_error(message: PushMessage) -> OutOfOrder:
-    return OutOfOrder(f"message {message.number} was refused: an earlier one was refused; send it after that one")
-
-
-def join_messages(messages: Iterable[PushMessage]) -> bytes:
-    return b"\n".join(message.data for message in messages)
-
-
 def compute_advances(messages: Iterable[PushMessage]) -> tuple[ProducerAdvance, ...]:
     """Compute how far consecutive messages advance their producers.
 
