@@ -66,10 +66,9 @@ def test_the_order_of_actions_and_other_datasets_do_not_matter(case: tuple[Graph
         prepare_submission(graph[::-1], stored | {"other": Dataset(D.STORED)}),
     )
     assert set(one.run) == set(other.run)
-    assert (one.wait, one.reuse, one.rescue, one.transitions) == (
+    assert (one.wait, one.reuse, one.transitions) == (
         other.wait,
         other.reuse,
-        other.rescue,
         other.transitions,
     )
 
@@ -85,7 +84,6 @@ def test_every_input_of_a_run_is_awaited_or_claimed(case: tuple[Graph, Stored]) 
         assert running.awaits <= runs | plan.wait
         assert running.claims <= plan.reuse
         assert running.after_deletion == (state(stored, running.identity) is D.DELETING)
-    assert plan.rescue == {i for i in plan.reuse if state(stored, i) is D.PROCESSING}
     assert {state(stored, i) for i in plan.wait} <= PRODUCING_STATES
 
 

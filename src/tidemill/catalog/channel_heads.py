@@ -27,11 +27,8 @@ from tidemill.model.schema import Schema
 _UPDATE_BLOCK = update(blocks).where(blocks.c.id == bindparam("placed"), blocks.c.state == BlockState.FILLED)
 
 _reserved_blocks = blocks.alias()
-_FIRST_RESERVED = (  # the first open reservation of a channel
-    select(func.min(_reserved_blocks.c.seq)).where(
-        _reserved_blocks.c.channel_id == channels.c.id, _reserved_blocks.c.state == RESERVED_STATE
-    )
-).scalar_subquery()
+_is_reserved = (_reserved_blocks.c.channel_id == channels.c.id, _reserved_blocks.c.state == RESERVED_STATE)
+_FIRST_RESERVED = select(func.min(_reserved_blocks.c.seq)).where(*_is_reserved).scalar_subquery()
 _NEWLY_VISIBLE = BLOCKS.where(
     channels.c.id.in_(bindparam("ids", expanding=True)),
     blocks.c.state == BlockState.FILLED,
@@ -72,9 +69,9 @@ def _advance_head(tx: Transaction, channel: AnyRow, rows: list[AnyRow], run: int
     for row in rows:
         version = tx.tick_clock()
         block = to_block(row)
-        block = link_block(
-            position, assign_version(position, block, version) if channel.role == ChannelRole.INPUT else block
-        )
+        if channel.role == ChannelRole.INPUT:
+            block = assign_version(position, block, version)
+        block = link_block(position, block)
         position = ChannelPosition(block.seq, block.channel_provenance, block.content_identity)
         updates.append(_build_placement(block, version))
     tx.execute(_UPDATE_BLOCK, updates)
@@ -100,12 +97,6 @@ def _choose_schema(channel: AnyRow, newest: Schema | None) -> Schema | None:
 
 
 def _build_placement(block: Block, visible: int) -> dict[str, Any]:
-    return {
-        "placed": block.id,
-        "visible": visible,
-        "since": block.since,
-        "source": block.source,
-        "target": block.target,
-        "provenance": block.channel_provenance,
-        "content": block.content_identity,
-    }
+    reached = {"provenance": block.channel_provenance, "content": block.content_identity}
+    linked = {"since": block.since, "source": block.source, "target": block.target}
+    return {"placed": block.id, "visible": visible, **linked, **reached}

@@ -55,16 +55,8 @@ def fill_slots(tx: Transaction, run: AnyRow, filled: Sequence[WrittenBlock]) -> 
 
 
 def _build_filled_values(filled: WrittenBlock) -> Json:
-    return {
-        "slot": filled.reservation.block,
-        "state": BlockState.FILLED,
-        "schema": filled.schema,
-        "identity": filled.identity,
-        "source": filled.source,
-        "target": filled.target,
-        "watermark": filled.watermark,
-        **_sum_sizes(filled.files),
-    }
+    values = {name: getattr(filled, name) for name in ("schema", "identity", "source", "target", "watermark")}
+    return {"slot": filled.reservation.block, "state": BlockState.FILLED, **values, **_sum_sizes(filled.files)}
 
 
 def _sum_sizes(data_files: Iterable[DataFile]) -> dict[str, int]:

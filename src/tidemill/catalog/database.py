@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from functools import partial, wraps
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
@@ -42,6 +42,7 @@ _MAX_PAUSE = 0.05  # seconds before the retry of a transaction that collided
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Work = Callable[[Connection], T]
 
 
 class Database:
@@ -52,7 +53,10 @@ class Database:
         self.engine = engine
         self.clock = clock
         self._read_engine = derive_read_engine(engine)
-        self._write = _build_writer(derive_write_engine(engine))
+        write_engine = derive_write_engine(engine)
+        self._write: Callable[[Work[Any]], Any] = (
+            GroupCommit(write_engine) if is_single_writer(engine) else partial(_run_in_transaction, write_engine)
+        )
 
     @contextmanager
     def open_snapshot(self) -> Iterator[Connection]:
@@ -87,24 +91,13 @@ class Database:
             tx.write_events()
             return result
 
-        return self._write(run_work)
+        committed: T = self._write(run_work)
+        return committed
 
 
-class _TransactionRunner(Protocol):
-    """Runs work in a transaction."""
-
-    def __call__(self, work: Callable[[Connection], T]) -> T: ...
-
-
-def _build_writer(engine: Engine) -> _TransactionRunner:
-    if is_single_writer(engine):
-        return GroupCommit(engine)
-
-    def run_in_transaction(work: Callable[[Connection], T]) -> T:
-        with engine.begin() as connection:
-            return work(connection)
-
-    return run_in_transaction
+def _run_in_transaction(engine: Engine, work: Work[T]) -> T:
+    with engine.begin() as connection:
+        return work(connection)
 
 
 class CatalogPart:
@@ -150,9 +143,6 @@ def repeat_batches(expire_batch: Callable[[], Counts], is_full: Callable[[Counts
     return expired
 
 
-Work = Callable[[Connection], T]
-
-
 @dataclass(slots=True)
 class _PendingWork(Generic[T]):
     work: Work[T]
@@ -196,12 +186,9 @@ class GroupCommit:
 
     def _run_alone(self, pending: _PendingWork[Any]) -> None:
         try:
-            with self._engine.begin() as connection:
-                result = pending.work(connection)
+            pending.done.set_result(_run_in_transaction(self._engine, pending.work))
         except Exception as error:
             pending.done.set_exception(error)
-        else:
-            pending.done.set_result(result)
 
     def _run_together(self, group: list[_PendingWork[Any]]) -> bool:
         """Run the group in one transaction; False if the database rejected it: then each must run alone."""

@@ -34,10 +34,8 @@ def lock_datasets(tx: Transaction) -> None:
 
 def find_datasets(tx: Transaction, identities: Iterable[Identity]) -> dict[Identity, AnyRow]:
     """The rows of the known datasets among `identities`."""
-    results = (
-        tx.execute(select(datasets).where(datasets.c.identity.in_(batch))) for batch in split_batches(identities)
-    )
-    return {row.identity: row for result in results for row in result}
+    queries = (select(datasets).where(datasets.c.identity.in_(batch)) for batch in split_batches(identities))
+    return {row.identity: row for query in queries for row in tx.execute(query)}
 
 
 def read_dataset(tx: Transaction, identity: Identity) -> AnyRow:

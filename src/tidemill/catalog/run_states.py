@@ -92,17 +92,14 @@ def end_attempt(tx: Transaction, run: AnyRow, *, error: str, log: str, retry_in:
     message = sanitize_text(error)
     is_lost = lost and run.kind not in OWNER_EXECUTED_KINDS
     has_attempts = run.lost_attempts < MAX_LOST_ATTEMPTS if is_lost else run.attempt - run.lost_attempts < run.attempts
-    lost_count = run.lost_attempts + is_lost
+    values = {"lease_until": None, "error": message, "lost_attempts": run.lost_attempts + is_lost}
     if retry_in is not None and has_attempts:
         kind = EventKind.RUN_RETRIED
         state = RunState.WAITING if retry_in > 0 else RunState.READY
-        values = {"state": state, "not_before": tx.now + retry_in, "owner": None}
-        ended = update_run(tx, run, **values, lease_until=None, error=message, lost_attempts=lost_count)
+        ended = update_run(tx, run, **values, state=state, not_before=tx.now + retry_in, owner=None)
     else:
         kind = EventKind.RUN_FAILED
-        ended = update_run(
-            tx, run, state=RunState.FAILED, finished=tx.now, lease_until=None, error=message, lost_attempts=lost_count
-        )
+        ended = update_run(tx, run, **values, state=RunState.FAILED, finished=tx.now)
         record_run_state(tx, run, RunMilestone.FAILED)
         if lost:
             replace_failed_run(tx, run)

@@ -16,23 +16,9 @@ from tidemill.catalog.events import EventKind
 from tidemill.catalog.rows import AnyRow, build_reader
 from tidemill.catalog.tables import IS_ARMED, IS_RUNNABLE_FLOW, bindings, firings, runs, triggers, workflows
 from tidemill.catalog.transaction import Transaction
+from tidemill.model import trigger
 from tidemill.model.codec import Json
 from tidemill.model.run import RunKind, RunState
-from tidemill.model.trigger import (
-    AllOfTrigger,
-    DataTrigger,
-    LagTrigger,
-    Leaf,
-    RunMilestone,
-    RunTrigger,
-    Trigger,
-    find_first_due,
-    find_next_due,
-    from_json,
-    is_satisfied,
-    list_leaves,
-    to_json,
-)
 from tidemill.ports.records import RegisteredTrigger, TriggerFiring
 
 RETRY_SECONDS = 60.0
@@ -52,7 +38,7 @@ class SqlTriggerCatalog(CatalogPart):
     def list_firings(self, connection: Connection, flow: str | None = None, limit: int = 100) -> list[TriggerFiring]:
         query = select(firings).order_by(firings.c.id.desc()).limit(limit)
         rows = connection.execute(query if flow is None else query.where(firings.c.flow == flow))
-        return [TriggerFiring(r.id, r.at, r.flow, from_json(r.trigger), r.missed, r.run_id) for r in rows]
+        return [TriggerFiring(r.id, r.at, r.flow, trigger.from_json(r.trigger), r.missed, r.run_id) for r in rows]
 
     @in_snapshot
     def list_due(self, connection: Connection, limit: int = 100) -> list[int]:
@@ -66,19 +52,19 @@ class SqlTriggerCatalog(CatalogPart):
         leaf_row = next((row for row in leaves if row.id == leaf), None)
         if leaf_row is None or leaf_row.due is None or leaf_row.due > tx.now or leaf_row.paused:
             return None
-        next_due, missed = find_next_due(_parse_leaf(leaf_row.spec), leaf_row.due, tx.now)
+        next_due, missed = trigger.find_next_due(_parse_leaf(leaf_row.spec), leaf_row.due, tx.now)
         missed += leaf_row.missed
         leaf_state = {"due": next_due, "rows": 0, "bytes": 0, "since": None, "fired": tx.now, "missed": missed}
         tx.execute(update(triggers).where(triggers.c.id == leaf).values(leaf_state))
         spec = tx.execute(select(bindings.c.spec).where(bindings.c.id == leaf_row.binding_id)).scalar_one()
-        trigger = from_json(spec["triggers"][leaf_row.root])
+        declared = trigger.from_json(spec["triggers"][leaf_row.root])
         fired = {tuple(row.path) for row in leaves if row.fired is not None or row.id == leaf}
-        if not is_satisfied(trigger, fired):
+        if not trigger.is_satisfied(declared, fired):
             return None
         all_missed = missed + sum(row.missed for row in leaves if row.id != leaf)
         same_trigger = (triggers.c.binding_id == leaf_row.binding_id, triggers.c.root == leaf_row.root)
         tx.execute(update(triggers).where(*same_trigger).values(fired=None, missed=0))
-        return _record_firing(tx, leaf_row, trigger, all_missed)
+        return _record_firing(tx, leaf_row, declared, all_missed)
 
     @in_transaction
     def set_freshness_deadline(self, tx: Transaction, flow: str, at: float) -> None:
@@ -107,17 +93,17 @@ class SqlTriggerCatalog(CatalogPart):
 _to_trigger = build_reader(RegisteredTrigger, flow="binding", leaf="spec", lead_seconds="lead")
 
 
-def register_triggers(tx: Transaction, binding_id: int, workflow: str, declared: Iterable[Trigger]) -> None:
+def register_triggers(tx: Transaction, binding_id: int, workflow: str, declared: Iterable[trigger.Trigger]) -> None:
     """Replace the flow's triggers by the declared ones. A trigger that was declared before keeps its state."""
     paused = tx.execute(select(workflows.c.paused).where(workflows.c.name == workflow)).scalar_one()
     of_binding = triggers.c.binding_id == binding_id
     rows = tx.execute(select(triggers).where(of_binding).with_for_update())
     states = {_format_leaf_key(row._mapping): {name: row._mapping[name] for name in _LEAF_STATE} for row in rows}
     tx.execute(delete(triggers).where(of_binding))
-    for root, trigger in enumerate(declared):
-        for path, leaf in list_leaves(trigger):
+    for root, compound in enumerate(declared):
+        for path, leaf in trigger.list_leaves(compound):
             values = _build_leaf_values(root, path, leaf)
-            state = states.get(_format_leaf_key(values)) or {"due": find_first_due(leaf, tx.now)}
+            state = states.get(_format_leaf_key(values)) or {"due": trigger.find_first_due(leaf, tx.now)}
             tx.execute(insert(triggers).values(values | state | {"binding_id": binding_id, "paused": paused}))
 
 
@@ -138,11 +124,11 @@ def record_arrival(tx: Transaction, channel: str, rows: int, size: int) -> None:
     tx.execute(update(triggers).where(triggers.c.channel == channel).values(changes))
 
 
-def record_run_state(tx: Transaction, run: AnyRow, milestone: RunMilestone) -> None:
+def record_run_state(tx: Transaction, run: AnyRow, milestone: trigger.RunMilestone) -> None:
     """Record a milestone of a flow's run: the triggers that wait for it become due."""
     if run.kind != RunKind.FLOW:
         return
-    if milestone is RunMilestone.FAILED:
+    if milestone is trigger.RunMilestone.FAILED:
         _retry_freshness_targets(tx, run.subject)
     missed = case((triggers.c.due.is_not(None), triggers.c.missed + 1), else_=triggers.c.missed)
     conditions = (triggers.c.flow == run.subject, triggers.c.milestone == milestone)
@@ -157,7 +143,7 @@ def replace_failed_run(tx: Transaction, run: AnyRow) -> None:
     caller, who gets the error.
     """
     fired_triggers = tx.execute(select(firings.c.trigger).where(firings.c.run_id == run.id)).scalars().all()
-    if all(isinstance(from_json(trigger), LagTrigger) for trigger in fired_triggers):
+    if all(isinstance(trigger.from_json(spec), trigger.LagTrigger) for spec in fired_triggers):
         return
     not_before = tx.now + _compute_failure_delay(tx, run.subject)
     new_run = ensure_pending_run(tx, run.subject, due=run.due or run.created, not_before=not_before)
@@ -185,7 +171,7 @@ def _retry_freshness_targets(tx: Transaction, flow: str) -> None:
 
 def _list_freshness_triggers(tx: Transaction, flow: str) -> list[int]:
     query = select(triggers.c.id, triggers.c.spec).join_from(triggers, bindings).where(bindings.c.name == flow)
-    return [row.id for row in tx.execute(query) if isinstance(from_json(row.spec), LagTrigger)]
+    return [row.id for row in tx.execute(query) if isinstance(trigger.from_json(row.spec), trigger.LagTrigger)]
 
 
 def _lock_trigger_leaves(tx: Transaction, leaf: int) -> list[AnyRow]:
@@ -195,14 +181,14 @@ def _lock_trigger_leaves(tx: Transaction, leaf: int) -> list[AnyRow]:
     return list(tx.execute(query.order_by(triggers.c.id).with_for_update(of=triggers)))
 
 
-def _record_firing(tx: Transaction, leaf: AnyRow, trigger: Trigger, missed: int) -> int:
+def _record_firing(tx: Transaction, leaf: AnyRow, fired: trigger.Trigger, missed: int) -> int:
     """Record a firing; returns the run that handles it."""
     query = select(bindings.c.name).where(bindings.c.id == leaf.binding_id)
     flow: str = tx.execute(query).scalar_one()
     run = ensure_pending_run(tx, flow)
-    values = {"at": tx.now, "flow": flow, "trigger": to_json(trigger), "missed": missed, "run_id": run}
+    values = {"at": tx.now, "flow": flow, "trigger": trigger.to_json(fired), "missed": missed, "run_id": run}
     tx.execute(insert(firings).values(values))
-    tx.record_event(EventKind.TRIGGER_FIRED, flow, run, trigger=str(trigger), missed=missed)
+    tx.record_event(EventKind.TRIGGER_FIRED, flow, run, trigger=str(fired), missed=missed)
     return run
 
 
@@ -236,23 +222,23 @@ def _create_run(tx: Transaction, flow: str, due: float | None, not_before: float
     return run
 
 
-def _build_leaf_values(root: int, path: Sequence[int], leaf: Leaf) -> Json:
-    values: Json = {"root": root, "path": list(path), "spec": to_json(leaf)}
+def _build_leaf_values(root: int, path: Sequence[int], leaf: trigger.Leaf) -> Json:
+    values: Json = {"root": root, "path": list(path), "spec": trigger.to_json(leaf)}
     match leaf:
-        case DataTrigger():
+        case trigger.DataTrigger():
             limits = {"min_rows": leaf.rows, "min_bytes": leaf.bytes, "age": leaf.age}
             return values | {"channel": leaf.channel} | limits
-        case LagTrigger():
+        case trigger.LagTrigger():
             return values | {"channel": leaf.channel, "age": leaf.seconds}
-        case RunTrigger():
+        case trigger.RunTrigger():
             return values | {"flow": leaf.flow, "milestone": leaf.reached}
         case _:
             return values
 
 
-def _parse_leaf(spec: Json) -> Leaf:
-    leaf = from_json(spec)
-    assert not isinstance(leaf, AllOfTrigger)
+def _parse_leaf(spec: Json) -> trigger.Leaf:
+    leaf = trigger.from_json(spec)
+    assert not isinstance(leaf, trigger.AllOfTrigger)
     return leaf
 
 

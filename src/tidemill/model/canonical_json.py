@@ -30,9 +30,8 @@ def to_canonical_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [to_canonical_json(v) for v in value]
     if isinstance(value, dict):
-        return {
-            "dict": sorted(([to_canonical_json(k), to_canonical_json(v)] for k, v in value.items()), key=_dump_json)
-        }
+        items = ([to_canonical_json(key), to_canonical_json(member)] for key, member in value.items())
+        return {"dict": sorted(items, key=_dump_json)}
     if isinstance(value, set | frozenset):
         return {"set": sorted(map(to_canonical_json, value), key=_dump_json)}
     return {_get_type_name(value): _to_json_content(value)}

@@ -163,11 +163,8 @@ class Dataset:
         if not self.claims:
             raise IllegalTransition("a dataset without claims cannot be released; each claim is released once")
         released = replace(self, version=self.version + 1, claims=self.claims - 1)
-        return (
-            released.transition_to(D.PROCESSING)
-            if released.state is D.STORED_TO_DELETE and not released.claims
-            else released
-        )
+        is_last = released.state is D.STORED_TO_DELETE and not released.claims
+        return released.transition_to(D.PROCESSING) if is_last else released
 
     def mark_for_eviction(self) -> Dataset:
         """Choose the dataset for deletion: at once, or when the last claim is released."""

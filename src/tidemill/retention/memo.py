@@ -61,9 +61,8 @@ def identify_nodes(
         generation = generations.get(plain, 0) + forced
         if generation:
             description = _resolve_collision(description | {"generation": generation}, recorded)
-        identified[node.key] = IdentifiedNode(
-            node.key, compute_dataset_identity(description), plain, generation, description, forced
-        )
+        identity = compute_dataset_identity(description)
+        identified[node.key] = IdentifiedNode(node.key, identity, plain, generation, description, forced)
     return identified
 
 

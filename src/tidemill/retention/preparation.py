@@ -39,7 +39,6 @@ class Preparation:
     run: tuple[RunnableAction, ...]
     wait: frozenset[Identity]  # computed by another submission, and requested here
     reuse: frozenset[Identity]  # existing datasets, including rescued ones
-    rescue: frozenset[Identity]  # about to be deleted: if that update fails, prepare again with the current datasets
     transitions: Mapping[Identity, tuple[DatasetState | None, DatasetState]]  # state transitions; None: was unknown
 
 
@@ -56,7 +55,6 @@ def prepare_submission(actions: Iterable[RequestedAction], datasets: Mapping[Ide
         run=tuple(_build_runnable(graph[i], set(run), states) for i in run),
         wait=frozenset(i for i in existing if states[i] in PRODUCING_STATES),
         reuse=frozenset(i for i in existing if states[i] not in PRODUCING_STATES),
-        rescue=frozenset(i for i in existing if states[i] is DatasetState.PROCESSING),
         transitions=_compute_transitions(run, existing, leaves, datasets),
     )
 

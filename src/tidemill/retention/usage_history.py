@@ -32,9 +32,7 @@ class TimeResolution(StrEnum):
             return time // 60 * 60
         if self is TimeResolution.HOUR:
             return time // 3600 * 3600
-        second = dt.datetime.fromtimestamp(
-            time // 1, dt.UTC
-        )  # round down: a microsecond before midnight is still today
+        second = dt.datetime.fromtimestamp(time // 1, dt.UTC)  # a microsecond before midnight is still today
         day = second.replace(hour=0, minute=0, second=0)
         if self is TimeResolution.WEEK:
             day -= dt.timedelta(days=day.weekday())
@@ -109,12 +107,8 @@ def _tally_by(records: Iterable[UsageRecord], task: Callable[[UsageRecord], str 
         groups[TimeResolution.HOUR.find_begin(record.at), record.user, record.workflow, task(record)].append(record)
     for (begin, user, workflow, task_name), members in groups.items():
         figures = _sum_usage(begin, None, members)
-        tally = (
-            UsageFigures(begin, submissions=figures.submissions)
-            if task_name is None
-            else replace(figures, submissions=0)
-        )
-        yield UsageTally(user, workflow, task_name, tally)
+        total = UsageFigures(begin, submissions=figures.submissions)
+        yield UsageTally(user, workflow, task_name, total if task_name is None else replace(figures, submissions=0))
 
 
 def _sum_usage(begin: float, group: str | None, records: list[UsageRecord]) -> UsageFigures:

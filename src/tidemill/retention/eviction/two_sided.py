@@ -55,9 +55,8 @@ def estimate_reuse_rates(history: SubmissionHistory) -> Figures:
     kind = np.array(history.kind)
     age = history.now - to_figures(history.demanded_at)
     demands = to_figures(history.demands) * 0.5 ** (age / HALF_LIFE)
-    rates: Figures = (demands + _shrink_ratios(history.kinds.demands, history.kinds.births)[kind]) / (
-        PRIOR_WEIGHT + age
-    )
+    prior = _shrink_ratios(history.kinds.demands, history.kinds.births)[kind]
+    rates: Figures = (demands + prior) / (PRIOR_WEIGHT + age)
     recency = np.array(history.recency.classes)
     returning = _shrink_ratios(history.kinds.returns, history.kinds.departures)[kind, recency]
     return np.where(recency == RecencyClass.LATEST, rates, rates * returning)
@@ -100,12 +99,8 @@ def predict_rates(history: SubmissionHistory) -> Figures:
     """Predict demand rates from waits. Only inner datasets are observations: leaves are never demanded."""
     inner = np.fromiter(map(bool, history.children), np.bool_, len(history))
     waited = history.series.count_all_submissions(len(history)) - to_figures(history.waiting_since)
-    kind, popularity, before = (
-        np.array(history.kind),
-        np.array(history.popularity_class),
-        to_figures(history.waited_before),
-    )
-    wait_rates = history.waits.estimate_rates(kind, popularity, before, waited, inner)
+    kind, popularity = np.array(history.kind), np.array(history.popularity_class)
+    wait_rates = history.waits.estimate_rates(kind, popularity, to_figures(history.waited_before), waited, inner)
     rates: Figures = wait_rates * history.series.estimate_rates(len(history))
     return rates
 

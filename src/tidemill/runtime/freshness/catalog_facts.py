@@ -72,9 +72,8 @@ class CatalogFacts:
         for channel in query.channels:
             registered, cursor = self.views.get_channel(channel), self.cursors.get((flow, task, channel))
             if registered.channel.schema is None or cursor is None:
-                yield ChannelReading(
-                    channel, registered.rows, registered.rows, registered.bytes, registered.bytes, consumed=False
-                )
+                sizes = (registered.rows, registered.rows, registered.bytes, registered.bytes)
+                yield ChannelReading(channel, *sizes, consumed=False)
                 continue
             content = self.compute_content_size(channel)
             change, replaced = self._compute_change(channel, cursor.seq)

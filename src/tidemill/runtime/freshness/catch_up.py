@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 
 from tidemill.model.stateful import WindowTaskSpec
 from tidemill.model.task import ReadMode, Task
@@ -31,32 +32,23 @@ class CatchUpLimit:
     batches: int = 0  # the blocks that became visible at one time are a batch
 
 
-@dataclass(frozen=True, slots=True)
-class _PendingBlocks:
-    """The pending blocks of a task on a channel: its cursor, and each position where it may stop, with its time."""
-
-    cursor: int
-    stops: Mapping[int, float]
-
-    def find_stop(self, time: float) -> int:
-        return max((seq for seq, visible in self.stops.items() if visible <= time), default=self.cursor)
-
-
 def limit_plan(catalog: CatalogReader, plan: RunPlan, limit: CatchUpLimit | None) -> RunPlan:
     """Return the plan with the positions up to which its runs read now; the blocks that they leave are counted.
 
     A plan for a freshness target is limited only if all its runs read changes: a run that reads a full content would be
     ahead of the others, and its result less consistent than planned.
     """
-    if limit is None or (plan.decision is not None and not all(r.is_limited for r in _iterate_reads(plan))):
+    reads = {} if limit is None else dict(_iterate_reads(plan))
+    if limit is None or (plan.decision is not None and not all(reads.values())):
         return plan
-    pending = _find_pending_blocks(catalog, {r.key for r in _iterate_reads(plan) if r.is_limited})
-    times = sorted({time for blocks in pending.values() for time in blocks.stops.values()})
+    pending = _find_pending_stops(catalog, [reader for reader, is_limited in reads.items() if is_limited])
+    times = sorted({time for stops in pending.values() for time in stops.values()} - {-inf})
     count = _count_fitting_moments(times, limit)
     if count == len(times):
         return plan
-    left_blocks = sum(time > times[count - 1] for blocks in pending.values() for time in blocks.stops.values())
-    stops = {reader: blocks.find_stop(times[count - 1]) for reader, blocks in pending.items()}
+    last = times[count - 1]
+    left_blocks = sum(time > last for stops in pending.values() for time in stops.values())
+    stops = {reader: max(seq for seq, time in stops.items() if time <= last) for reader, stops in pending.items()}
     return replace(
         plan,
         prerequisites=tuple(_limit_run(run, stops) for run in plan.prerequisites),
@@ -71,28 +63,18 @@ def _limit_run(run: PlannedRun, stops: Mapping[Reader, int]) -> PlannedRun:
     return replace(run, positions={**run.positions, **limited})
 
 
-@dataclass(frozen=True, slots=True)
-class _PlanRead:
-    """A task of a plan, and a channel that it reads and that no run of the plan writes."""
+def _iterate_reads(plan: RunPlan) -> Iterator[tuple[Reader, bool]]:
+    """Yield the reads of a plan on channels that none of its runs writes, and whether they can be limited.
 
-    key: Reader
-    reads_change: bool
-    has_timeout: bool  # its windows time out: they would close without the events that a limit leaves for later
-
-    @property
-    def is_limited(self) -> bool:
-        return self.reads_change and not self.has_timeout
-
-
-def _iterate_reads(plan: RunPlan) -> Iterator[_PlanRead]:
-    """Yield the reads of a plan that move a cursor or read a content."""
+    That are reads of changes, unless windows would time out without the events that a limit leaves for later.
+    """
     runs = (*plan.prerequisites, *([] if plan.own_run is None else [plan.own_run]))
     written = frozenset[str]().union(*(run.binding.written_channels for run in runs))
     for run in runs:
         for task in run.binding.tasks:
-            changed = {r.port for r in task.reads if r.mode is ReadMode.NEW}
+            changed = {r.port for r in task.reads if r.mode is ReadMode.NEW and not _has_timeout(task)}
             for channel in {r.port for r in task.reads} - written - run.unmoved_channels:
-                yield _PlanRead((run.binding.name, task.name, channel), channel in changed, _has_timeout(task))
+                yield (run.binding.name, task.name, channel), channel in changed
 
 
 def _count_fitting_moments(times: list[float], limit: CatchUpLimit) -> int:
@@ -104,14 +86,14 @@ def _count_fitting_moments(times: list[float], limit: CatchUpLimit) -> int:
     return DispatchLimits(limit.periods or None, batch_limit=limit.batches or None).count_batches(job)
 
 
-def _find_pending_blocks(catalog: CatalogReader, readers: Iterable[Reader]) -> dict[Reader, _PendingBlocks]:
+def _find_pending_stops(catalog: CatalogReader, readers: Iterable[Reader]) -> dict[Reader, dict[int, float]]:
+    """Find the positions where each reader may stop, with their times: its cursor at any time, or after a block."""
     cursors = {(c.binding, c.task, c.channel): c.position.seq for c in catalog.channels.read_cursors()}
-    pending: dict[Reader, _PendingBlocks] = {}
+    pending: dict[Reader, dict[int, float]] = {}
     for reader in readers:
         cursor, channel = cursors.get(reader, 0), reader[2]
-        head = catalog.channels.read(channel).head.seq
-        stops = find_stops(catalog.blocks.list_delta_links(channel, cursor), cursor, head)
-        pending[reader] = _PendingBlocks(cursor, stops)
+        head, links = catalog.channels.read(channel).head.seq, catalog.blocks.list_delta_links(channel, cursor)
+        pending[reader] = {cursor: -inf} | find_stops(links, cursor, head)
     return pending
 
 

@@ -104,9 +104,8 @@ def _list_moments(history: StalenessHistory, since: float, now: float) -> list[V
     first, last = int(since * _SECOND), int(now * _SECOND)
     arrived = {v for versions in history.arrivals.values() for v in versions}
     reached = {r.visible for reaches in history.provenance.values() for r in reaches}
-    return sorted(
-        {first, last} | {v for v in arrived | reached | history.watermarks.list_moments() if first < v < last}
-    )
+    moments = arrived | reached | history.watermarks.list_moments()
+    return sorted({first, last} | {moment for moment in moments if first < moment < last})
 
 
 def _compute_points(

@@ -137,10 +137,9 @@ def _build_timeline(
     """Read the versions of the inputs of channels with freshness targets, from the oldest that those reflect."""
     oldest: dict[str, Version] = {}
     for registered in (c for c in channels if c.channel.freshness_target and c.head.provenance.pathways):
-        oldest |= {
-            p[0]: 0 for p in pathways.get(registered.channel.name, ()) if p not in registered.head.provenance.pathways
-        }
-        for pathway, versions in registered.head.provenance.pathways.items():
+        reached = registered.head.provenance.pathways
+        oldest |= {p[0]: 0 for p in pathways.get(registered.channel.name, ()) if p not in reached}
+        for pathway, versions in reached.items():
             oldest[pathway[0]] = min(*versions, oldest.get(pathway[0], min(versions)))
     arrivals = {channel: catalog.channels.list_versions(channel, since) for channel, since in oldest.items()}
     newest = max((versions[-1] for versions in arrivals.values() if versions), default=0)

@@ -61,9 +61,8 @@ class BackgroundMaintenance:
         with self._lock:
             self._due.update(channels)
             if self._due and self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run_due, args=(work,), name="tidemill-maintenance", daemon=True
-                )
+                name = "tidemill-maintenance"
+                self._thread = threading.Thread(target=self._run_due, args=(work,), name=name, daemon=True)
                 self._thread.start()
 
     def wait(self) -> None:

@@ -137,7 +137,9 @@ class DatasetEvictor:
         for (number, workflow), rows in groupby(new_actions, key=lambda row: row[:2]):
             graph = dict.fromkeys(identity for _, _, identity in rows)
             if graph.keys() <= datasets.keys():
-                self._history.record_submission(workflow, [_build_history_entry(datasets[i]) for i in graph])
+                members = (datasets[identity] for identity in graph)
+                produced = [ProducedDataset(d.identity, d.parents, d.kind, d.seconds, max(d.bytes, 1)) for d in members]
+                self._history.record_submission(workflow, produced)
             self._last_submission = number
 
     def _build_store(self, datasets: Mapping[Identity, StoredDataset]) -> DatasetStore:
@@ -160,7 +162,3 @@ def _list_stored(datasets: Mapping[Identity, StoredDataset]) -> list[StoredDatas
 
 def _is_evictable(dataset: StoredDataset) -> bool:
     return dataset.state is DatasetState.STORED and not dataset.claims and not dataset.pinned
-
-
-def _build_history_entry(dataset: StoredDataset) -> ProducedDataset:
-    return ProducedDataset(dataset.identity, dataset.parents, dataset.kind, dataset.seconds, max(dataset.bytes, 1))

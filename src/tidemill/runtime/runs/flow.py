@@ -112,11 +112,9 @@ class FlowAttempt:
             if self.progress is not None:
                 self.progress(task.name, done / len(self.binding.tasks))
             self._run_task(task)
-        stats = {"tasks": self.stats, **self.details}
+        blocks, stats = tuple(self.outputs), {"tasks": self.stats, **self.details}
         merged = {channel: seconds for channel, seconds in self.merged.items() if seconds}
-        return RunOutcome(
-            tuple(self.outputs), tuple(self.consumed), stats, self.log.text, self.costs, merge_seconds=merged
-        )
+        return RunOutcome(blocks, tuple(self.consumed), stats, self.log.text, self.costs, merge_seconds=merged)
 
     def _run_task(self, task: Task) -> None:
         views = ChannelViews(self.catalog, self.updates)
@@ -275,9 +273,8 @@ class FlowAttempt:
         for read in {r.port: r for r in reads}.values():
             since = self.claim.spans[task.name, read.port].since.seq if read.port in new else None
             is_unmoved = read.mode is ReadMode.OLD and read.port not in new
-            self.consumed.append(
-                Consumption(task.name, read.port, since, read.span.since if is_unmoved else read.span.upto)
-            )
+            upto = read.span.since if is_unmoved else read.span.upto
+            self.consumed.append(Consumption(task.name, read.port, since, upto))
 
     def _record_statistics(
         self, task: Task, inputs: Mapping[str, View], seconds: float, watermark: Version | None

@@ -89,9 +89,8 @@ class Inserter:
         if is_inserted():
             return None
         try:
-            return self.insert_block(
-                channel, BlockKind.DELTA, (), fill_block, (ProducerAdvance(channel, producer, 0, 1),)
-            )
+            advance = ProducerAdvance(channel, producer, 0, 1)
+            return self.insert_block(channel, BlockKind.DELTA, (), fill_block, (advance,))
         except Conflict:
             if is_inserted():  # another server was faster
                 return None
@@ -154,9 +153,8 @@ class Inserter:
             files = self.executor.store.publish_files(directory, rows)
             log.write_line(f"{sum(f.rows for f in files)} rows into {name}")
             output = WrittenBlock(reservation, schema, files, compute_identity("insert", name, digest))
-            return self.executor.catalog.runs.commit(
-                claim, RunOutcome((output,), log=log.text, producer_advances=advanced)
-            )
+            outcome = RunOutcome((output,), log=log.text, producer_advances=advanced)
+            return self.executor.catalog.runs.commit(claim, outcome)
 
         request = ClaimRequest(reservations=(ReservationRequest(None, name, kind, keys, expected_channel=channel),))
         claim = self.executor.begin_run(RunKind.INSERT, name, request)
