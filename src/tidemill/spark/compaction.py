@@ -19,8 +19,8 @@ from tidemill.local.spark_types import parse_ddl, to_nullable_ddl
 from tidemill.local.values import Unsupported
 from tidemill.model.block import Block
 from tidemill.model.change import Patch
+from tidemill.model.run import StepReport
 from tidemill.model.schema import Schema
-from tidemill.model.step_report import StepReport
 from tidemill.model.view import DeltaChain, Snapshot, list_blocks
 from tidemill.planner.cost import ScanVolume
 from tidemill.ports.engine import Log
