@@ -23,14 +23,7 @@ import httpx
 
 from tidemill.model.access import UserRole
 from tidemill.model.renamed import raise_missing_attribute, reject_renamed_keywords
-from tidemill.wire import (
-    account_schemas,
-    explain_schemas,
-    maintenance_schemas,
-    oneshot_schemas,
-    schemas,
-    server_schemas,
-)
+from tidemill.wire import account_schemas, explain_schemas, oneshot_schemas, schemas, server_schemas
 from tidemill.wire.client_sockets import Socket, open_socket
 from tidemill.wire.connection import ApiConnection, to_unreachable
 from tidemill.wire.push_client import PushClient
@@ -127,10 +120,10 @@ class Client:
 
     def pin_block(self, block: int) -> schemas.PinDocument:
         """Protect a block, and all blocks that it was computed from, from garbage collection."""
-        return self._api.post_document(schemas.PinDocument, "blocks", block, "pin")
+        return self._api.post(schemas.PinDocument, "blocks", block, "pin")
 
     def unpin_block(self, block: int) -> schemas.PinDocument:
-        return self._api.post_document(schemas.PinDocument, "blocks", block, "unpin")
+        return self._api.post(schemas.PinDocument, "blocks", block, "unpin")
 
     def lineage(self, channel: str, tag: str) -> explain_schemas.LineageDocument:
         """The events that an event derives from, and those derived from it, by the tag of its wave."""
@@ -149,7 +142,7 @@ class Client:
 
     def request_run(self, flow: str, *, backfill: bool = False) -> schemas.RunDocument:
         """Request a run; a server executes it as soon as possible, a backfill on a separate track."""
-        return self._api.post_document(schemas.RunDocument, "flows", flow, "runs", backfill=backfill)
+        return self._api.post(schemas.RunDocument, "flows", flow, "runs", params={"backfill": backfill})
 
     def runs(
         self,
@@ -171,10 +164,10 @@ class Client:
         return self._api.get(schemas.RunLogDocument, "runs", run, "log").log
 
     def kill(self, run: int) -> schemas.RunDocument:
-        return self._api.post_document(schemas.RunDocument, "runs", run, "kill")
+        return self._api.post(schemas.RunDocument, "runs", run, "kill")
 
     def retry(self, run: int) -> schemas.RunDocument:
-        return self._api.post_document(schemas.RunDocument, "runs", run, "retry")
+        return self._api.post(schemas.RunDocument, "runs", run, "retry")
 
     # Inserts, pushes and subscriptions.
 
@@ -192,10 +185,10 @@ class Client:
         `kind` is "delta", a change to the content, or "base", the full content. The data is streamed. A second insert
         with the same idempotency `key` changes nothing and returns the first one's block.
         """
-        headers = {} if key is None else {"Idempotency-Key": key}
-        return self._api.send_upload(
-            schemas.InsertDocument, build_upload(data, format), headers, "channels", channel, "blocks", kind=kind
-        )
+        body = build_upload(data, format)
+        headers = body.headers | ({} if key is None else {"Idempotency-Key": key})
+        request = {"content": body.content, "headers": headers, "params": {"kind": kind}, "is_work": True}
+        return self._api.post(schemas.InsertDocument, "channels", channel, "blocks", **request)
 
     def push(
         self,
@@ -270,7 +263,7 @@ class Client:
 
     def register(self, document: Mapping[str, Any]) -> list[server_schemas.RegistrationStepDocument]:
         """Register a workflow of SQL tables from a document."""
-        return self._api.post_document(server_schemas.RegistrationStepsDocument, "workflows", json=document).steps
+        return self._api.post(server_schemas.RegistrationStepsDocument, "workflows", json=document).steps
 
     def remove(self, workflow: str) -> None:
         """Unregister a workflow that was registered from a document; its data are retained."""
@@ -308,20 +301,20 @@ class Client:
             backfill_tracks=backfill_tracks,
             catch_up_limit=catch_up_limit,
         )
-        return self._api.put_document(server_schemas.DispatchConfigDocument, "dispatching", json=overrides.model_dump())
+        return self._api.put(server_schemas.DispatchConfigDocument, "dispatching", json=overrides.model_dump())
 
     def apply(self) -> list[server_schemas.RegistrationStepDocument]:
-        return self._api.post_document(server_schemas.RegistrationStepsDocument, "apply").steps
+        return self._api.post(server_schemas.RegistrationStepsDocument, "apply").steps
 
     def pause(self, workflow: str) -> server_schemas.WorkflowDocument:
-        return self._api.post_document(server_schemas.WorkflowDocument, "workflows", workflow, "pause")
+        return self._api.post(server_schemas.WorkflowDocument, "workflows", workflow, "pause")
 
     def resume(self, workflow: str) -> server_schemas.WorkflowDocument:
-        return self._api.post_document(server_schemas.WorkflowDocument, "workflows", workflow, "resume")
+        return self._api.post(server_schemas.WorkflowDocument, "workflows", workflow, "resume")
 
     def prioritise(self, workflow: str, priority: int) -> server_schemas.WorkflowDocument:
         body = {"priority": priority}
-        return self._api.put_document(server_schemas.WorkflowDocument, "workflows", workflow, "priority", json=body)
+        return self._api.put(server_schemas.WorkflowDocument, "workflows", workflow, "priority", json=body)
 
     def trigger(self, number: int) -> server_schemas.TriggerDocument:
         return self._api.get(server_schemas.TriggerDocument, "triggers", number)
@@ -339,34 +332,34 @@ class Client:
 
     def compact(self, channel: str) -> schemas.BlockDocument | None:
         """Merge a channel's deltas into a base; None if there is nothing to merge."""
-        document_type = maintenance_schemas.CompactedChannelDocument
-        return self._api.post_work(document_type, "channels", channel, "compact").block
+        compacted = server_schemas.CompactedChannelDocument
+        return self._api.post(compacted, "channels", channel, "compact", is_work=True).block
 
     def collect(
         self, *, retain: str | None = None, grace: str | None = None, scan: bool = False
-    ) -> maintenance_schemas.CollectionDocument:
+    ) -> server_schemas.CollectionDocument:
         """Garbage-collect; `retain` ('7 days') is the period that stays readable, `grace` the minimum age of marks."""
         options = {"retain": retain, "grace": grace, "scan": scan}
-        return self._api.post_work(maintenance_schemas.CollectionDocument, "maintenance", "collect", **options)
+        return self._api.post(server_schemas.CollectionDocument, "maintenance", "collect", params=options, is_work=True)
 
-    def maintenance(self) -> maintenance_schemas.MaintenanceDocument:
-        return self._api.get(maintenance_schemas.MaintenanceDocument, "maintenance")
+    def maintenance(self) -> server_schemas.MaintenanceDocument:
+        return self._api.get(server_schemas.MaintenanceDocument, "maintenance")
 
-    def pause_maintenance(self) -> maintenance_schemas.MaintenanceDocument:
-        return self._api.post_document(maintenance_schemas.MaintenanceDocument, "maintenance", "pause")
+    def pause_maintenance(self) -> server_schemas.MaintenanceDocument:
+        return self._api.post(server_schemas.MaintenanceDocument, "maintenance", "pause")
 
-    def resume_maintenance(self) -> maintenance_schemas.MaintenanceDocument:
-        return self._api.post_document(maintenance_schemas.MaintenanceDocument, "maintenance", "resume")
+    def resume_maintenance(self) -> server_schemas.MaintenanceDocument:
+        return self._api.post(server_schemas.MaintenanceDocument, "maintenance", "resume")
 
-    def run_maintenance(self) -> maintenance_schemas.MaintenanceResultDocument:
+    def run_maintenance(self) -> server_schemas.MaintenanceResultDocument:
         """Do the maintenance that is due on all channels now, also while it is paused."""
-        return self._api.post_work(maintenance_schemas.MaintenanceResultDocument, "maintenance", "run")
+        return self._api.post(server_schemas.MaintenanceResultDocument, "maintenance", "run", is_work=True)
 
     # One-shot workflows.
 
     def submit(self, workflow: Mapping[str, Any]) -> oneshot_schemas.SubmissionDocument:
         """Submit a one-shot workflow; servers run the actions that have no earlier result."""
-        return self._api.post_document(oneshot_schemas.SubmissionDocument, "submissions", json=workflow)
+        return self._api.post(oneshot_schemas.SubmissionDocument, "submissions", json=workflow)
 
     def submissions(self, *, before: int | None = None, limit: int = 20) -> list[oneshot_schemas.SubmissionDocument]:
         """The newest first; the next page begins `before` the last of this one."""
@@ -406,10 +399,10 @@ class Client:
 
     def pin(self, dataset: str) -> oneshot_schemas.DatasetDocument:
         """Protect a dataset from eviction, by a prefix of its identity."""
-        return self._api.post_document(oneshot_schemas.DatasetDocument, "datasets", dataset, "pin")
+        return self._api.post(oneshot_schemas.DatasetDocument, "datasets", dataset, "pin")
 
     def unpin(self, dataset: str) -> oneshot_schemas.DatasetDocument:
-        return self._api.post_document(oneshot_schemas.DatasetDocument, "datasets", dataset, "unpin")
+        return self._api.post(oneshot_schemas.DatasetDocument, "datasets", dataset, "unpin")
 
     # Users, tokens and owners.
 
@@ -420,7 +413,7 @@ class Client:
         return self._api.get(account_schemas.UserListDocument, "users").users
 
     def save_user(self, name: str, role: UserRole | str) -> account_schemas.UserDocument:
-        return self._api.put_document(account_schemas.UserDocument, "users", name, json={"role": str(role)})
+        return self._api.put(account_schemas.UserDocument, "users", name, json={"role": str(role)})
 
     def remove_user(self, name: str) -> None:
         self._api.delete("users", name)
@@ -433,19 +426,17 @@ class Client:
     ) -> account_schemas.IssuedTokenDocument:
         """A new token; its secret is only shown in this response."""
         body = {"label": label, "seconds": seconds}
-        return self._api.post_document(account_schemas.IssuedTokenDocument, "users", user, "tokens", json=body)
+        return self._api.post(account_schemas.IssuedTokenDocument, "users", user, "tokens", json=body)
 
     def revoke_token(self, token: str) -> account_schemas.TokenDocument:
-        return self._api.delete_document(account_schemas.TokenDocument, "tokens", token)
+        return self._api.request("DELETE", account_schemas.TokenDocument, "tokens", token)
 
     def owners(self, workflow: str) -> list[str]:
         return self._api.get(account_schemas.OwnerListDocument, "workflows", workflow, "owners").owners
 
     def set_owners(self, workflow: str, owners: Iterable[str]) -> list[str]:
         body = {"owners": list(owners)}
-        return self._api.put_document(
-            account_schemas.OwnerListDocument, "workflows", workflow, "owners", json=body
-        ).owners
+        return self._api.put(account_schemas.OwnerListDocument, "workflows", workflow, "owners", json=body).owners
 
     def audit(self, *, before: int | None = None, limit: int = 100) -> list[account_schemas.AuditEntryDocument]:
         return self._api.get(account_schemas.AuditLogDocument, "audit", before=before, limit=limit).entries

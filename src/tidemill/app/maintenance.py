@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tidemill.model.run import ACTIVE_STATES, Run, RunKind
 from tidemill.runtime.maintenance.service import OVERRIDE, PAUSED, is_paused
 from tidemill.runtime.maintenance.vacuum import VacuumService
-from tidemill.wire import maintenance_schemas as schemas
+from tidemill.wire import server_schemas as schemas
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill

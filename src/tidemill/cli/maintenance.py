@@ -21,7 +21,7 @@ from tidemill.cli.output import Answer, build_table, render_list
 from tidemill.display import columns
 from tidemill.display.formatting import format_plural
 from tidemill.model.block import Block
-from tidemill.wire.maintenance_schemas import (
+from tidemill.wire.server_schemas import (
     CollectionDocument,
     CompactionListDocument,
     MaintenanceResultDocument,

@@ -12,9 +12,9 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.sync.client import ClientConnection, connect
 
 from tidemill.errors import TidemillError
-from tidemill.wire.http_status import build_error
+from tidemill.wire.http_status import build_error, find_status
 from tidemill.wire.refusals import Unreachable
-from tidemill.wire.schemas import ErrorDocument
+from tidemill.wire.schemas import ErrorDetailDocument, ErrorDocument
 
 Socket: TypeAlias = ClientConnection
 
@@ -63,3 +63,10 @@ def parse_refusal(status: int, body: bytes) -> TidemillError:
     except ValidationError:
         return Unreachable(f"the response {status} is not from Tidemill; check the address")
     return build_error(details.kind, details.message)
+
+
+def classify_refusal(details: ErrorDetailDocument, *transient: int) -> Exception:
+    """The error that a message reports; `ConnectionBroken` for the server's errors and these statuses: try again."""
+    error = build_error(details.kind, details.message)
+    status = find_status(type(error))
+    return ConnectionBroken(str(error)) if status >= _SERVER_ERROR or status in transient else error

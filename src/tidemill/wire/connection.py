@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -11,12 +12,18 @@ from pydantic import BaseModel, ValidationError
 
 from tidemill.wire.client_sockets import parse_refusal
 from tidemill.wire.refusals import Unreachable
-from tidemill.wire.server_sent_events import ServerSentEvent, parse_events
-from tidemill.wire.upload_client import UploadBody
 
 S = TypeVar("S", bound=BaseModel)
 
 _PREFIX = "/api/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSentEvent:
+    """One message of a stream; without data it only gives the current position."""
+
+    id: int | None
+    data: str | None
 
 
 class ApiConnection:
@@ -31,39 +38,35 @@ class ApiConnection:
         self._http.close()
 
     def get(self, document_type: type[S], *where: str | int, **params: Any) -> S:
-        given_params = {name: value for name, value in params.items() if value is not None}
-        return _parse_response(document_type, self._send_request("GET", where, params=given_params))
+        return self.request("GET", document_type, *where, params=params)
 
-    def post_document(self, document_type: type[S], *where: str | int, json: Any = None, **params: Any) -> S:
-        return _parse_response(document_type, self._send_request("POST", where, json=json, params=params))
+    def post(self, document_type: type[S], *where: str | int, **options: Any) -> S:
+        return self.request("POST", document_type, *where, **options)
 
-    def post_work(self, document_type: type[S], *where: str | int, **params: Any) -> S:
-        """Request work; the response comes after it is done, so there is no read timeout."""
-        given_params = {name: value for name, value in params.items() if value is not None}
-        options = {"params": given_params, "timeout": self._no_read_timeout}
-        return _parse_response(document_type, self._send_request("POST", where, **options))
-
-    def put_document(self, document_type: type[S], *where: str | int, json: Any) -> S:
-        return _parse_response(document_type, self._send_request("PUT", where, json=json))
-
-    def delete_document(self, document_type: type[S], *where: str | int) -> S:
-        """Delete something whose last state the server returns."""
-        return _parse_response(document_type, self._send_request("DELETE", where))
+    def put(self, document_type: type[S], *where: str | int, json: Any) -> S:
+        return self.request("PUT", document_type, *where, json=json)
 
     def delete(self, *where: str | int) -> None:
         self._send_request("DELETE", where)
 
-    def send_upload(
-        self, document_type: type[S], body: UploadBody, headers: dict[str, str], *where: str | int, **params: Any
+    def request(
+        self,
+        method: str,
+        document_type: type[S],
+        *where: str | int,
+        params: Mapping[str, Any] | None = None,
+        is_work: bool = False,
+        **options: Any,
     ) -> S:
-        """Send an upload; the response comes after the insert is committed, so there is no read timeout."""
-        request = {
-            "content": body.content,
-            "headers": body.headers | headers,
-            "params": params,
-            "timeout": self._no_read_timeout,
-        }
-        return _parse_response(document_type, self._send_request("POST", where, **request))
+        """`is_work`: the response comes after the work is done, so there is no read timeout."""
+        options["params"] = {name: value for name, value in (params or {}).items() if value is not None}
+        if is_work:
+            options["timeout"] = self._no_read_timeout
+        response = self._send_request(method, where, **options)
+        try:
+            return document_type.model_validate_json(response.content)
+        except ValidationError as error:
+            raise Unreachable("the response is not from Tidemill, or from an incompatible version") from error
 
     def stream_events(self, after: int | None, *where: str | int) -> Iterator[ServerSentEvent]:
         """The messages of a stream until it ends, or breaks with `httpx.TransportError`."""
@@ -72,20 +75,16 @@ class ApiConnection:
             if not response.is_success:
                 response.read()
                 raise parse_refusal(response.status_code, response.content)
-            yield from parse_events(response.iter_lines())
+            yield from _parse_events(response.iter_lines())
 
     def _send_request(self, method: str, path: tuple[str | int, ...], **options: Any) -> httpx.Response:
-        response = call_server(lambda: self._http.request(method, _format_path(path), **options))
+        try:
+            response = self._http.request(method, _format_path(path), **options)
+        except httpx.TransportError as error:
+            raise to_unreachable(error) from error
         if not response.is_success:
             raise parse_refusal(response.status_code, response.content)
         return response
-
-
-def call_server(call: Callable[[], httpx.Response]) -> httpx.Response:
-    try:
-        return call()
-    except httpx.TransportError as error:
-        raise to_unreachable(error) from error
 
 
 def to_unreachable(error: httpx.TransportError) -> Unreachable:
@@ -102,8 +101,21 @@ def _format_path(parts: tuple[str | int, ...]) -> str:
     return "/".join(quote(str(part), safe="") for part in parts)
 
 
-def _parse_response(shape: type[S], response: httpx.Response) -> S:
-    try:
-        return shape.model_validate_json(response.content)
-    except ValidationError as error:
-        raise Unreachable("the response is not from Tidemill, or from an incompatible version") from error
+def _parse_events(lines: Iterable[str]) -> Iterator[ServerSentEvent]:
+    """The complete messages. An incomplete message at the end of a broken stream is dropped: it is sent again.
+
+    >>> list(_parse_events(["id: 7", "event: run.finished", "data: {}", "", ": ping", "", "id: 8", "data: {"]))
+    [ServerSentEvent(id=7, data='{}')]
+    """
+    number: int | None = None
+    data: list[str] = []
+    for line in lines:
+        name, _, value = line.partition(":")
+        match name:
+            case "id":
+                number = int(value)
+            case "data":
+                data.append(value.removeprefix(" "))
+            case "" if not line and (number is not None or data):
+                yield ServerSentEvent(number, "\n".join(data) if data else None)
+                number, data = None, []

@@ -6,58 +6,36 @@ from collections.abc import Mapping
 from types import ModuleType
 
 from tidemill import errors
-from tidemill.errors import (
-    BadInput,
-    CatalogError,
-    ConfigError,
-    Conflict,
-    EngineError,
-    GarbageCollected,
-    InsertInProgress,
-    NotFound,
-    StorageError,
-    TidemillError,
-    WorkflowError,
-)
+from tidemill.errors import TidemillError, WorkflowError
 from tidemill.wire import refusals
-from tidemill.wire.refusals import (
-    Forbidden,
-    Invalid,
-    Misdirected,
-    NoSuchMethod,
-    TooLarge,
-    TooManyFailures,
-    Unidentified,
-    UnknownFormat,
-)
 
 STATUSES: Mapping[type[TidemillError], int] = {
-    BadInput: 400,
-    Unidentified: 401,
-    Forbidden: 403,
-    NotFound: 404,
-    NoSuchMethod: 405,
-    Conflict: 409,
-    GarbageCollected: 410,
-    TooLarge: 413,
-    UnknownFormat: 415,
-    Misdirected: 421,
-    Invalid: 422,
-    ConfigError: 422,
+    errors.BadInput: 400,
+    refusals.Unidentified: 401,
+    refusals.Forbidden: 403,
+    errors.NotFound: 404,
+    refusals.NoSuchMethod: 405,
+    errors.Conflict: 409,
+    errors.GarbageCollected: 410,
+    refusals.TooLarge: 413,
+    refusals.UnknownFormat: 415,
+    refusals.Misdirected: 421,
+    refusals.Invalid: 422,
+    errors.ConfigError: 422,
     WorkflowError: 422,
-    TooManyFailures: 429,
+    refusals.TooManyFailures: 429,
     TidemillError: 500,
-    StorageError: 503,
-    CatalogError: 503,
-    EngineError: 503,
-    InsertInProgress: 503,
+    errors.StorageError: 503,
+    errors.CatalogError: 503,
+    errors.EngineError: 503,
+    errors.InsertInProgress: 503,
 }
 
 
 def find_status(kind: type[BaseException]) -> int:
     """The status of the nearest base class that has one.
 
-    >>> find_status(errors.ChannelBusy), find_status(GarbageCollected), find_status(ValueError)
+    >>> find_status(errors.ChannelBusy), find_status(errors.GarbageCollected), find_status(ValueError)
     (409, 410, 500)
     """
     return next((STATUSES[c] for c in kind.__mro__ if c in STATUSES), 500)

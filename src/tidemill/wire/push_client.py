@@ -6,16 +6,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 
-from tidemill.errors import TidemillError
-from tidemill.wire.client_sockets import ConnectionBroken, Socket
-from tidemill.wire.http_status import build_error, find_status
-from tidemill.wire.push_messages import PushReplyDocument, parse_reply, render_message
+from tidemill.wire.client_sockets import ConnectionBroken, Socket, classify_refusal
+from tidemill.wire.push_messages import PushReplyDocument, render_message
 from tidemill.wire.refusals import Unreachable
 
 MAX_UNACKNOWLEDGED = 1000
 """The greatest number of unacknowledged messages."""
 _MAX_ATTEMPTS = 8  # consecutive failures before the client gives up
-_RETRYABLE_STATUS = 409  # this status, and those from 500 on, may be transient
+_CONFLICT = 409  # this status may be transient
 
 SocketOpener = Callable[[], AbstractContextManager[Socket]]
 _Numbered = tuple[int, bytes]
@@ -52,7 +50,7 @@ class PushClient:
                 self._sleep(min(2.0**attempts / 8, 10.0))
 
     def _resume_session(self, socket: Socket) -> None:
-        self._handle_reply(parse_reply(socket.recv()))
+        self._handle_reply(socket.recv())
         for number, lines in self._sent:
             socket.send(render_message(number, lines))
 
@@ -71,20 +69,15 @@ class PushClient:
                 reply = socket.recv(timeout=None if len(self._sent) >= limit else 0)
             except TimeoutError:
                 return
-            self._handle_reply(parse_reply(reply))
+            self._handle_reply(reply)
             if not self._sent:
                 return
 
-    def _handle_reply(self, reply: PushReplyDocument) -> None:
+    def _handle_reply(self, text: str | bytes) -> None:
+        reply = PushReplyDocument.model_validate_json(text)
         if reply.error is not None:
-            raise _classify_error(build_error(reply.error.kind, reply.error.message))
+            raise classify_refusal(reply.error, _CONFLICT)
         acknowledged = reply.last if reply.acknowledged is None else reply.acknowledged
         self.last = max(self.last or 0, acknowledged or 0)
         while self._sent and self._sent[0][0] <= self.last:
             self._sent.popleft()
-
-
-def _classify_error(error: TidemillError) -> Exception:
-    """`ConnectionBroken` for transient errors, which are retried; other errors as they are."""
-    status = find_status(type(error))
-    return ConnectionBroken(str(error)) if status == _RETRYABLE_STATUS or status >= 500 else error

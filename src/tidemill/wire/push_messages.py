@@ -57,9 +57,5 @@ def render_message(number: int, lines: bytes) -> str:
     return f"{number}\n{lines.decode()}"
 
 
-def parse_reply(text: str | bytes) -> PushReplyDocument:
-    return PushReplyDocument.model_validate_json(text)
-
-
 def render_reply(reply: PushReplyDocument) -> str:
     return reply.model_dump_json(exclude_none=True)

@@ -1,4 +1,4 @@
-"""Documents about workflows, triggers and servers."""
+"""Documents about workflows, triggers, servers and maintenance."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from tidemill.wire.document import RequestDocument, ResponseDocument, Source, Timestamp, TriggerField
+from tidemill.wire.schemas import BlockDocument, RunDocument
 
 _MAX_PRIORITY = 2**31 - 1
 
@@ -130,3 +131,60 @@ class ServerDocument(ResponseDocument):
 
 class ServerListDocument(ResponseDocument):
     servers: list[ServerDocument]
+
+
+class CompactedChannelDocument(ResponseDocument):
+    channel: str
+    block: Annotated[BlockDocument | None, Field(description="Its new base; null: there was nothing to merge.")]
+
+
+class CompactionListDocument(ResponseDocument):
+    compacted: list[CompactedChannelDocument]
+
+
+class DueCompactionDocument(ResponseDocument):
+    channel: str
+    compaction: str | None  # whether it is due, with the reason
+
+
+class MaintenanceDocument(ResponseDocument):
+    automatic: bool
+    paused: bool
+    active: list[RunDocument]
+    channels: list[DueCompactionDocument]
+
+
+class StoreScanDocument(ResponseDocument):
+    """Counts of a listing of the whole store."""
+
+    attempts: int
+    marked: int
+    unknown: int
+
+
+class GarbageCountsDocument(ResponseDocument):
+    """Collected blocks, removed files, runs whose process had died, and files to be removed later."""
+
+    blocks: int
+    files: int
+    reclaimed: int
+    marked: int
+
+
+class CollectionDocument(GarbageCountsDocument):
+    scan: StoreScanDocument | None
+
+
+class ExpiryCountsDocument(ResponseDocument):
+    runs: int
+    blocks: int
+
+
+class MaintenanceResultDocument(ResponseDocument):
+    """The maintenance that was due; a problem prevented a compaction or a removal."""
+
+    minor_compactions: list[BlockDocument]
+    major_compactions: list[BlockDocument]
+    collected: GarbageCountsDocument
+    expired: ExpiryCountsDocument
+    problems: list[str]

@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from tidemill.errors import TidemillError
-from tidemill.wire.client_sockets import ConnectionBroken, Socket
+from tidemill.wire.client_sockets import ConnectionBroken, Socket, classify_refusal
 from tidemill.wire.document import ResponseDocument
-from tidemill.wire.http_status import build_error, find_status
-from tidemill.wire.push_messages import parse_reply
+from tidemill.wire.push_messages import PushReplyDocument
 from tidemill.wire.refusals import Unreachable
 
 _MAX_ATTEMPTS = 8  # consecutive failures before the client gives up
@@ -60,24 +58,19 @@ def subscribe_blocks(
             attempts += 1
             if attempts > _MAX_ATTEMPTS:
                 raise Unreachable(f"the server does not send blocks: {error}; is it running?") from error
-            sleep(
-                0.0 if attempts == 1 else min(2.0**attempts / 8, 10.0)
-            )  # the first break may be the server's time limit
+            # The first break may be the server's time limit.
+            sleep(0.0 if attempts == 1 else min(2.0**attempts / 8, 10.0))
 
 
 def _receive_blocks(socket: Socket) -> Iterator[BlockRowsDocument]:
     rows: list[dict[str, Any]] = []
     while True:
         first_line, *lines = str(socket.recv()).split("\n")
-        reply = parse_reply(first_line)
+        reply = PushReplyDocument.model_validate_json(first_line)
         if reply.error is not None:
-            raise _classify_error(build_error(reply.error.kind, reply.error.message))
+            raise classify_refusal(reply.error)
         header = BlockHeaderDocument.model_validate_json(first_line)
         rows += map(json.loads, lines)
         if not header.more:
             yield BlockRowsDocument(block=header.block, kind=header.kind, updates=header.updates, rows=rows)
             rows = []
-
-
-def _classify_error(error: TidemillError) -> Exception:
-    return ConnectionBroken(str(error)) if find_status(type(error)) >= 500 else error

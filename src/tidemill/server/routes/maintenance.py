@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query
 from tidemill.app import maintenance
 from tidemill.server.dependencies import AS_ADMIN, AS_CHANNEL_OPERATOR, AS_VIEWER, Mill, Name
 from tidemill.server.error_handlers import build_responses
-from tidemill.wire import maintenance_schemas as schemas
+from tidemill.wire import server_schemas as schemas
 
 router = APIRouter(tags=["maintenance"])
 
