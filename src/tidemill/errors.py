@@ -6,7 +6,8 @@ command line when it is raised, so that scripts can distinguish the cases.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 
 class TidemillError(Exception):
@@ -155,6 +156,15 @@ class EngineLost(EngineError):
     def __init__(self, message: str, retry_in: float = 0.0) -> None:
         super().__init__(message)
         self.retry_in = retry_in  # seconds until a new session may be started
+
+
+@contextmanager
+def translate_value_error(build: Callable[[str], TidemillError]) -> Iterator[None]:
+    """Raise a `ValueError` of the block as the error that `build` returns for its message."""
+    try:
+        yield
+    except ValueError as error:
+        raise build(str(error)) from error
 
 
 _RENAMED = {

@@ -10,14 +10,9 @@ from typing import Any, Unpack, overload
 from tidemill.algebra.program import RefreshMode
 from tidemill.algebra.relation import Relation
 from tidemill.algebra.stages import ChannelStage, list_channels
-from tidemill.api import parts
+from tidemill.api import parts, stateful
 from tidemill.api.marks import Base, Delta, F, Reading, Writing
 from tidemill.api.options import CommandOptions, DeclaredOptions, TableOptions, TaskOptions, read_options
-from tidemill.api.stateful import (
-    build_input_windows,
-    build_wave_end_tasks,
-    redirect_windowed_reads,
-)
 from tidemill.api.streaming import Streaming
 from tidemill.api.waves import tag_results
 from tidemill.errors import WorkflowError
@@ -89,9 +84,9 @@ class Flow(Streaming):
             code = Function(fn if events is None else partial(tag_results, fn, events))
             variants = (Variant("programmed", reads, outputs, code),)
             task = Task(name or fn.__name__, variants, dict(parameters or {}), **declared.task_fields)
-            window_tasks = tuple(build_input_windows(task, parts.list_annotations(fn), self._is_written))
+            window_tasks = tuple(stateful.build_input_windows(task, parts.inspect_signature(fn), self._is_written))
             companions = [*window_tasks, *self._build_wave_end_tasks(task, waves)]
-            self._add_task(redirect_windowed_reads(task, window_tasks), declared, companions)
+            self._add_task(stateful.redirect_windowed_reads(task, window_tasks), declared, companions)
             return fn
 
         return declare_task(function) if function is not None else declare_task
@@ -227,4 +222,4 @@ class Flow(Streaming):
             raise WorkflowError([f"{subject} propagates the waves of {waves!r}; read it as tm.New"])
         if any(w.kind is not BlockKind.DELTA for w in task.writes):
             raise WorkflowError([f"{subject} propagates waves; make it write tm.Delta"])
-        return build_wave_end_tasks(task, waves, self._is_written)
+        return stateful.build_wave_end_tasks(task, waves, self._is_written)

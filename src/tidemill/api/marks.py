@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from tidemill.errors import WorkflowError, translate_value_error
 from tidemill.model.block import BlockKind
 from tidemill.model.task import ReadMode
 
@@ -52,6 +54,11 @@ else:
         """Annotation of a task's result: it changes the content of the channel, as its updates define."""
 
         kind = BlockKind.DELTA
+
+
+def locate_value_error(subject: object) -> AbstractContextManager[None]:
+    """Raise a `ValueError` of the block as a problem of `subject`: the user's source location, or a part of it."""
+    return translate_value_error(lambda reason: WorkflowError([f"{subject}: {reason}"]))
 
 
 Reading = Any

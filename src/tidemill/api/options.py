@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypedDict, TypeVar
 
-from tidemill.api.marks import Duration, Lag
+from tidemill.api.marks import Duration, Lag, locate_value_error
 from tidemill.api.triggers import build_interval
 from tidemill.errors import WorkflowError
 from tidemill.model.freshness_target import ALL_PATHWAYS, DeliveryForm, FreshnessTarget
@@ -47,11 +47,9 @@ class Retry:
     def build_limits(self, where: SourceLocation) -> tuple[RetryPolicy, float | None]:
         if self.attempts < 1:
             raise WorkflowError([f"{where}: expected attempts to be at least 1, found {self.attempts}"])
-        try:
+        with locate_value_error(where):
             policy = RetryPolicy(self.attempts, parse_duration(self.backoff))
             return policy, None if self.time_limit is None else parse_duration(self.time_limit)
-        except ValueError as error:
-            raise WorkflowError([f"{where}: {error}"]) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +62,10 @@ class Limits:
     time_limit: Duration | None = None  # of an attempt, as in `Retry`; the shorter of both holds
 
     def build_limits(self, where: SourceLocation) -> tuple[ResourceLimits, float | None]:
-        try:
+        with locate_value_error(where):
             memory = None if self.memory is None else parse_size(self.memory)
             cpu = None if self.cpu is None else parse_duration(self.cpu)
             time_limit = None if self.time_limit is None else parse_duration(self.time_limit)
-        except ValueError as error:
-            raise WorkflowError([f"{where}: {error}"]) from error
         given = {"memory": memory, "cpu": cpu, "processes": self.processes, "time_limit": time_limit}
         for name, limit in given.items():
             if limit is not None and limit <= 0:
@@ -98,13 +94,11 @@ class Freshness:
         if unknown:
             forms = ", ".join(DeliveryForm)
             raise WorkflowError([f"{where}: expected accepts to contain {forms}, found {unknown[0]!r}"])
-        try:
+        with locate_value_error(where):
             by_pathway = lag if isinstance(lag, Mapping) else {ALL_PATHWAYS: lag}
             lags = {pathway: parse_duration(duration) for pathway, duration in by_pathway.items()}
             consistency = 0.0 if self.consistency == "strict" else self.consistency
             max_inconsistency = None if consistency is None else parse_duration(consistency)
-        except ValueError as error:
-            raise WorkflowError([f"{where}: {error}"]) from error
         if min((*lags.values(), max_inconsistency or 0.0), default=0.0) < 0:
             raise WorkflowError([f"{where}: target_lag and consistency cannot be negative"])
         return FreshnessTarget(lags, max_inconsistency, tuple(DeliveryForm(form) for form in self.accepts))

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tidemill.algebra.sql.tables import NotASelect, find_table_names
-from tidemill.api.marks import REFRESH, STATE, Key, Reading, Writing
+from tidemill.algebra.sql.tables import find_table_names
+from tidemill.api.marks import REFRESH, STATE, Key, Reading, Writing, locate_value_error
 from tidemill.api.waves import tag_query
 from tidemill.errors import WorkflowError
 from tidemill.model.block import BlockKind
@@ -19,10 +19,8 @@ from tidemill.model.task import ReadMode, TaskInput, TaskOutput
 
 
 def parse_schema(channel: str, ddl: str | None, where: SourceLocation) -> Schema | None:
-    try:
+    with locate_value_error(f"{where}: channel {channel!r}"):
         return None if ddl is None else Schema.from_ddl(ddl)
-    except ValueError as error:
-        raise WorkflowError([f"{where}: channel {channel!r}: {error}"]) from error
 
 
 def choose_updates(channel: str, key: Key | None, updates: Updates | None, where: SourceLocation) -> Updates:
@@ -86,10 +84,6 @@ def check_keyed_signature(fn: Callable[..., Any], reads: Sequence[TaskInput], wh
         )
 
 
-def list_annotations(fn: Callable[..., Any]) -> dict[str, Any]:
-    return {name: argument.annotation for name, argument in inspect_signature(fn).parameters.items()}
-
-
 def parse_mode(reading: Reading, where: SourceLocation) -> ReadMode:
     mode = getattr(reading, "mode", None)
     if isinstance(mode, ReadMode):
@@ -109,18 +103,14 @@ def inspect_signature(fn: Callable[..., Any]) -> inspect.Signature:
 
 
 def tag_query_text(name: str, query: str, waves: str, where: SourceLocation) -> str:
-    try:
+    with locate_value_error(f"{where}: query {name!r}"):
         return tag_query(query, waves)
-    except ValueError as error:
-        raise WorkflowError([f"{where}: query {name!r}: {error}"]) from error
 
 
 def list_tables(name: str, query: str, where: SourceLocation) -> tuple[str, ...]:
     """List the tables that a query reads; if the query cannot be parsed completely, some may not be tables."""
-    try:
+    with locate_value_error(f"{where}: query {name!r}"):
         return find_table_names(query).names
-    except NotASelect as error:
-        raise WorkflowError([f"{where}: query {name!r}: {error}"]) from error
 
 
 def check_ports(flow: FlowModel, ports: Mapping[str, str], where: SourceLocation) -> None:

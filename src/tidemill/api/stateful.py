@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import Signature
 from typing import Any
 
-from tidemill.errors import WorkflowError
+from tidemill.api.marks import Key, locate_value_error
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Upsert
 from tidemill.model.location import SourceLocation
@@ -16,7 +17,6 @@ from tidemill.model.task import ReadMode, Task, TaskInput, TaskOutput, Variant
 from tidemill.model.wave_steps import WaveBarrierSpec, WaveEndSpec, WaveStartSpec, format_ended_channel
 from tidemill.model.window import Between, Window
 
-Key = str | Sequence[str]
 IsWritten = Callable[[str], bool]
 """Tells whether an earlier declared task writes this channel."""
 
@@ -56,10 +56,8 @@ def state(ddl: str, key: Key) -> StateSchema:
 def build_keyed_code(
     call: Callable[..., Any], ddl: str, by: Key, writes: Mapping[str, str], partitions: int, where: SourceLocation
 ) -> KeyedTaskSpec:
-    try:
+    with locate_value_error(f"{where}: keyed task {call.__name__!r}"):
         return KeyedTaskSpec(call, state(ddl, by), _parse_schemas(writes), partitions)
-    except ValueError as error:
-        raise WorkflowError([f"{where}: keyed task {call.__name__!r}: {error}"]) from error
 
 
 def build_operator_code(
@@ -69,10 +67,8 @@ def build_operator_code(
     writes: Mapping[str, str],
     where: SourceLocation,
 ) -> OperatorTaskSpec:
-    try:
+    with locate_value_error(f"{where}: stateful task {name!r}"):
         return OperatorTaskSpec(make, dict(states), _parse_schemas(writes))
-    except ValueError as error:
-        raise WorkflowError([f"{where}: stateful task {name!r}: {error}"]) from error
 
 
 def build_stateful_task(name: str, code: Stateful, reads: Sequence[TaskInput], writes: Mapping[str, str]) -> Task:
@@ -100,10 +96,10 @@ def build_window_task(name: str, channel: str, code: WindowTaskSpec, is_written:
     return build_stateful_task(name, code, [events, *ended_reads], writes)
 
 
-def build_input_windows(task: Task, annotations: Mapping[str, Any], is_written: IsWritten) -> Iterator[Task]:
+def build_input_windows(task: Task, signature: Signature, is_written: IsWritten) -> Iterator[Task]:
     """Build the tasks that form the windows on the arguments of a task."""
     for read in task.reads:
-        for annotation in getattr(annotations.get(read.argument), "__metadata__", ()):
+        for annotation in getattr(signature.parameters[read.argument].annotation, "__metadata__", ()):
             if isinstance(annotation, InputWindow):
                 code, name = WindowTaskSpec(annotation.window), _format_windows_name(task, read)
                 window_task = build_window_task(name, read.port, code, is_written)

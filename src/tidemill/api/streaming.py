@@ -7,17 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from tidemill.api import parts
+from tidemill.api import parts, stateful
 from tidemill.api.marks import STATE, F, Key, Reading
 from tidemill.api.options import DeclaredOptions, RunOptions, read_options
-from tidemill.api.stateful import (
-    build_barrier_task,
-    build_keyed_code,
-    build_operator_code,
-    build_stateful_task,
-    build_wave_start_task,
-    build_window_task,
-)
 from tidemill.model.location import SourceLocation, find_caller
 from tidemill.model.renamed import raise_missing_attribute
 from tidemill.model.schema import StateSchema
@@ -68,9 +60,9 @@ class Streaming(ABC):
             where = SourceLocation(fn.__code__.co_filename, fn.__code__.co_firstlineno)
             reads = parts.parse_reads(fn, dict(channels or {}), {STATE, *(parameters or {})}, where)
             parts.check_keyed_signature(fn, reads, where)
-            code = build_keyed_code(fn, state, by, writes, partitions, where)
+            code = stateful.build_keyed_code(fn, state, by, writes, partitions, where)
             ports = {argument: (channels or {}).get(argument, argument) for argument in writes}
-            task = build_stateful_task(name or fn.__name__, code, reads, ports)
+            task = stateful.build_stateful_task(name or fn.__name__, code, reads, ports)
             self._declare_task(replace(task, parameters=dict(parameters or {})), options, where)
             return fn
 
@@ -94,8 +86,8 @@ class Streaming(ABC):
         """
         where = find_caller()
         inputs = [TaskInput(c, c, parts.parse_mode(r, where)) for c, r in reads.items()]
-        code = build_operator_code(name, make, states, writes, where)
-        task = build_stateful_task(name, code, inputs, {w: w for w in writes})
+        code = stateful.build_operator_code(name, make, states, writes, where)
+        task = stateful.build_stateful_task(name, code, inputs, {w: w for w in writes})
         return self._declare_task(replace(task, parameters=dict(parameters or {})), options, where)
 
     def window(
@@ -122,15 +114,15 @@ class Streaming(ABC):
             size, step, by=by, timeout=timeout, delete_used=delete_used, at_least=at_least, time=time
         )
         code = WindowTaskSpec(window, None if sums is None else tuple(sums))
-        return self._declare_task(build_window_task(name, of, code, self._is_written), options, find_caller())
+        return self._declare_task(stateful.build_window_task(name, of, code, self._is_written), options, find_caller())
 
     def waves(self, name: str, of: str, **options: Unpack[RunOptions]) -> str:
         """Declare the events of a channel, each as the start of a wave: its columns, and its tag in a column `wave`."""
-        return self._declare_task(build_wave_start_task(name, of), options, find_caller())
+        return self._declare_task(stateful.build_wave_start_task(name, of), options, find_caller())
 
     def barrier(self, name: str, branches: Sequence[str], **options: Unpack[RunOptions]) -> str:
         """Declare the waves that are complete on all of several channels with tags: one row per wave, its `wave`."""
-        return self._declare_task(build_barrier_task(name, branches, self._is_written), options, find_caller())
+        return self._declare_task(stateful.build_barrier_task(name, branches, self._is_written), options, find_caller())
 
     def _declare_task(self, task: Task, options: RunOptions, where: SourceLocation) -> str:
         declared = read_options(RunOptions, options, where)

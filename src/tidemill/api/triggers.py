@@ -7,17 +7,11 @@
 
 from __future__ import annotations
 
+from tidemill.api.marks import locate_value_error
 from tidemill.errors import WorkflowError
+from tidemill.model import trigger as model
 from tidemill.model.location import SourceLocation, find_caller
-from tidemill.model.trigger import (
-    AllOfTrigger,
-    CronTrigger,
-    DataTrigger,
-    IntervalTrigger,
-    RunMilestone,
-    RunTrigger,
-    Trigger,
-)
+from tidemill.model.trigger import RunMilestone, Trigger
 from tidemill.model.units import parse_duration
 
 
@@ -28,12 +22,12 @@ def every(duration: str | float) -> Trigger:
 
 def cron(expression: str, zone: str = "UTC") -> Trigger:
     """Return a trigger that fires at the times of a cron expression ("0 3 * * *"), in a time zone ("Europe/Berlin")."""
-    return CronTrigger(expression, zone)
+    return model.CronTrigger(expression, zone)
 
 
 def on(channel: str, *, rows: int | None = None, bytes: int | None = None, age: str | float | None = None) -> Trigger:
     """Return a trigger on new data of a channel: a number of rows or bytes, or any data that has waited this long."""
-    return DataTrigger(channel, rows, bytes, None if age is None else _parse_seconds(age, find_caller()))
+    return model.DataTrigger(channel, rows, bytes, None if age is None else _parse_seconds(age, find_caller()))
 
 
 def after(flow: str, reached: str = "completed") -> Trigger:
@@ -41,20 +35,18 @@ def after(flow: str, reached: str = "completed") -> Trigger:
     where = find_caller()
     if reached not in list(RunMilestone):
         raise WorkflowError([f"{where}: expected one of {', '.join(RunMilestone)}, found {reached!r}"])
-    return RunTrigger(flow, RunMilestone(reached))
+    return model.RunTrigger(flow, RunMilestone(reached))
 
 
 def all_of(*parts: Trigger) -> Trigger:
     """Return a trigger that fires when all of these have fired."""
-    return AllOfTrigger(parts)
+    return model.AllOfTrigger(parts)
 
 
 def build_interval(duration: str | float, where: SourceLocation) -> Trigger:
-    return IntervalTrigger(_parse_seconds(duration, where))
+    return model.IntervalTrigger(_parse_seconds(duration, where))
 
 
 def _parse_seconds(duration: str | float, where: SourceLocation) -> float:
-    try:
+    with locate_value_error(where):
         return parse_duration(duration)
-    except ValueError as error:
-        raise WorkflowError([f"{where}: {error}"]) from error

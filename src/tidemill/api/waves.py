@@ -78,9 +78,10 @@ def tag_results(call: Any, events: str, /, **given: Any) -> dict[str, Any] | Any
     result = call(**given)
     frames = _to_named_frames(result)
     if not all(WAVE in frame.columns for frame in frames.values()):
-        alone = [_call_for_event(tag, call, events, given) for tag in _list_tags(given[events])]
+        tags = sorted(row[0] for row in given[events].select(WAVE).distinct().collect())
+        alone = [_call_for_event(tag, call, events, given) for tag in tags]
         frames = (
-            {name: reduce(_union_frames, (made[name] for made in alone)) for name in frames}
+            {name: reduce(lambda some, more: some.unionByName(more), (made[name] for made in alone)) for name in frames}
             if alone
             else _add_tag(frames)
         )
@@ -95,10 +96,6 @@ def _to_named_frames(result: Any) -> dict[str, Any]:
     return dict(result) if isinstance(result, Mapping) else {_ONLY: result}
 
 
-def _list_tags(events: Any) -> list[str]:
-    return sorted(row[0] for row in events.select(WAVE).distinct().collect())
-
-
 def _call_for_event(tag: str, call: Any, events: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     alone = arguments[events].where(f"{WAVE} = {_quote_text(tag)}")
     return _add_tag(_to_named_frames(call(**{**arguments, events: alone})), _quote_text(tag))
@@ -110,10 +107,6 @@ def _add_tag(frames: Mapping[str, Any], tag: str = "CAST(NULL AS STRING)") -> di
 
 def _quote_text(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _union_frames(some: Any, more: Any) -> Any:
-    return some.unionByName(more)
 
 
 def _number_rows(frame: Any) -> Any:

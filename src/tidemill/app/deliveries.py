@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from tidemill.app.settings import ChannelDeliverySettings, DeliverySettings, MailDeliverySettings, MailSettings
+from tidemill.app import settings
 from tidemill.encoding.block_rows import RowSelection, split_into_chunks
 from tidemill.ports.catalog import Catalog
 from tidemill.publish import BlockDelivery, BlockMail, BlockReceiver, BlockWebhook, DeliveryPart, SmtpMailer
@@ -17,22 +17,14 @@ FileOpener = Callable[[str], BinaryIO]
 
 
 def build_deliveries(
-    deliveries: Mapping[str, DeliverySettings], catalog: Catalog, open: FileOpener, inserts: InsertBatcher
+    deliveries: Mapping[str, settings.DeliverySettings], catalog: Catalog, open: FileOpener, inserts: InsertBatcher
 ) -> list[BlockDelivery]:
     """The deliveries of the settings; `open` opens a file of a block."""
-    return [_build_delivery(name, settings, catalog, open, inserts) for name, settings in deliveries.items()]
+    return [_build_delivery(name, delivery, catalog, open, inserts) for name, delivery in deliveries.items()]
 
 
-def build_postbox(settings: MailSettings | MailDeliverySettings) -> SmtpMailer:
-    return SmtpMailer(
-        settings.host,
-        settings.sender,
-        settings.to,
-        port=settings.port,
-        starttls=settings.starttls,
-        user=settings.user,
-        password=settings.password,
-    )
+def build_postbox(postbox: settings.MailSettings | settings.MailDeliverySettings) -> SmtpMailer:
+    return SmtpMailer(**settings.read_fields(SmtpMailer, postbox))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +46,23 @@ class BlockInsert:
 
 
 def _build_delivery(
-    name: str, settings: DeliverySettings, catalog: Catalog, open: FileOpener, inserts: InsertBatcher
+    name: str, delivery: settings.DeliverySettings, catalog: Catalog, open: FileOpener, inserts: InsertBatcher
 ) -> BlockDelivery:
-    selection = RowSelection.from_texts(",".join(settings.columns), settings.where)
+    selection = RowSelection.from_texts(",".join(delivery.columns), delivery.where)
 
     def read_parts(since: int, head: int) -> Iterator[DeliveryPart]:
-        block = find_next_block(catalog.blocks, settings.channel, since, head)
+        block = find_next_block(catalog.blocks, delivery.channel, since, head)
         for number, chunk in enumerate(split_into_chunks(block, open, selection), start=1):
             yield DeliveryPart(block.channel, block.seq, number, len(chunk.lines), chunk.to_text())
 
-    return BlockDelivery(name, settings.channel, _build_receiver(name, settings, inserts), catalog, read_parts)
+    return BlockDelivery(name, delivery.channel, _build_receiver(name, delivery, inserts), catalog, read_parts)
 
 
-def _build_receiver(name: str, settings: DeliverySettings, inserts: InsertBatcher) -> BlockReceiver:
-    match settings:
-        case MailDeliverySettings():
-            return BlockMail(build_postbox(settings))
-        case ChannelDeliverySettings():
-            return BlockInsert(name, settings.to, inserts)
+def _build_receiver(name: str, delivery: settings.DeliverySettings, inserts: InsertBatcher) -> BlockReceiver:
+    match delivery:
+        case settings.MailDeliverySettings():
+            return BlockMail(build_postbox(delivery))
+        case settings.ChannelDeliverySettings():
+            return BlockInsert(name, delivery.to, inserts)
         case _:
-            return BlockWebhook(settings.url, settings.secret)
+            return BlockWebhook(delivery.url, delivery.secret)

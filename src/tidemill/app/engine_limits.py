@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from tidemill.app.settings import EngineSettings
+from tidemill.app.settings import EngineSettings, read_fields
 from tidemill.model.units import parse_size
 from tidemill.ports.engine import EngineLimits
 
@@ -17,14 +17,8 @@ _DRIVER_SHARE = 4
 
 def build_limits(settings: EngineSettings) -> EngineLimits:
     memory = read_memory() // _DRIVER_SHARE if settings.driver_memory is None else parse_size(settings.driver_memory)
-    return EngineLimits(
-        is_local=settings.local == "auto",
-        driver_memory=memory,
-        relation_rows=settings.relation_rows,
-        single_task_rows=settings.single_task_rows,
-        content_rows=settings.content_rows,
-        broadcast_rows=settings.broadcast_rows,
-    )
+    others = read_fields(EngineLimits, settings) | {"driver_memory": memory}
+    return EngineLimits(is_local=settings.local == "auto", **others)
 
 
 def read_memory() -> int:

@@ -15,12 +15,12 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from tidemill.algebra.sql.tables import find_table_names
-from tidemill.api import REFRESH, Workflow
+from tidemill.api import Workflow
 from tidemill.errors import BadInput, WorkflowError
 from tidemill.model import workflow as model
 from tidemill.model.analysis import NO_KNOWLEDGE, SchemaKnowledge
 from tidemill.model.renamed import find_renamed_key
-from tidemill.model.trigger import Trigger, from_json
+from tidemill.model.trigger import from_json
 
 MAX_QUERY_LENGTH = 100_000
 """The greatest length of a query in characters."""
@@ -150,22 +150,17 @@ def build_workflow(document: WorkflowDefinition, knowledge: SchemaKnowledge = NO
     for channel in document.inputs:
         workflow.input(channel.name, channel.columns, key=channel.key or None)
     for table in document.tables:
-        assert table.refresh in REFRESH
         workflow.sql(
             table.name,
             table.query,
             refresh=table.refresh,
-            triggers=[_build_trigger(t) for t in table.triggers],
+            triggers=[from_json(t.model_dump(exclude_none=True)) for t in table.triggers],
             target_lag=table.target_lag,
             consistency=table.consistency,
             priority=table.priority,
             refresh_group=table.refresh_group,
         )
     return workflow.build_spec(knowledge)
-
-
-def _build_trigger(part: BaseModel) -> Trigger:
-    return from_json(part.model_dump(exclude_none=True))
 
 
 def find_violations(query: str, channels: set[str]) -> Iterator[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from tidemill.errors import ConfigError
 from tidemill.model.notice import NoticeKind
@@ -23,6 +24,20 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def _check(parse: Callable[[str], float]) -> AfterValidator:
+    """A validator of texts that `parse` accepts; they stay as they are."""
+
+    def check(text: str) -> str:
+        parse(text)
+        return text
+
+    return AfterValidator(check)
+
+
+_Size = Annotated[str, _check(parse_size)]
+_Duration = Annotated[str, _check(parse_duration)]
+
+
 class CatalogSettings(_Section):
     url: str = f"sqlite:///{STATE_DIRECTORY}/catalog.db"  # or postgresql://user:password@host/database
 
@@ -32,24 +47,10 @@ class StorageSettings(_Section):
     staged: bool | None = None  # remote URLs: use a local cache (default), or let Spark access them directly
     cache: str = f"{STATE_DIRECTORY}/cache"
     options: dict[str, Any] = Field(default_factory=dict)  # passed to fsspec
-    budget: str | None = None  # for datasets of one-shot workflows, such as "50 GB"; none: unlimited
-    budgets: dict[str, str] = Field(default_factory=dict)  # the same for single workflows, by their names
-    channel_budget: str | None = None  # for the blocks of all channels; none: unlimited
+    budget: _Size | None = None  # for datasets of one-shot workflows, such as "50 GB"; none: unlimited
+    budgets: dict[str, _Size] = Field(default_factory=dict)  # the same for single workflows, by their names
+    channel_budget: _Size | None = None  # for the blocks of all channels; none: unlimited
     eviction_threshold: float = Field(default=0.9, gt=0, le=1)  # share of a budget above which space is freed
-
-    @field_validator("budget", "channel_budget")
-    @classmethod
-    def _check_size(cls, budget: str | None) -> str | None:
-        if budget is not None:
-            parse_size(budget)
-        return budget
-
-    @field_validator("budgets")
-    @classmethod
-    def _check_sizes(cls, budgets: dict[str, str]) -> dict[str, str]:
-        for budget in budgets.values():
-            parse_size(budget)
-        return budgets
 
 
 class SparkSettings(_Section):
@@ -61,18 +62,11 @@ class EngineSettings(_Section):
     """Where refreshes of declared tables are computed: on the driver or by Spark's executors."""
 
     local: Literal["auto", "off"] = "auto"  # auto: on the driver where that is cheaper; off: everything on Spark
-    driver_memory: str | None = None  # for rows on the driver, such as "2 GB"; default: a quarter of the memory
+    driver_memory: _Size | None = None  # for rows on the driver, such as "2 GB"; default: a quarter of the memory
     relation_rows: int = Field(default=8_000, ge=0)  # rows that are passed to Spark in a plan, not in a file
     single_task_rows: int = Field(default=100_000, ge=1)  # rows up to which one task is as quick as several
     content_rows: int = Field(default=100_000, ge=0)  # of a content from which its untouched rows are not grouped
     broadcast_rows: int = Field(default=400_000, ge=0)  # rows of a change whose keys are sent to every executor
-
-    @field_validator("driver_memory")
-    @classmethod
-    def _check_size(cls, size: str | None) -> str | None:
-        if size is not None:
-            parse_size(size)
-        return size
 
 
 class RunSettings(_Section):
@@ -146,14 +140,7 @@ class PushSettings(_Section):
     max_bytes: int = Field(default=8 * 1024**2, ge=1)
     max_message_bytes: int = Field(default=1024**2, ge=1)  # greatest size of one message in bytes
     max_unacknowledged_bytes: int = Field(default=512 * 1024, ge=1)  # of one connection; then it is not read from
-    producer_retention: str | None = "90 days"  # a producer without messages for this time expires; none: never
-
-    @field_validator("producer_retention")
-    @classmethod
-    def _check_duration(cls, duration: str | None) -> str | None:
-        if duration is not None:
-            parse_duration(duration)
-        return duration
+    producer_retention: _Duration | None = "90 days"  # a producer without messages for this time expires; none: never
 
 
 class TcpSettings(_Section):
@@ -229,19 +216,12 @@ class MaintenanceSettings(_Section):
     automatic: bool = True  # maintain the channels of a flow after its runs, and all channels periodically
     run_history: int = Field(default=100, ge=1)  # runs kept per channel and bound flow
     snapshots: int = Field(default=50, ge=0)  # number of the newest positions of a channel that stay readable
-    retention: str | None = None  # and the positions of this period, such as "7 days"
+    retention: _Duration | None = None  # and the positions of this period, such as "7 days"
     small_file_bytes: int = Field(default=32 * 1024 * 1024, ge=0)  # bytes; larger files are shared when compacting
-    audit_retention: str = "90 days"  # retention of the audit log of the API and the page
-    grace_period: str = "2 minutes"  # time before files of garbage-collected blocks are removed from the store
-    orphan_retention: str = "1 day"  # time before files of attempts that ended without a result are removed
-    history_retention: str = "90 days"  # retention of submissions and events, unless they are needed longer
-
-    @field_validator("retention", "audit_retention", "history_retention", "grace_period", "orphan_retention")
-    @classmethod
-    def _check_duration(cls, duration: str | None) -> str | None:
-        if duration is not None:
-            parse_duration(duration)
-        return duration
+    audit_retention: _Duration = "90 days"  # retention of the audit log of the API and the page
+    grace_period: _Duration = "2 minutes"  # time before files of garbage-collected blocks are removed from the store
+    orphan_retention: _Duration = "1 day"  # time before files of attempts that ended without a result are removed
+    history_retention: _Duration = "90 days"  # retention of submissions and events, unless they are needed longer
 
 
 class PlannerSettings(_Section):
@@ -348,6 +328,11 @@ def load_settings(project: Path, environment: Mapping[str, str] = os.environ) ->
         location = ".".join(map(str, first["loc"]))
         found = "" if _SECRETS & set(first["loc"]) else f" (found {first['input']!r})"
         raise ConfigError(f"{project / SETTINGS_FILE}: {location}: {first['msg']}{found}") from None
+
+
+def read_fields(kind: type[Any], *sections: BaseModel) -> dict[str, Any]:
+    """The settings that have the name of a field of a dataclass."""
+    return {f.name: getattr(s, f.name) for f in fields(kind) for s in sections if f.name in type(s).model_fields}
 
 
 def resolve_sqlite_url(url: str, project: Path) -> str:

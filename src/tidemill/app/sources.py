@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tidemill.app.settings import FolderSettings, PushSettings, SourceSettings, TcpSettings, WebSubSettings
+from tidemill.app.settings import FolderSettings, PushSettings, SourceSettings, TcpSettings, WebSubSettings, read_fields
 from tidemill.intake.sources import FolderSource, TcpSource, WebSubSource
 from tidemill.runtime.runs.insert_batcher import InsertBatcher, SmallInsert
 from tidemill.runtime.runs.sources import DataSource, Work
@@ -91,12 +91,4 @@ class SourceFactory:
 
 
 def _build_subscription(name: str, settings: WebSubSettings) -> WebSubSource:
-    return WebSubSource(
-        name,
-        settings.channel,
-        settings.topic,
-        settings.callback,
-        settings.secret,
-        hub=settings.hub,
-        lease=settings.lease,
-    )
+    return WebSubSource(name, **read_fields(WebSubSource, settings))

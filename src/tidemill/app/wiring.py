@@ -6,7 +6,6 @@ import logging
 import os
 import socket
 from collections.abc import Iterable
-from dataclasses import fields
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -24,11 +23,12 @@ from tidemill.app.settings import (
     StorageSettings,
     find_project,
     load_settings,
+    read_fields,
     resolve_sqlite_url,
     resolve_storage_url,
 )
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.errors import BadInput, ConfigError, TidemillError
+from tidemill.errors import BadInput, ConfigError, TidemillError, translate_value_error
 from tidemill.intake import insert_batch, is_table, load_file, load_table
 from tidemill.model.block import Block, BlockKind, ChannelPosition, parse_block_kind
 from tidemill.model.registration import RegistrationChange
@@ -244,8 +244,7 @@ class Tidemill:
     @property
     def dispatch_config(self) -> DispatchConfig:
         """The dispatch settings of this project's servers, which users may override at run time."""
-        settings = self.settings.server
-        return DispatchConfig(**{field.name: getattr(settings, field.name) for field in fields(DispatchConfig)})
+        return DispatchConfig(**read_fields(DispatchConfig, self.settings.server))
 
     def explain(self, table: str) -> TableExplanation:
         """How a table is refreshed, its variants, and the variant that a run would choose now, with the reason."""
@@ -319,10 +318,8 @@ class Tidemill:
     def _parse_grace(self, grace: str | None) -> GracePeriods:
         if grace is None:
             return self.maintenance.rules.grace
-        try:
+        with translate_value_error(BadInput):
             return GracePeriods(parse_duration(grace), parse_duration(grace))
-        except ValueError as error:
-            raise BadInput(str(error)) from error
 
     def run_maintenance(self, channels: Iterable[str] | None = None) -> MaintenanceResult:
         """Do the maintenance that is due on these channels, or on all: compaction, garbage collection, expiry of runs.
@@ -393,10 +390,8 @@ def _build_budgets(storage: StorageSettings) -> StorageBudgets:
 
 def _parse_since(keep: str | None, now: float) -> int | None:
     """The clock's reading `keep` before now."""
-    try:
+    with translate_value_error(BadInput):
         return None if keep is None else to_microseconds(now - parse_duration(keep))
-    except ValueError as error:
-        raise BadInput(str(error)) from error
 
 
 def _create_home(project: Path) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from tidemill.cli.output import Answer, build_table
 from tidemill.display.formatting import format_age
-from tidemill.errors import BadInput
+from tidemill.errors import BadInput, translate_value_error
 from tidemill.model.access import Token, UserRole
 from tidemill.model.timestamps import format_iso
 from tidemill.model.units import parse_duration
@@ -50,10 +50,8 @@ def token(
     ] = None,
 ) -> Answer:
     """Issue a token. It is shown only once, and not stored."""
-    try:
+    with translate_value_error(BadInput):
         duration = None if expires_in is None else parse_duration(expires_in)
-    except ValueError as error:
-        raise BadInput(str(error)) from error
     issued = mill.catalog.accounts.issue_token(name, label=label, seconds=duration)
     return Answer(dict(TokenDocument.model_validate(issued.token)) | {"text": issued.text}, issued.text)
 

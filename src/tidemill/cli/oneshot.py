@@ -20,7 +20,7 @@ from tidemill.display import columns
 from tidemill.display.columns import build_usage_columns
 from tidemill.display.formatting import format_age, format_plural, take_first_line
 from tidemill.display.table import Column, link_run, show_state
-from tidemill.errors import BadInput, EvictionFailed
+from tidemill.errors import BadInput, EvictionFailed, translate_value_error
 from tidemill.model.run import RunState
 from tidemill.model.submission import Submission, SubmittedAction
 from tidemill.model.timestamps import parse_moment
@@ -163,7 +163,8 @@ def storage(
 
     The largest are shown first; with --json, all of them.
     """
-    amount = None if free is None else _parse_bytes(free)
+    with translate_value_error(BadInput):
+        amount = None if free is None else parse_size(free)
     service = mill.oneshot_service
     if drop is not None:
         dropped = service.drop_dataset(drop)
@@ -217,13 +218,6 @@ def _set_pinned(mill: Tidemill, dataset: str | None, block: int | None, *, pinne
     record = mill.oneshot_service.pin_dataset(dataset or "", pinned=pinned)
     state = "pinned: it is not evicted" if pinned else "no longer pinned"
     return Answer(DatasetDocument.model_validate(record), f"{record.workflow}/{record.name} is {state}")
-
-
-def _parse_bytes(text: str) -> int:
-    try:
-        return parse_size(text)
-    except ValueError as error:
-        raise BadInput(str(error)) from error
 
 
 def _render_retained(report: StorageReport, limit: int, now: float) -> Iterator[RenderableType]:

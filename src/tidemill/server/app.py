@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from tidemill import __version__
-from tidemill.app.settings import Settings
+from tidemill.app.settings import read_fields
 from tidemill.app.sources import build_subscriptions
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
@@ -136,17 +136,5 @@ def build_access(mill: Tidemill) -> AccessControl:
 
 def build_application(mill: Tidemill, access: AccessControl, wake: Callable[[], None]) -> FastAPI:
     """`wake` is called when something may have become due."""
-    return build_api(mill, access, build_options(mill.settings), wake=wake)
-
-
-def build_options(settings: Settings) -> ApiOptions:
-    api_settings, push_settings = settings.api, settings.push
-    return ApiOptions(
-        allowed_hosts=api_settings.allowed_hosts,
-        max_upload_bytes=api_settings.max_upload_bytes,
-        max_wait=push_settings.max_wait,
-        max_rows=push_settings.max_rows,
-        max_bytes=push_settings.max_bytes,
-        max_message_bytes=push_settings.max_message_bytes,
-        max_unacknowledged_bytes=push_settings.max_unacknowledged_bytes,
-    )
+    options = read_fields(ApiOptions, mill.settings.api, mill.settings.push)
+    return build_api(mill, access, ApiOptions(**options), wake=wake)

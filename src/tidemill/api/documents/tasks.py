@@ -10,22 +10,12 @@ from typing import Any
 
 from tidemill.api.documents.parser import find_problems, find_valid_actions, parse_json, parse_workflow
 from tidemill.errors import WorkflowError
+from tidemill.model import task as model
 from tidemill.model.action import Action, CommandLine, FunctionCall, OneShotWorkflow, Query, Script
 from tidemill.model.block import BlockKind
 from tidemill.model.code import Json, trace_script
 from tidemill.model.query import can_rename_table, rename_tables
-from tidemill.model.task import (
-    Code,
-    Command,
-    Function,
-    ReadMode,
-    RetryPolicy,
-    Sql,
-    Task,
-    TaskInput,
-    TaskOutput,
-    Variant,
-)
+from tidemill.model.task import Code, Command, Function, ReadMode, Sql, Task
 from tidemill.retention.memo import MemoNode
 
 OUTPUT = "output"
@@ -94,13 +84,13 @@ def to_canonical_task(task: Task) -> Task:
 
 
 def build_task(action: Action, sources: SourceResolver) -> Task:
-    reads = tuple(TaskInput(p.name, format_channel_name(p.id), ReadMode.ALL) for p in action.parents)
-    writes = (TaskOutput(OUTPUT, format_channel_name(action.id), BlockKind.BASE),)
+    reads = tuple(model.TaskInput(p.name, format_channel_name(p.id), ReadMode.ALL) for p in action.parents)
+    writes = (model.TaskOutput(OUTPUT, format_channel_name(action.id), BlockKind.BASE),)
     return Task(
         name=action.name,
-        variants=(Variant("one-shot", reads, writes, _build_code(action, sources)),),
+        variants=(model.Variant("one-shot", reads, writes, _build_code(action, sources)),),
         parameters=action.parameters,
-        retry=RetryPolicy(action.attempts),
+        retry=model.RetryPolicy(action.attempts),
         version=action.version,
         environment=action.environment,
         deterministic=action.deterministic,
