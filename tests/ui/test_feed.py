@@ -44,7 +44,7 @@ def test_a_snapshot_is_shared_until_an_event_happens(driver: Driver) -> None:
     assert asyncio.run(feed.read_snapshot()) is first
     driver.insert("a")
     feed.poll()
-    assert asyncio.run(feed.read_snapshot()).count_unread("copy") == {"a": 1}
+    assert asyncio.run(feed.read_snapshot()).unread_index["copy"] == {"a": 1}
 
 
 def test_an_outdated_snapshot_is_taken_again(driver: Driver) -> None:
@@ -57,7 +57,7 @@ def test_an_outdated_snapshot_is_taken_again(driver: Driver) -> None:
         driver.insert("a")
         await feed._poll_events()
         await reading
-        assert (await feed.read_snapshot()).count_unread("copy") == {"a": 1}
+        assert (await feed.read_snapshot()).unread_index["copy"] == {"a": 1}
 
     asyncio.run(insert_meanwhile())
 

@@ -14,8 +14,7 @@ from tidemill.model.flow import BoundFlow
 from tidemill.model.run import RunKind
 from tidemill.model.task import ReadMode
 from tidemill.model.trigger import IntervalTrigger
-from tidemill.ui.card import NodeCard, build_cards, find_waiting_edges
-from tidemill.ui.graph import build_graph
+from tidemill.ui.graph import NodeCard, build_cards, build_graph, find_waiting_edges
 from tidemill.ui.health import HealthState, HealthVerdict, judge_health
 from tidemill.ui.snapshot import take_snapshot
 
@@ -132,7 +131,7 @@ def test_tables_derived_from_a_failed_one_are_waiting(driver: Driver) -> None:
 def test_the_state_of_a_task_is_never_pending_for_it(driver: Driver) -> None:
     driver.catalog.workflows.apply(EXTENDED)
     driver.run_flow(LATER)
-    assert take_snapshot(driver.catalog).count_unread("later") == {}
+    assert take_snapshot(driver.catalog).unread_index["later"] == {}
 
 
 def test_a_task_that_writes_one_channel_is_drawn_with_it(driver: Driver) -> None:

@@ -21,16 +21,16 @@ from tidemill.ports.records import Event
 from tidemill.retention.usage_history import TimeResolution, UsageSplit
 from tidemill.runtime.freshness.staleness import StalenessCurve
 from tidemill.runtime.runs.requests import request_flow_run
-from tidemill.ui import bars
-from tidemill.ui.bars import BarSeries
+from tidemill.ui import charts
 from tidemill.ui.channel import ChannelBlocks
+from tidemill.ui.charts import BarSeries
 from tidemill.ui.events import MAX_EVENTS, find_matching_events
-from tidemill.ui.formatting import format_cell
 from tidemill.ui.freshness import build_chart_options
 from tidemill.ui.health import HealthState
 from tidemill.ui.history import HistoryQuery
 from tidemill.ui.policy import ContentSecurityPolicy
 from tidemill.ui.run_lanes import build_lanes
+from tidemill.ui.sample import format_cell
 
 
 def run(number: int, started: float | None, finished: float | None, owner: str = "vm:1") -> Run:
@@ -145,7 +145,7 @@ def test_other_content_is_not_changed() -> None:
 def test_bars_are_stacked_in_the_unit_that_fits_the_highest() -> None:
     figures = [UsageFigures(0.0, seconds=3600.0, saved_seconds=7200.0), UsageFigures(86_400.0, seconds=1800.0)]
     parts = (BarSeries("took", "blue", lambda f: f.seconds), BarSeries("saved", "green", lambda f: f.saved_seconds))
-    options = bars.build_chart_options(figures, TimeResolution.DAY, parts, bars.choose_time_unit)
+    options = charts.build_chart_options(figures, TimeResolution.DAY, parts, charts.choose_time_unit)
     assert options["xAxis"]["data"] == ["01 Jan", "02 Jan"]
     assert options["yAxis"]["name"] == "hours"
     assert [(s["name"], s["data"]) for s in options["series"]] == [("took", [1.0, 0.5]), ("saved", [2.0, 0.0])]
@@ -160,5 +160,5 @@ def test_a_history_query_is_in_the_url_and_covers_several_periods() -> None:
 
 @pytest.mark.parametrize("state", [*RunState, *BlockState, *HealthState])
 def test_every_state_has_a_colour(state: str) -> None:
-    style = Path(bars.__file__).with_name("style.css").read_text()
+    style = Path(charts.__file__).with_name("style.css").read_text()
     assert re.search(rf"\.tone-{state}\b[^{{]*{{ --tone:", style)

@@ -13,8 +13,8 @@ from tidemill.server.access import AccessControl, Caller
 from tidemill.server.app import build_access, build_application
 from tidemill.server.authentication import audit_action
 from tidemill.server.http_server import HttpListener
+from tidemill.ui.context import Viewer
 from tidemill.ui.page import mount_pages
-from tidemill.ui.viewer import Viewer
 
 
 def build_listener(mill: Tidemill, wake: Callable[[], None]) -> HttpListener:

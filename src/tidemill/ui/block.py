@@ -11,7 +11,7 @@ from tidemill.display.table import Column, format_channel_url, link_block
 from tidemill.model.block import Block
 from tidemill.model.units import format_size
 from tidemill.runtime.inspect.block_trace import MAX_TRACE_DEPTH, BlockTrace
-from tidemill.ui.context import PageContext
+from tidemill.ui.context import PageContext, open_frame
 from tidemill.ui.elements import (
     FactList,
     HtmlText,
@@ -22,7 +22,6 @@ from tidemill.ui.elements import (
     add_section,
     run_off_loop,
 )
-from tidemill.ui.page_frame import open_frame
 from tidemill.ui.table import ValueTable
 
 DEPTHS = (1, 2, 5, 20)

@@ -18,11 +18,10 @@ from tidemill.model.time import Version
 from tidemill.model.units import format_size
 from tidemill.runtime.inspect.status import ChannelConsumer, ReflectedVersions
 from tidemill.ui.actions import PageActions
-from tidemill.ui.context import PageContext
+from tidemill.ui.context import PageContext, open_frame
 from tidemill.ui.elements import ActionButton, FactList, PageHeading, add_box, add_section, run_off_loop
 from tidemill.ui.explanation import ExplanationView
 from tidemill.ui.health import judge_health
-from tidemill.ui.page_frame import open_frame
 from tidemill.ui.sample import NewestRowsView, add_sample, read_newest_rows
 from tidemill.ui.table import ValueTable
 
@@ -97,16 +96,15 @@ def read_channel_blocks(mill: Tidemill, name: str) -> ChannelBlocks:
 async def show_channel(context: PageContext, name: str) -> None:
     with open_frame(context, "", name):
         snapshot = await context.feed.read_snapshot()
-        if await context.find_or_report(lambda: snapshot.find_channel(name), f"No channel {name!r} is registered."):
+        problem = f"No channel {name!r} is registered."
+        if await context.find_or_report(lambda: snapshot.channel_index.get(name), problem):
             pins = await run_off_loop(partial(context.get_viewer().can_act, None))
             await context.keep_refreshing(_ChannelPage(context, name, can_pin=pins).refresh_page)
 
 
 class _ChannelPage:
     def __init__(self, context: PageContext, name: str, *, can_pin: bool) -> None:
-        """`can_pin`: whether the viewer may pin blocks, which needs a right on all workflows, because storage is
-        shared.
-        """
+        """`can_pin`: whether the viewer may act on all workflows, which pinning needs: storage is shared."""
         self._context = context
         self._can_pin = can_pin
         self._name = name
@@ -136,7 +134,7 @@ class _ChannelPage:
     async def refresh_page(self) -> None:
         snapshot = await self._context.feed.read_snapshot()
         now = await run_off_loop(self._context.mill.catalog.read_time)
-        status = snapshot.find_channel(self._name)
+        status = snapshot.channel_index.get(self._name)
         if status is None:
             raise NotFound(f"channel {self._name!r} is no longer registered")
         stored = await run_off_loop(read_channel_blocks, self._context.mill, self._name)

@@ -1,19 +1,46 @@
-"""The context of every page: the project, the viewer, and the refreshing of its content."""
+"""The context of every page: the project, the viewer, the frame, and the refreshing of its content."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
+from fastapi import Request
 from nicegui import ui
 
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
-from tidemill.ui.elements import HtmlText, add_link, run_off_loop
+from tidemill.ui.elements import ActionButton, HtmlText, add_box, add_link, run_off_loop
 from tidemill.ui.feed import CatalogFeed
-from tidemill.ui.viewer import Viewer, ViewerIdentifier
+from tidemill.wire.refusals import Forbidden
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """The viewer of a page, and the viewer's permissions.
+
+    Access to the page itself was checked before: without it, no page is served.
+    """
+
+    name: str
+    can_act_somewhere: bool  # may run, kill, pause and resume, in at least some workflows
+    check_permission: Callable[[str | None], None]  # raises if the viewer may not act in a workflow
+    record_action: Callable[[str], AbstractContextManager[None]]  # records the action in the audit log
+
+    def can_act(self, workflow: str | None) -> bool:
+        """Whether the viewer may act in a workflow; None: on objects that belong to none."""
+        try:
+            self.check_permission(workflow)
+        except Forbidden:
+            return False
+        return True
+
+
+ViewerIdentifier = Callable[[Request], Viewer]
+"""Identifies the sender of a request. It is called again before every action, because permissions may have changed."""
 
 REFRESH_SECONDS = 5.0
 """Seconds after which a page is refreshed although nothing happened: ages grow, and triggers become overdue."""
@@ -87,3 +114,74 @@ class _LiveView:
             problem = str(error)
         self._banner.set_text(problem)
         self._banner.set_visibility(bool(problem))
+
+
+PAGES = (
+    ("Graph", "/"),
+    ("Runs", "/runs"),
+    ("Freshness", "/freshness"),
+    ("History", "/history"),
+    ("Storage", "/storage"),
+    ("Triggers", "/triggers"),
+    ("Servers", "/servers"),
+    ("Events", "/events"),
+)
+COOKIE = "tidemill-theme"
+THEMES = {"auto": None, "light": False, "dark": True}
+
+
+@contextmanager
+def open_frame(context: PageContext, current_path: str, title: str) -> Iterator[None]:
+    """The frame of a page; its content is created inside the context."""
+    ui.page_title(f"{title} · Tidemill")
+    with add_box("bar", "header"):
+        add_link("Skip to content", "#content", "skip")
+        add_link("Tidemill", "/", "brand")
+        _add_navigation(current_path)
+        with add_box("bar-end"):
+            if name := context.get_viewer().name:
+                HtmlText(name, classes="muted")
+            _add_theme_button()
+    with add_box("content") as content:
+        content.props["id"] = "content"
+        _add_trouble_banner(context)
+        yield
+
+
+def _add_navigation(current_path: str) -> None:
+    with add_box("links", "nav") as nav:
+        nav.props["aria-label"] = "Pages"
+        for name, href in PAGES:
+            link = add_link(name, href, "link")
+            if href == current_path:
+                link.props["aria-current"] = "page"
+
+
+def _add_theme_button() -> None:
+    """A button that cycles through the themes. The choice is stored in a cookie, which only the browser writes."""
+    stored = ui.context.client.request.cookies.get(COOKIE, "auto")
+    names = list(THEMES)
+    dark = ui.dark_mode(THEMES.get(stored))
+    button = ActionButton(f"Theme: {stored if stored in THEMES else 'auto'}", lambda: change_theme(), "quiet")
+    button.props["title"] = "Light, dark, or the system's setting"
+
+    async def change_theme() -> None:
+        next_theme = names[(names.index(button.text.removeprefix("Theme: ")) + 1) % len(names)]
+        script = f"document.cookie = '{COOKIE}={next_theme}; path=/; max-age=31536000; samesite=lax'"
+        with suppress(TimeoutError):  # the cookie is set first, so that it also applies to the next page
+            await ui.run_javascript(script, timeout=10.0)
+        dark.set_value(THEMES[next_theme])
+        button.set_text(f"Theme: {next_theme}")
+
+
+def _add_trouble_banner(context: PageContext) -> None:
+    """Warns when the catalog cannot be read, because the page is then out of date."""
+    banner = HtmlText("", "p", "banner")
+    banner.props["role"] = "alert"
+
+    def refresh_banner() -> None:
+        banner.set_text(f"The catalog is unavailable; this page is out of date. {context.feed.problem}")
+        banner.set_visibility(bool(context.feed.problem))
+
+    refresh_banner()
+    context.feed.changed.subscribe(refresh_banner)

@@ -8,9 +8,8 @@ from nicegui import ui
 
 from tidemill.display import columns
 from tidemill.ports.records import Event
-from tidemill.ui.context import PageContext
+from tidemill.ui.context import PageContext, open_frame
 from tidemill.ui.elements import HtmlText, add_section, run_off_loop
-from tidemill.ui.page_frame import open_frame
 from tidemill.ui.table import ValueTable
 
 MAX_EVENTS = 100

@@ -11,10 +11,9 @@ from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import TriggerFiring
 from tidemill.runtime.inspect.status import FlowStatus
 from tidemill.ui.actions import PageActions
-from tidemill.ui.context import PageContext
+from tidemill.ui.context import PageContext, open_frame
 from tidemill.ui.elements import ActionButton, LogView, PageHeading, add_section, run_off_loop
 from tidemill.ui.health import judge_health
-from tidemill.ui.page_frame import open_frame
 from tidemill.ui.snapshot import ProjectSnapshot
 from tidemill.ui.table import ValueTable
 
@@ -40,7 +39,7 @@ def read_flow_history(catalog: CatalogReader, flow: str) -> FlowHistory:
 async def show_flow(context: PageContext, name: str) -> None:
     with open_frame(context, "", name):
         snapshot = await context.feed.read_snapshot()
-        if await context.find_or_report(lambda: snapshot.find_flow(name), f"No flow {name!r} is registered."):
+        if await context.find_or_report(lambda: snapshot.flow_index.get(name), f"No flow {name!r} is registered."):
             await context.keep_refreshing(_FlowPage(context, name).refresh_page)
 
 
@@ -68,8 +67,8 @@ class _FlowPage:
         actions = PageActions(self._context)
         self._run = ActionButton("Run", lambda: actions.run_flow(self._name), "primary")
         self._kill = ActionButton("Kill", self._kill_running, "danger")
-        self._pause = ActionButton("Pause workflow", lambda: actions.pause_workflow(self._workflow))
-        self._resume = ActionButton("Resume workflow", lambda: actions.resume_workflow(self._workflow))
+        self._pause = ActionButton("Pause workflow", lambda: actions.pause_workflow(self._workflow, paused=True))
+        self._resume = ActionButton("Resume workflow", lambda: actions.pause_workflow(self._workflow, paused=False))
         self._can_act = self._context.get_viewer().can_act_somewhere
 
     async def _kill_running(self) -> None:
@@ -78,7 +77,7 @@ class _FlowPage:
 
     async def refresh_page(self) -> None:
         snapshot = await self._context.feed.read_snapshot()
-        flow = snapshot.find_flow(self._name)
+        flow = snapshot.flow_index.get(self._name)
         if flow is None:
             raise NotFound(f"flow {self._name!r} is no longer registered")
         history = await run_off_loop(read_flow_history, self._context.mill.catalog, self._name)
@@ -86,7 +85,7 @@ class _FlowPage:
         self._show_buttons(snapshot, flow, history)
         self._heading.show_health(judge_health(snapshot, now).flows[self._name])
         self._tasks.show_values([replace(t, location=self._context.format_location(t.location)) for t in flow.tasks])
-        self._triggers.show_values(snapshot.list_triggers(self._name), now)
+        self._triggers.show_values(snapshot.trigger_index[self._name], now)
         self._runs.show_values(history.runs, now)
         self._log.show_text(history.log)
         self._firings.show_values(history.firings, now)

@@ -15,10 +15,9 @@ from tidemill.runtime.freshness.staleness import (
     sum_curves,
 )
 from tidemill.runtime.freshness.visibility import read_history
-from tidemill.ui.chart import add_chart, build_options, update_chart
-from tidemill.ui.context import PageContext
+from tidemill.ui.charts import add_chart, build_options, update_chart
+from tidemill.ui.context import PageContext, open_frame
 from tidemill.ui.elements import HtmlText, add_choices, add_section, run_off_loop
-from tidemill.ui.page_frame import open_frame
 from tidemill.ui.run_lanes import choose_window
 from tidemill.ui.table import LiveTable, Row
 
@@ -56,10 +55,7 @@ async def show_freshness(context: PageContext, measure: StalenessMeasure = Stale
 
 
 def _build_row(history: StalenessHistory, table: str, now: float) -> Row:
-    values = (
-        measure_staleness(history, table, measure, now)
-        for measure in (StalenessMeasure.STALENESS, StalenessMeasure.AGE)
-    )
+    values = (measure_staleness(history, table, measure, now) for measure in StalenessMeasure)
     return (link_channel(table), *(None if v is None else format_span(v) for v in values))
 
 

@@ -1,6 +1,4 @@
-"""The graph of channels and tasks. A task that is the only writer of a channel is drawn as part of it, as for most
-tables.
-"""
+"""The graph of channels and tasks, and the contents of its nodes. Pure: time is an argument."""
 
 from __future__ import annotations
 
@@ -8,8 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tidemill.display.formatting import format_age, format_count, format_duration, format_plural, to_timestamp
+from tidemill.display.table import format_channel_url, format_flow_url
+from tidemill.model.run import Run
 from tidemill.ports.records import RegisteredTask
-from tidemill.runtime.inspect.status import ProjectStatus
+from tidemill.runtime.inspect.status import ChannelStatus, ProjectStatus
+from tidemill.ui.health import HealthState, HealthVerdict, ProjectHealth
+from tidemill.ui.snapshot import ProjectSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +78,111 @@ def _list_edges(
             yield f"channel {channel}", target
     if merged_channel is None:
         yield from ((key, f"channel {c}") for c in written)
+
+
+_UNKNOWN = HealthVerdict(HealthState.EMPTY, "")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCard:
+    """A node as it is shown: its writer, its name, its health and the reason, and a few facts."""
+
+    name: str
+    href: str
+    eyebrow: str
+    eyebrow_href: str
+    verdict: HealthVerdict
+    facts: tuple[str, ...]  # the same number for all nodes of one kind
+    sources: str  # its inputs; shown where no lines are drawn
+
+
+def build_cards(
+    snapshot: ProjectSnapshot, status: ProjectStatus, graph: DiagramGraph, health: ProjectHealth, now: float
+) -> dict[str, NodeCard]:
+    """The cards of all nodes, by key."""
+    channels = {c.registered.channel.name: c for c in status.channels}
+    sources = _format_sources(graph)
+    return {
+        node.key: _build_channel_card(snapshot, channels[node.channel], node, health, sources.get(node.key, ""), now)
+        if node.channel is not None
+        else _build_task_card(node, health, sources.get(node.key, ""))
+        for node in graph.nodes
+    }
+
+
+def find_waiting_edges(snapshot: ProjectSnapshot, graph: DiagramGraph) -> set[tuple[str, str]]:
+    """The edges with unread blocks."""
+    flows = {n.key: n.flow for n in graph.nodes}
+    names = {n.key: n.channel for n in graph.nodes}
+    lagging = {(c.channel, c.flow) for c in snapshot.lagging_consumers}
+    return {(a, b) for a, b in graph.edges if (names[a], flows[b]) in lagging}
+
+
+def _format_sources(graph: DiagramGraph) -> dict[str, str]:
+    names = {n.key: n.channel or n.task or "" for n in graph.nodes}
+    return {n.key: ", ".join(names[a] for a, b in graph.edges if b == n.key) for n in graph.nodes}
+
+
+def _build_channel_card(
+    snapshot: ProjectSnapshot,
+    channel: ChannelStatus,
+    node: DiagramNode,
+    health: ProjectHealth,
+    sources: str,
+    now: float,
+) -> NodeCard:
+    name = channel.registered.channel.name
+    return NodeCard(
+        name=name,
+        href=format_channel_url(name),
+        eyebrow=_format_eyebrow(channel, node.flow),
+        eyebrow_href=format_flow_url(node.flow) if node.flow is not None else "",
+        verdict=health.channels.get(name, _UNKNOWN),
+        facts=tuple(_list_facts(snapshot, channel, node, now)),
+        sources=sources,
+    )
+
+
+def _format_eyebrow(channel: ChannelStatus, flow: str | None) -> str:
+    """The writer of a channel; a flow of the same name is not repeated."""
+    if flow is None:
+        return str(channel.registered.channel.role)
+    return "flow" if flow == channel.registered.channel.name else f"flow {flow}"
+
+
+def _list_facts(snapshot: ProjectSnapshot, channel: ChannelStatus, node: DiagramNode, now: float) -> Iterator[str]:
+    newest = channel.watermark or max((r.latest_version for r in channel.reflects), default=None)
+    age = f" · {format_age(to_timestamp(newest), now)}" if newest is not None else ""
+    row_count = (
+        f"{format_count(channel.registered.rows)} rows in blocks"
+        if channel.rows is None
+        else f"{format_count(channel.rows)} rows"
+    )
+    yield f"{row_count}{age}"
+    flow = snapshot.flow_index.get(node.flow or "")
+    if flow is None:
+        readers = format_plural(len(channel.consumers), "task")
+        yield f"{format_plural(channel.registered.blocks, 'block')}, read by {readers}"
+    else:
+        yield _format_last_run(flow.last, now)
+
+
+def _format_last_run(run: Run | None, now: float) -> str:
+    if run is None:
+        return "never run"
+    if run.finished is None:
+        return f"run {run.id} is {run.state}"
+    return f"run {run.id} {run.state} in {format_duration(run.started, run.finished, now)}"
+
+
+def _build_task_card(node: DiagramNode, health: ProjectHealth, sources: str) -> NodeCard:
+    flow = node.flow or ""
+    return NodeCard(
+        name=node.task or "",
+        href=format_flow_url(flow),
+        eyebrow="task" if flow == node.task else f"task of {flow}",
+        eyebrow_href="",
+        verdict=health.flows.get(flow, _UNKNOWN),
+        facts=(),
+        sources=sources,
+    )

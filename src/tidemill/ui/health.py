@@ -64,13 +64,13 @@ def _list_flow_verdicts(snapshot: ProjectSnapshot, flow: FlowStatus, now: float)
         yield HealthVerdict(HealthState.PAUSED, f"workflow {flow.workflow} is paused")
     if flow.last is not None and flow.last.state is RunState.FAILED:
         yield HealthVerdict(HealthState.FAILED, _format_failure(flow, flow.last))
-    for trigger in snapshot.list_triggers(flow.name):
+    for trigger in snapshot.trigger_index[flow.name]:
         if trigger.due is not None and columns.is_overdue(trigger, now):
             yield HealthVerdict(HealthState.LATE, f"{trigger.leaf} was due {format_span(now - trigger.due)} ago")
     for channel in snapshot.status.channels:
-        if flow in snapshot.list_writers(channel.registered.channel.name):
+        if flow in snapshot.writer_index[channel.registered.channel.name]:
             yield from _list_missed_targets(channel)
-    for name, blocks in snapshot.count_unread(flow.name).items():
+    for name, blocks in snapshot.unread_index[flow.name].items():
         yield HealthVerdict(HealthState.WAITING, f"{format_plural(blocks, 'block')} on {name}")
     if flow.last is None:
         yield HealthVerdict(HealthState.EMPTY, "never run")
@@ -130,7 +130,7 @@ def _judge_flow(
 def _list_sources(snapshot: ProjectSnapshot, flow: FlowStatus) -> Iterator[tuple[str, FlowStatus]]:
     """The channels that a flow reads from other flows, and their writers."""
     for source in sorted({c for t in flow.tasks for c, _ in t.reads}):
-        yield from ((source, writer) for writer in snapshot.list_writers(source) if writer.name != flow.name)
+        yield from ((source, writer) for writer in snapshot.writer_index[source] if writer.name != flow.name)
 
 
 def _build_waiting_verdict(source: str, verdict: HealthVerdict) -> HealthVerdict:
@@ -143,7 +143,7 @@ def _judge_channel(
     """A channel has the health of its writers."""
     if channel.registered.channel.role is ChannelRole.INPUT:
         return _choose_verdict((*_list_input_verdicts(snapshot, channel), *_list_content_verdicts(channel)))
-    writers = snapshot.list_writers(channel.registered.channel.name)
+    writers = snapshot.writer_index[channel.registered.channel.name]
     return _choose_verdict((*(flows[w.name] for w in writers), *_list_content_verdicts(channel)))
 
 

@@ -9,10 +9,9 @@ from tidemill.display.columns import build_usage_columns
 from tidemill.model.usage import UsageFigures, UsagePeriod
 from tidemill.retention.usage_history import TimeResolution, UsageSplit, fill_gaps
 from tidemill.runtime.oneshot.service import OneShotService
-from tidemill.ui.bars import BarChart, BarSeries, choose_count_unit, choose_size_unit, choose_time_unit
-from tidemill.ui.context import PageContext
+from tidemill.ui.charts import BarChart, BarSeries, choose_count_unit, choose_size_unit, choose_time_unit
+from tidemill.ui.context import PageContext, open_frame
 from tidemill.ui.elements import HtmlText, add_choices, add_section, run_off_loop
-from tidemill.ui.page_frame import open_frame
 from tidemill.ui.table import ValueTable
 
 PERIODS = 48

@@ -6,13 +6,11 @@ from collections import Counter
 
 from nicegui import ui
 
-from tidemill.ui.card import NodeCard, build_cards, find_waiting_edges
-from tidemill.ui.context import PageContext
+from tidemill.ui.context import PageContext, open_frame
 from tidemill.ui.elements import HtmlText, StateBadge, add_box, add_link, run_off_loop
-from tidemill.ui.graph import DiagramGraph, build_graph
+from tidemill.ui.graph import DiagramGraph, NodeCard, build_cards, build_graph, find_waiting_edges
 from tidemill.ui.health import HealthState, judge_health
 from tidemill.ui.layout import GAP, DiagramLayout, DiagramPlace, Edge, compute_layout
-from tidemill.ui.page_frame import open_frame
 from tidemill.ui.snapshot import ProjectSnapshot
 
 COLUMN, CARD = 100.0, 80.0
@@ -22,8 +20,7 @@ CHANNEL_HEIGHT, TASK_HEIGHT = 118.0, 80.0
 
 async def show_home(context: PageContext, states: bool = False) -> None:
     with open_frame(context, "/", "Graph"):
-        view = _HomePage(context, states)
-        await context.keep_refreshing(view.refresh_page)
+        await context.keep_refreshing(_HomePage(context, states).refresh_page)
 
 
 class _HomePage:

@@ -15,7 +15,7 @@ from nicegui import ui
 from tidemill.app.wiring import Tidemill
 from tidemill.ui.block import show_block
 from tidemill.ui.channel import show_channel
-from tidemill.ui.context import PageContext
+from tidemill.ui.context import PageContext, ViewerIdentifier
 from tidemill.ui.events import show_events
 from tidemill.ui.feed import CatalogFeed
 from tidemill.ui.flow import show_flow
@@ -23,11 +23,9 @@ from tidemill.ui.freshness import show_freshness
 from tidemill.ui.history import show_history
 from tidemill.ui.home import show_home
 from tidemill.ui.policy import ContentSecurityPolicy
-from tidemill.ui.run import show_run
-from tidemill.ui.runs import show_runs
+from tidemill.ui.runs import show_run, show_runs
 from tidemill.ui.storage import show_storage
 from tidemill.ui.triggers import show_servers, show_triggers
-from tidemill.ui.viewer import ViewerIdentifier, accept_anyone
 
 FAVICON = (
     '<svg viewBox="0 0 32 32" xmlns="http://www.w3.org/2000/svg"><rect width="32" height="32" rx="7" fill="#0a6c86"/>'
@@ -52,7 +50,7 @@ PAGES: Mapping[str, Callable[..., Awaitable[None]]] = {
 }
 
 
-def mount_pages(app: FastAPI, mill: Tidemill, identify_viewer: ViewerIdentifier = accept_anyone) -> None:
+def mount_pages(app: FastAPI, mill: Tidemill, identify_viewer: ViewerIdentifier) -> None:
     """Serve the web pages of an open project at `/`, to all viewers that `identify_viewer` accepts.
 
     They take every path that no route of `app` has, so mount them last, and once per process, because NiceGUI is a

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
 from tidemill.app.wiring import Tidemill
+from tidemill.display.formatting import escape_controls
 from tidemill.encoding.block_rows import RowSelection, split_into_chunks
 from tidemill.errors import TidemillError
 from tidemill.model.block import Block, BlockState
 from tidemill.ui.context import PageContext
 from tidemill.ui.elements import ActionButton, HtmlText, add_box, add_section, run_off_loop
-from tidemill.ui.formatting import format_cell
 from tidemill.ui.table import LiveTable
 
 ROWS = 20
@@ -88,3 +89,27 @@ class NewestRowsView:
         with self._container:
             self._table = LiveTable("Newest rows", names, empty="none yet")
         self._names = names
+
+
+MAX_CELL_CHARACTERS = 300
+"""Characters of a cell that are shown."""
+
+
+def format_cell(value: Any) -> str:
+    """A value of a row on one line. Control characters are escaped, and long values are truncated.
+
+    >>> format_cell("a\\tb"), format_cell(None), format_cell({"k": 1.5}), format_cell(b"x")
+    ('a\\\\tb', 'null', '{"k": 1.5}', 'eA==')
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bytes):
+        return _shorten_text(base64.b64encode(value).decode())
+    if isinstance(value, dict | list | tuple | bool):
+        return _shorten_text(json.dumps(value, ensure_ascii=False, default=str))
+    return _shorten_text(str(value))
+
+
+def _shorten_text(text: str) -> str:
+    shortened = text if len(text) <= MAX_CELL_CHARACTERS else text[:MAX_CELL_CHARACTERS] + " …"
+    return escape_controls(shortened)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,25 +40,8 @@ class ProjectSnapshot:
     def select_status(self, *, states: bool) -> ProjectStatus:
         return self.status if states else hide_state_channels(self.status)
 
-    def find_channel(self, name: str) -> ChannelStatus | None:
-        return self._channel_index.get(name)
-
-    def find_flow(self, name: str) -> FlowStatus | None:
-        return self._flow_index.get(name)
-
-    def list_writers(self, channel: str) -> Sequence[FlowStatus]:
-        """The bound flows with a task that writes a channel."""
-        return self._writer_index.get(channel, ())
-
-    def count_unread(self, flow: str) -> Mapping[str, int]:
-        """By channel, the unread blocks of a flow: those of its task with the largest lag."""
-        return self._unread_index.get(flow, {})
-
-    def list_triggers(self, flow: str) -> list[RegisteredTrigger]:
-        return self._trigger_index.get(flow, [])
-
     def list_inputs(self) -> list[str]:
-        return [name for name, c in self._channel_index.items() if c.registered.channel.role is ChannelRole.INPUT]
+        return [name for name, c in self.channel_index.items() if c.registered.channel.role is ChannelRole.INPUT]
 
     @cached_property
     def paused_workflows(self) -> frozenset[str]:
@@ -72,34 +55,37 @@ class ProjectSnapshot:
         return frozenset(c for c in consumers if c.behind and (c.flow, c.task, c.channel) not in written)
 
     @cached_property
-    def _channel_index(self) -> dict[str, ChannelStatus]:
+    def channel_index(self) -> dict[str, ChannelStatus]:
         return {c.registered.channel.name: c for c in self.status.channels}
 
     @cached_property
-    def _flow_index(self) -> dict[str, FlowStatus]:
+    def flow_index(self) -> dict[str, FlowStatus]:
         return {f.name: f for f in self.status.flows}
 
     @cached_property
-    def _writer_index(self) -> dict[str, list[FlowStatus]]:
+    def writer_index(self) -> Mapping[str, list[FlowStatus]]:
+        """By channel, the bound flows with a task that writes it."""
         writers: dict[str, list[FlowStatus]] = defaultdict(list)
         for flow in self.status.flows:
             for channel in dict.fromkeys(c for t in flow.tasks for c, _ in t.writes):
                 writers[channel].append(flow)
-        return dict(writers)
+        return writers
 
     @cached_property
-    def _unread_index(self) -> dict[str, dict[str, int]]:
+    def unread_index(self) -> Mapping[str, dict[str, int]]:
+        """By flow and channel, the unread blocks: those of its task with the largest lag."""
         unread: dict[str, dict[str, int]] = defaultdict(dict)
         for consumer in sorted(self.lagging_consumers, key=lambda c: (c.channel, c.behind)):
             unread[consumer.flow][consumer.channel] = consumer.behind
-        return dict(unread)
+        return unread
 
     @cached_property
-    def _trigger_index(self) -> dict[str, list[RegisteredTrigger]]:
+    def trigger_index(self) -> Mapping[str, list[RegisteredTrigger]]:
+        """By flow, its triggers."""
         index: dict[str, list[RegisteredTrigger]] = defaultdict(list)
         for trigger in self.triggers:
             index[trigger.flow].append(trigger)
-        return dict(index)
+        return index
 
 
 def take_snapshot(catalog: CatalogReader) -> ProjectSnapshot:

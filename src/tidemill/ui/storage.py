@@ -11,9 +11,8 @@ from tidemill.model.units import format_size, format_span
 from tidemill.runtime.maintenance.service import is_paused
 from tidemill.runtime.oneshot.storage_report import RetainedDataset
 from tidemill.ui.actions import PageActions
-from tidemill.ui.context import PageContext
+from tidemill.ui.context import PageContext, open_frame
 from tidemill.ui.elements import ActionButton, HtmlText, add_box, add_section, run_off_loop
-from tidemill.ui.page_frame import open_frame
 from tidemill.ui.table import ValueTable
 
 MAX_DATASETS = 200
@@ -27,14 +26,11 @@ async def show_storage(context: PageContext) -> None:
 
 class _StoragePage:
     def __init__(self, context: PageContext, *, can_pin: bool) -> None:
-        """`can_pin`: whether the viewer may pin datasets, which needs a right on all workflows, because they belong to
-        none.
-        """
+        """`can_pin`: whether the viewer may act on all workflows, which pinning needs: datasets belong to none."""
         self._context = context
         self._can_pin = can_pin
-        self._evictor = (
-            context.mill.oneshot_service.build_evictor()
-        )  # caches the history, so that repeated reports are cheap
+        # It caches the history, so that repeated reports are cheap.
+        self._evictor = context.mill.oneshot_service.build_evictor()
         HtmlText("Storage", "h1")
         with add_section("Maintenance", "compaction, garbage collection and expiry"):
             self._maintenance = HtmlText("", "p")
@@ -53,11 +49,10 @@ class _StoragePage:
 
     def _add_buttons(self) -> None:
         """Add the actions on maintenance, which affects every workflow, as pinning does."""
-        actions = PageActions(self._context)
         with add_box("actions"):
             self._pause = ActionButton("Pause", partial(self._set_paused, paused=True))
             self._resume = ActionButton("Resume", partial(self._set_paused, paused=False))
-            run = ActionButton("Run now", actions.run_maintenance)
+            run = ActionButton("Run now", PageActions(self._context).run_maintenance)
         run.set_visibility(self._can_pin)
 
     async def _set_paused(self, *, paused: bool) -> None:
@@ -92,9 +87,5 @@ class _StoragePage:
     def _build_pin_cell(self, retained: RetainedDataset, _now: float) -> TableCell:
         if not self._can_pin:
             return TableCell("")
-        dataset = retained.dataset
-        actions = PageActions(self._context)
-        return TableCell(
-            "Unpin" if dataset.pinned else "Pin",
-            action=lambda: actions.pin_dataset(dataset, pinned=not dataset.pinned),
-        )
+        pin = partial(PageActions(self._context).pin_dataset, retained.dataset)
+        return TableCell("Unpin" if retained.dataset.pinned else "Pin", action=pin)

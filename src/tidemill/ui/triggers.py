@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 from tidemill.display import columns
 from tidemill.display.table import Column, TableCell
 from tidemill.model.run import ACTIVE_STATES
 from tidemill.ports.records import RegisteredWorkflow, Server
 from tidemill.ui.actions import PageActions
-from tidemill.ui.context import PageContext
+from tidemill.ui.context import PageContext, open_frame
 from tidemill.ui.elements import HtmlText, add_section, run_off_loop
-from tidemill.ui.page_frame import open_frame
 from tidemill.ui.table import ValueTable
 
 FIRINGS = 50
@@ -19,8 +19,7 @@ FIRINGS = 50
 
 async def show_triggers(context: PageContext) -> None:
     with open_frame(context, "/triggers", "Triggers"):
-        view = _TriggersPage(context)
-        await context.keep_refreshing(view.refresh_page)
+        await context.keep_refreshing(_TriggersPage(context).refresh_page)
 
 
 class _TriggersPage:
@@ -46,10 +45,8 @@ class _TriggersPage:
     def _build_pause_cell(self, workflow: RegisteredWorkflow, _now: float) -> TableCell:
         if not self._can_act:
             return TableCell("")
-        actions = PageActions(self._context)
-        if workflow.paused:
-            return TableCell("Resume", action=lambda: actions.resume_workflow(workflow.name))
-        return TableCell("Pause", action=lambda: actions.pause_workflow(workflow.name))
+        pause = partial(PageActions(self._context).pause_workflow, workflow.name, paused=not workflow.paused)
+        return TableCell("Resume" if workflow.paused else "Pause", action=pause)
 
 
 async def show_servers(context: PageContext) -> None:
