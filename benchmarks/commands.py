@@ -27,7 +27,7 @@ from benchmarks.storage import measure as measure_storage
 from benchmarks.tick import measure as measure_tick
 from benchmarks.together import measure as measure_together
 from benchmarks.windows import measure as measure_windows
-from tidemill.cli.options import AsJson
+from tidemill.cli.command import AsJson
 from tidemill.cli.output import build_table, print_message, show_answer, write_output
 from tidemill.spark.session import start_session
 

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from benchmarks.claims import report_changes
 from benchmarks.figures import FIGURES
 from benchmarks.figures.experiment import EVENTS, SEEDS, Curves, Experiment, Result, measure_experiment
-from tidemill.cli.options import AsJson
+from tidemill.cli.command import AsJson
 from tidemill.cli.output import build_table, print_message, show_answer
 from tidemill.sim.chart import render_line_chart
 

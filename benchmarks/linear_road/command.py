@@ -13,7 +13,7 @@ from benchmarks.linear_road import measure as kernel
 from benchmarks.linear_road import rating
 from benchmarks.linear_road.traffic import Plan
 from benchmarks.scratch import scratch
-from tidemill.cli.options import AsJson
+from tidemill.cli.command import AsJson
 from tidemill.cli.output import build_table, print_message, show_answer, write_output
 
 File = Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="Position reports and queries, as CSV.")]

@@ -14,7 +14,7 @@ from benchmarks.workflows.plots import draw_charts
 from benchmarks.workflows.scenario import WEEK
 from benchmarks.workflows.table_claims import SEEDS_5, SEEDS_6, TABLE_5, TABLE_6, group_by_workflow
 from benchmarks.workflows.tables import TEN_WEEKS, TWELVE_HOURS, Row, measure_table_5, measure_table_6
-from tidemill.cli.options import AsJson
+from tidemill.cli.command import AsJson
 from tidemill.cli.output import build_table, show_answer
 
 

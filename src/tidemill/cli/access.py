@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from tidemill.cli.command import Tidemill
 from tidemill.cli.output import Answer, build_table
 from tidemill.display.formatting import format_age
 from tidemill.errors import BadInput, translate_value_error
@@ -14,9 +15,6 @@ from tidemill.model.timestamps import format_iso
 from tidemill.model.units import parse_duration
 from tidemill.wire.account_schemas import TokenDocument, UserDocument
 from tidemill.wire.command_schemas import AccountsDocument
-
-if TYPE_CHECKING:
-    from tidemill.app.wiring import Tidemill
 
 User = Annotated[str, typer.Argument(help="The user's name.")]
 

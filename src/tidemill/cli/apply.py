@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tidemill.cli import tables
-from tidemill.cli.options import AsJson
+from tidemill.cli.command import AsJson, Tidemill
 from tidemill.cli.output import Answer, show_answer
 from tidemill.display.formatting import format_plural
 from tidemill.model.registration import RegistrationChange
 from tidemill.wire.server_schemas import RegistrationPlanDocument
-
-if TYPE_CHECKING:
-    from tidemill.app.wiring import Tidemill
 
 CHANGES = 2
 """Exit code of `plan --exit-code` if there are changes to apply."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import RenderableType
 
 from tidemill.app import inspection, serialization
 from tidemill.cli import tables
-from tidemill.cli.options import Every, Limit
+from tidemill.cli.command import Every, Limit, Tidemill
 from tidemill.cli.output import Answer, build_fields, build_table, render_list
 from tidemill.display import columns
 from tidemill.display.formatting import format_age, format_count, to_timestamp
@@ -23,9 +23,6 @@ from tidemill.model.units import format_size
 from tidemill.runtime.inspect.block_trace import MAX_TRACE_DEPTH, BlockTrace, TraceSource
 from tidemill.runtime.inspect.status import ChannelStatus, list_reflected_versions
 from tidemill.wire import schemas
-
-if TYPE_CHECKING:
-    from tidemill.app.wiring import Tidemill
 
 
 def channels(

@@ -1,17 +1,47 @@
-"""How a function becomes a command: the project is opened for it, and its answer is printed."""
+"""How a function becomes a command, and the options that several commands share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidemill.cli.options import AsJson, open_project
+from tidemill.cli.lazy_imports import load_tidemill_class
 from tidemill.cli.output import Answer, show_answer
+
+if TYPE_CHECKING:
+    from tidemill.app.wiring import Tidemill as Tidemill
+else:
+    Tidemill = Any  # its import takes about a second
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
+Every = Annotated[bool, typer.Option("--all", help="Show the state channels of declared tables too.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="Maximum number to show.")]
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalOptions:
+    """The options before the command."""
+
+    project: Path
+
+
+def find_start(ctx: typer.Context) -> Path:
+    """Return the directory from which the project is searched upwards."""
+    options = ctx.find_object(GlobalOptions)
+    return options.project if options else Path()
+
+
+def open_project(ctx: typer.Context) -> Tidemill:
+    """Open the project of the command."""
+    return load_tidemill_class().open(find_start(ctx))
+
 
 _CONTEXT = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)
 _AS_JSON = Parameter("as_json", Parameter.KEYWORD_ONLY, annotation=AsJson, default=False)
@@ -23,7 +53,7 @@ def build_command(function: Callable[..., Answer | None]) -> Callable[..., None]
     A parameter `mill` is the project, open while the function runs. A command whose function returns an `Answer` has
     the option `--json`, and ends with the exit code of the answer.
     """
-    declared = signature(function, eval_str=True, locals={"Tidemill": Any})
+    declared = signature(function, eval_str=True)
     names = set(declared.parameters)
     options = {p.name: p.replace(kind=Parameter.KEYWORD_ONLY) for p in declared.parameters.values()}
     options.pop("mill", None)

@@ -8,24 +8,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 from rich.text import Text
 
 from tidemill.app.settings import find_project, load_settings
+from tidemill.cli.command import Tidemill, find_start
 from tidemill.cli.lazy_imports import build_class_archive, find_java_problem, load_tidemill_class
-from tidemill.cli.options import find_start
 from tidemill.cli.output import Answer, build_table, print_message
 from tidemill.display.formatting import format_plural
 from tidemill.errors import BlockDamaged, ConfigError, EngineError, StorageError, StoreMismatch, TidemillError
 from tidemill.model.units import format_size
 from tidemill.ports.records import RECOVERING, SERVING
 from tidemill.runtime.maintenance.store_ownership import check_not_rolled_back
-
-if TYPE_CHECKING:
-    from tidemill.app.wiring import Tidemill
-
 
 T = TypeVar("T")
 
@@ -116,10 +112,6 @@ def _check_settings(start: Path) -> str:
     return str(project)
 
 
-def _check_storage(mill: Tidemill) -> str:
-    return mill.store.probe_access()
-
-
 def _check_store(mill: Tidemill) -> str:
     check_not_rolled_back(mill.catalog, mill.store)
     referenced = sorted(mill.catalog.files.list_referenced())
@@ -155,8 +147,8 @@ def _check_spark(mill: Tidemill) -> str:
 
 
 _MACHINE = (("python", _check_python), ("java", _check_java), ("pyspark", _check_pyspark), ("disk", _check_disk_space))
-_PROJECT = (
-    ("storage", _check_storage),
+_PROJECT: tuple[tuple[str, Callable[[Tidemill], str]], ...] = (
+    ("storage", lambda mill: mill.store.probe_access()),
     ("store", _check_store),
     ("servers", _check_servers),
     ("workflows", _check_workflows),
@@ -170,7 +162,7 @@ def doctor(
     """Check the requirements of Tidemill, and explain how to meet those that are not met."""
     results = list(run_checks(find_start(ctx), spark=not no_spark))
     healthy = all(f.ok for f in results)
-    rows = ([_format_verdict(f), f.check, f.detail] for f in results)
+    rows = ([Text("ok", style="green") if f.ok else Text("problem", style="red"), f.check, f.detail] for f in results)
     table = build_table("", ("", "check", "found"), rows)
     return Answer({"ok": healthy, "checks": results}, table, exit_code=0 if healthy else 1)
 
@@ -184,7 +176,3 @@ def prepare() -> Answer:
     archive = build_class_archive()
     size = archive.stat().st_size
     return Answer({"file": str(archive), "bytes": size}, f"wrote {archive}, {format_size(size)}")
-
-
-def _format_verdict(result: CheckResult) -> Text:
-    return Text("ok", style="green") if result.ok else Text("problem", style="red")

@@ -18,33 +18,29 @@ from tidemill.cli import (
     apply,
     channels,
     demo,
-    dispatching,
     doctor,
-    explain,
     init,
     insert,
     maintenance,
     moved,
     oneshot,
-    push,
     read,
     runs,
     serve,
     sim,
     status,
 )
-from tidemill.cli.command import build_command
+from tidemill.cli.command import GlobalOptions, build_command
 from tidemill.cli.failures import FailureReporter
-from tidemill.cli.options import GlobalOptions
 from tidemill.cli.output import Answer, write_output
 
 COMMANDS: tuple[Callable[..., Answer | None], ...] = (
     *(demo.demo, init.init, doctor.doctor, doctor.prepare, apply.plan, apply.apply, insert.insert),
-    *(push.push, push.subscribe, runs.run, runs.kill, oneshot.submit, oneshot.submissions, oneshot.history),
-    *(explain.explain, status.status, status.staleness, status.flows),
+    *(insert.push, insert.subscribe, runs.run, runs.kill, oneshot.submit, oneshot.submissions, oneshot.history),
+    *(status.explain, status.status, status.staleness, status.flows),
     *(channels.channels, channels.blocks, channels.trace, channels.lineage, runs.runs, runs.events, read.read),
     *(serve.up, serve.work, serve.servers, serve.triggers, serve.workflows, serve.register, serve.remove),
-    *(serve.pause, serve.resume, serve.prioritise, dispatching.dispatching, dispatching.statistics),
+    *(serve.pause, serve.resume, serve.prioritise, serve.dispatching, serve.statistics),
     *(maintenance.compact, maintenance.gc, maintenance.maintenance, maintenance.adopt_store),
     *(oneshot.storage, oneshot.pin, oneshot.unpin),
 )

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from tidemill.app.maintenance import (
-    collect_garbage,
-    list_active_compactions,
-    list_written_channels,
-    pause_maintenance,
-    read_maintenance,
-    run_maintenance,
-)
+from tidemill.app import maintenance as app
+from tidemill.cli.command import AsJson, Tidemill, find_start
 from tidemill.cli.lazy_imports import load_tidemill_class
-from tidemill.cli.options import AsJson, find_start
 from tidemill.cli.output import Answer, build_table, render_list
 from tidemill.display import columns
 from tidemill.display.formatting import format_plural
 from tidemill.model.block import Block
-from tidemill.wire.server_schemas import (
-    CollectionDocument,
-    CompactionListDocument,
-    MaintenanceResultDocument,
-    StoreScanDocument,
-)
-
-if TYPE_CHECKING:
-    from tidemill.app.wiring import Tidemill
+from tidemill.wire import server_schemas as schemas
 
 
 def compact(
@@ -40,8 +25,8 @@ def compact(
     """Merge a channel's deltas into a base, so that reads are cheap. Its content does not change."""
     if bool(channels) == everything:
         raise typer.BadParameter("name the channels to compact, or use --all")
-    written = {name: mill.compact(name) for name in channels or list_written_channels(mill)}
-    document = CompactionListDocument.build(compacted=list(written.items()))
+    written = {name: mill.compact(name) for name in channels or app.list_written_channels(mill)}
+    document = schemas.CompactionListDocument.build(compacted=list(written.items()))
     return Answer(document, *(f"{name}: {_format_compaction(block)}" for name, block in written.items()))
 
 
@@ -67,11 +52,11 @@ def gc(
     ] = False,
 ) -> Answer:
     """Garbage-collect blocks that no reader needs, and remove files whose grace period is over."""
-    document = collect_garbage(mill, retain, grace, scan=scan)
+    document = app.collect_garbage(mill, retain, grace, scan=scan)
     return Answer(document, *_format_collection(document))
 
 
-def _format_collection(collected: CollectionDocument) -> list[str]:
+def _format_collection(collected: schemas.CollectionDocument) -> list[str]:
     lines = [
         f"garbage-collected {format_plural(collected.blocks, 'block')}, "
         f"marked {format_plural(collected.marked, 'file')}, removed {collected.files}"
@@ -83,7 +68,7 @@ def _format_collection(collected: CollectionDocument) -> list[str]:
     return lines
 
 
-def _format_scan(result: StoreScanDocument) -> str:
+def _format_scan(result: schemas.StoreScanDocument) -> str:
     marked = format_plural(result.marked, "file")
     summary = f"scanned {format_plural(result.attempts, 'attempt')}, marked {marked} that nothing references"
     return summary + (f"; ignored {format_plural(result.unknown, 'unknown attempt')}" if result.unknown else "")
@@ -119,21 +104,21 @@ def maintenance(
     if pause + resume + now > 1:
         raise typer.BadParameter("use one of --pause, --resume and --run")
     if now:
-        result = run_maintenance(mill)
+        result = app.run_maintenance(mill)
         return Answer(result, _format_result(result), *result.problems)
     if pause or resume:
-        pause_maintenance(mill, paused=pause)
-    document = read_maintenance(mill)
+        app.pause_maintenance(mill, paused=pause)
+    document = app.read_maintenance(mill)
     rows = ((c.channel, c.compaction) for c in document.channels)
     return Answer(
         document,
         _format_maintenance_state(document.automatic, document.paused),
-        render_list("running", columns.RUN, list_active_compactions(mill), mill.catalog.read_time()),
+        render_list("running", columns.RUN, app.list_active_compactions(mill), mill.catalog.read_time()),
         build_table("channels", ("channel", "compaction"), rows, empty="nothing was written yet"),
     )
 
 
-def _format_result(result: MaintenanceResultDocument) -> str:
+def _format_result(result: schemas.MaintenanceResultDocument) -> str:
     compacted = format_plural(len(result.minor_compactions) + len(result.major_compactions), "compaction")
     return (
         f"{compacted}, garbage-collected {format_plural(result.collected.blocks, 'block')}, "

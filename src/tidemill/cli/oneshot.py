@@ -6,18 +6,17 @@ import getpass
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import RenderableType
 
 from tidemill.app import inspection, serialization
 from tidemill.cli import tables
-from tidemill.cli.options import Limit
+from tidemill.cli.command import Limit, Tidemill
 from tidemill.cli.output import NONE, Answer, build_console, render_list
 from tidemill.cli.progress import ProgressBar
 from tidemill.display import columns
-from tidemill.display.columns import build_usage_columns
 from tidemill.display.formatting import format_age, format_plural, take_first_line
 from tidemill.display.table import Column, link_run, show_state
 from tidemill.errors import BadInput, EvictionFailed, translate_value_error
@@ -28,15 +27,7 @@ from tidemill.model.units import format_size, format_span, parse_size
 from tidemill.model.usage import UsagePeriod
 from tidemill.retention.usage_history import TimeResolution, UsageSplit
 from tidemill.runtime.oneshot.storage_report import StorageReport
-from tidemill.wire.oneshot_schemas import (
-    DatasetDocument,
-    SubmissionDocument,
-    SubmissionListDocument,
-    UsageHistoryDocument,
-)
-
-if TYPE_CHECKING:
-    from tidemill.app.wiring import Tidemill
+from tidemill.wire import oneshot_schemas as schemas
 
 
 def submit(
@@ -48,9 +39,11 @@ def submit(
     submission = mill.oneshot_service.submit_workflow(_read_text(workflow), getpass.getuser())
     if watch:
         with ProgressBar(build_console(sys.stderr)) as bar:
-            submission = mill.oneshot_service.complete_submission(
-                submission.id, lambda s: bar(s.workflow, _compute_progress(s))
-            )
+
+            def show_progress(state: Submission) -> None:
+                bar(state.workflow, sum(a.state is RunState.FINISHED for a in state.actions) / len(state.actions))
+
+            submission = mill.oneshot_service.complete_submission(submission.id, show_progress)
     return _show_submission(submission, mill.catalog.read_time())
 
 
@@ -59,10 +52,6 @@ def _read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path} cannot be read as text: {error}") from error
-
-
-def _compute_progress(submission: Submission) -> float:
-    return sum(a.state is RunState.FINISHED for a in submission.actions) / len(submission.actions)
 
 
 def _format_submission(submission: Submission) -> str:
@@ -85,13 +74,13 @@ def submissions(
         return _show_submission(catalog.read_submission(number), now)
     listed = catalog.list_submissions(limit=limit)
     return Answer(
-        SubmissionListDocument.build(submissions=listed),
+        schemas.SubmissionListDocument.build(submissions=listed),
         render_list("", SUBMISSION, listed, now, empty="nothing was submitted yet"),
     )
 
 
 def _show_submission(submission: Submission, now: float) -> Answer:
-    document = SubmissionDocument.model_validate(submission)
+    document = schemas.SubmissionDocument.model_validate(submission)
     return Answer(document, render_list("", ACTION, submission.actions, now), _format_submission(submission))
 
 
@@ -142,8 +131,8 @@ def history(
     now = mill.catalog.read_time()
     period = UsagePeriod(parse_moment(since, now), parse_moment(until, now), user, workflow, task)
     figures = mill.oneshot_service.compute_usage(period, by, per)
-    shown = render_list("", build_usage_columns(per), figures, empty="no usage")
-    return Answer(UsageHistoryDocument.build(by=by, per=per, figures=figures), shown)
+    shown = render_list("", columns.build_usage_columns(per), figures, empty="no usage")
+    return Answer(schemas.UsageHistoryDocument.build(by=by, per=per, figures=figures), shown)
 
 
 def storage(
@@ -217,7 +206,7 @@ def _set_pinned(mill: Tidemill, dataset: str | None, block: int | None, *, pinne
         return Answer(document, f"{subject} is {sources if pinned else 'no longer pinned'}")
     record = mill.oneshot_service.pin_dataset(dataset or "", pinned=pinned)
     state = "pinned: it is not evicted" if pinned else "no longer pinned"
-    return Answer(DatasetDocument.model_validate(record), f"{record.workflow}/{record.name} is {state}")
+    return Answer(schemas.DatasetDocument.model_validate(record), f"{record.workflow}/{record.name} is {state}")
 
 
 def _render_retained(report: StorageReport, limit: int, now: float) -> Iterator[RenderableType]:

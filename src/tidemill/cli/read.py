@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 
 from tidemill.app import serialization
-from tidemill.cli.options import AsJson
+from tidemill.cli.command import AsJson, Tidemill
 from tidemill.cli.output import Answer, build_table, show_answer, write_output
 from tidemill.display.formatting import format_plural
 from tidemill.encoding.values import format_csv_line, is_number, to_text
 from tidemill.model.schema import Field, Schema
-
-if TYPE_CHECKING:
-    from tidemill.app.wiring import Tidemill
 
 DEFAULT_ROWS = 20
 """Default number of rows that a table shows."""

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import RenderableType
 
 from tidemill.app import inspection
 from tidemill.cli import tables
-from tidemill.cli.options import Limit, open_project
+from tidemill.cli.command import Limit, Tidemill, open_project
 from tidemill.cli.output import Answer, build_console, build_fields, build_table, render_list
 from tidemill.cli.progress import ProgressBar
 from tidemill.display import columns
 from tidemill.display.formatting import format_age, format_count
 from tidemill.display.table import show_state
 from tidemill.errors import ConfigError, TidemillError
-from tidemill.model.block import Block
 from tidemill.model.run import Run, RunKind, RunState
 from tidemill.model.timestamps import format_iso
 from tidemill.planner.refresh_mode import RefreshChoice
 from tidemill.runtime.runs.requests import request_flow_run
 from tidemill.wire.command_schemas import FinishedRunDocument, RequestedRunDocument
 from tidemill.wire.schemas import EventListDocument, RunListDocument
-
-if TYPE_CHECKING:
-    from tidemill.app.wiring import Tidemill
 
 
 def run(
@@ -56,7 +52,14 @@ def run(
     document = FinishedRunDocument.build(run=finished, blocks=blocks, choices=choices)
     duration = tables.format_run_duration(finished, mill.catalog.read_time())
     summary = f"run {finished.id} of {flow} {finished.state} in {duration}"
-    return Answer(document, _render_outputs(blocks), *([_render_choices(choices)] if choices else []), summary)
+    outputs = ([b.channel, b.kind, b.id, b.seq, format_count(b.rows)] for b in blocks)
+    reasons = ([name, c.mode, c.reason] for name, c in choices.items())
+    return Answer(
+        document,
+        build_table("", ("output", "kind", ">block", ">seq", ">rows"), outputs),
+        *([build_table("", ("table", "variant", "reason"), reasons)] if choices else []),
+        summary,
+    )
 
 
 def _request_backfill(mill: Tidemill, flow: str, variant: str | None) -> Answer:
@@ -67,15 +70,6 @@ def _request_backfill(mill: Tidemill, flow: str, variant: str | None) -> Answer:
     hint = "" if serving else "; no server runs: start one with tidemill up"
     message = f"run {requested.id} of {flow} is a backfill that waits for a track{hint}"
     return Answer(RequestedRunDocument.build(run=requested), message)
-
-
-def _render_outputs(blocks: list[Block]) -> RenderableType:
-    rows = ([b.channel, b.kind, b.id, b.seq, format_count(b.rows)] for b in blocks)
-    return build_table("", ("output", "kind", ">block", ">seq", ">rows"), rows)
-
-
-def _render_choices(choices: Mapping[str, RefreshChoice]) -> RenderableType:
-    return build_table("", ("table", "variant", "reason"), ([name, c.mode, c.reason] for name, c in choices.items()))
 
 
 @contextmanager

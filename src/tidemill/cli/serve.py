@@ -1,4 +1,4 @@
-"""`up` and `work`: servers; and their administration: `servers`, `triggers`, `workflows`, `pause` and `resume`."""
+"""`up` and `work`: servers; and the administration of servers, triggers, workflows and the order of runs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -15,11 +16,13 @@ import typer
 
 from tidemill.app import inspection
 from tidemill.cli import tables
+from tidemill.cli.command import Limit, Tidemill
 from tidemill.cli.lazy_imports import build_listener, build_server_loop, start_sources
-from tidemill.cli.options import Limit
-from tidemill.cli.output import Answer, render_list
+from tidemill.cli.output import Answer, build_fields, render_list
 from tidemill.display import columns
 from tidemill.errors import BadInput
+from tidemill.runtime.inspect.statistics import compute_statistics
+from tidemill.runtime.inspect.status import read_status
 from tidemill.wire import server_schemas
 from tidemill.wire.command_schemas import TriggersDocument
 
@@ -157,3 +160,49 @@ def _show_workflow(mill: Tidemill, name: str) -> Answer:
     state = "paused" if workflow.paused else "active"
     document = server_schemas.WorkflowDocument.model_validate(workflow)
     return Answer(document, f"{name} {state}, priority {workflow.priority}")
+
+
+def dispatching(
+    mill: Tidemill,
+    policy: Annotated[str | None, typer.Option(help="The scheduling policy: max-benefit, edf, first-come, …")] = None,
+    placement: Annotated[str | None, typer.Option(help="On which tracks: proportional, partitioned, single, …")] = None,
+    inheritance: Annotated[str | None, typer.Option(help="Priority of sources: none, sum, max, max-plus.")] = None,
+    tracks: Annotated[int | None, typer.Option(min=1, max=64, help="Concurrent runs, on each server.")] = None,
+    backfill_tracks: Annotated[
+        int | None, typer.Option("--backfill-tracks", min=1, max=64, help="Concurrent backfills, on each server.")
+    ] = None,
+    catch_up_limit: Annotated[
+        float | None,
+        typer.Option(
+            "--catch-up-limit", min=0, help="Periods of data that a run loads at most; 0 for all pending data."
+        ),
+    ] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="Return to each server's settings.")] = False,
+) -> Answer:
+    """Show the order in which servers start runs, or change it while they run; it takes effect within seconds."""
+    options = {
+        "policy": policy,
+        "placement": placement,
+        "inheritance": inheritance,
+        "tracks": tracks,
+        "backfill_tracks": backfill_tracks,
+        "catch_up_limit": catch_up_limit,
+    }
+    changes = {name: value for name, value in options.items() if value is not None}
+    overrides = (
+        {}
+        if reset
+        else {**mill.dispatch_config.select_overrides(mill.catalog.servers.read_setting_overrides()), **changes}
+    )
+    config = mill.dispatch_config.apply_overrides(overrides)
+    if reset or changes:
+        mill.catalog.servers.override_settings(dict.fromkeys(options) | overrides)
+    document = server_schemas.DispatchConfigDocument.build(**asdict(config), overrides=overrides)
+    return Answer(document, build_fields([(name.replace("_", " "), str(v)) for name, v in asdict(config).items()]))
+
+
+def statistics(mill: Tidemill) -> Answer:
+    """Show for each task the cost of a run, its selectivity, its rates, and its pending blocks."""
+    task_statistics = compute_statistics(mill.catalog, read_status(mill.catalog))
+    shown = render_list("tasks", tables.STATISTICS, task_statistics, empty=tables.UNREGISTERED)
+    return Answer(server_schemas.StatisticsDocument.build(tasks=task_statistics), shown)

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
+from tidemill.cli.command import open_project
 from tidemill.cli.lazy_imports import open_catalog_at
 from tidemill.cli.moved import build_moved_error
-from tidemill.cli.options import open_project
 from tidemill.cli.output import Answer, build_fields, build_table, print_message
 from tidemill.errors import ConfigError
 from tidemill.ports.catalog import CatalogReader
@@ -52,14 +52,11 @@ def _open_catalog(ctx: typer.Context, url: str | None) -> Iterator[CatalogReader
         yield catalog
 
 
-EVENTS = 100_000
-
-
 def staleness(
     workload: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Your own tables, as TOML or JSON.")
     ] = None,
-    events: Annotated[int, typer.Option(min=100, help="Events of each simulation.")] = EVENTS,
+    events: Annotated[int, typer.Option(min=100, help="Events of each simulation.")] = 100_000,
     seeds: Annotated[int, typer.Option(min=1, help="Number of simulations; the mean is shown.")] = 1,
     plot: Annotated[Path | None, typer.Option(dir_okay=False, help="Draw the curves to this SVG file.")] = None,
     figure: Annotated[int | None, typer.Option(hidden=True)] = None,
@@ -79,7 +76,9 @@ def _show_sizing(sizing: TrackSizing, plot: Path | None) -> Answer:
     request = sizing.workload_file
     if plot is not None:
         points = [(float(tracks), lateness) for tracks, lateness in sizing.lateness.items()]
-        _draw_chart(plot, "Lateness by tracks", "tracks", {request.config.policy: points})
+        lines = {request.config.policy: points}
+        plot.write_text(render_line_chart("Lateness by tracks", "tracks", "lateness", lines), encoding="utf-8")
+        print_message(f"wrote {plot}")
     summary = build_fields(
         [
             ("policy", f"{request.config.policy} on {request.workload.tracks} tracks, {request.config.placement}"),
@@ -95,11 +94,6 @@ def _show_sizing(sizing: TrackSizing, plot: Path | None) -> Answer:
         build_table("Staleness on average, in seconds", ("table", ">staleness", ">at best", ">runs"), tables),
         build_table("On other numbers of tracks", (">tracks", ">lateness"), tracks),
     )
-
-
-def _draw_chart(path: Path, title: str, axis: str, lines: dict[str, list[tuple[float, float]]]) -> None:
-    path.write_text(render_line_chart(title, axis, "lateness", lines), encoding="utf-8")
-    print_message(f"wrote {path}")
 
 
 def _load_workload(path: Path) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from tidemill.runtime.freshness.staleness import (
 from tidemill.runtime.inspect.statistics import TaskStatistics
 from tidemill.runtime.inspect.status import ChannelConsumer, ChannelStatus, FlowStatus, ReflectedVersions
 
-_UNREGISTERED = "none; tidemill apply registers them"
+UNREGISTERED = "none; tidemill apply registers them"
 
 STEP: tuple[Column[RegistrationChange], ...] = (
     Column("", lambda s, _: show_state(s.action)),
@@ -58,7 +58,7 @@ FLOW: tuple[Column[FlowStatus], ...] = (
     Column("tasks", lambda f, _: [task.name for task in f.tasks]),
     Column("last run", lambda f, _: None if f.last is None else link_run(f.last.id)),
     Column("state", lambda f, _: "never run" if f.last is None else show_state(f.last.state)),
-    Column("when", lambda f, now: format_run_age(f.last, now)),
+    Column("when", lambda f, now: _format_run_age(f.last, now)),
     Column(">took", lambda f, now: format_run_duration(f.last, now)),
     Column("new data", lambda f, _: f"pending on {', '.join(f.pending_channels)}" if f.pending_channels else "none"),
 )
@@ -86,15 +86,11 @@ def render_steps(values: Iterable[RegistrationChange]) -> RenderableType:
 
 
 def render_channels(values: Iterable[ChannelStatus], now: float) -> RenderableType:
-    return render_list("channels", CHANNEL, values, now, empty=_UNREGISTERED)
+    return render_list("channels", CHANNEL, values, now, empty=UNREGISTERED)
 
 
 def render_flows(values: Iterable[FlowStatus], now: float) -> RenderableType:
-    return render_list("flows", FLOW, values, now, empty=_UNREGISTERED)
-
-
-def render_statistics(values: Iterable[TaskStatistics]) -> RenderableType:
-    return render_list("tasks", STATISTICS, values, empty=_UNREGISTERED)
+    return render_list("flows", FLOW, values, now, empty=UNREGISTERED)
 
 
 def render_tasks(values: Iterable[FlowStatus]) -> RenderableType:
@@ -117,7 +113,7 @@ def format_consumer(value: ChannelConsumer) -> str:
     return f"{name} ({', '.join(value.modes)}): {behind}"
 
 
-def format_run_age(run: Run | None, now: float) -> str | None:
+def _format_run_age(run: Run | None, now: float) -> str | None:
     return None if run is None else format_age(run.finished or run.started or run.created, now)
 
 
@@ -161,10 +157,11 @@ def render_staleness(history: StalenessHistory, since: float, now: float) -> Ren
         c.table: max(value for _, value in c.points)
         for c in compute_curves(history, StalenessMeasure.STALENESS, since, now)
     }
-    rows = (
-        [name, *_format_measures(history, name, now), _format_span(worst.get(name))]
+    figures = {
+        name: [*(measure_staleness(history, name, m, now) for m in StalenessMeasure), worst.get(name)]
         for name in sorted(history.provenance)
-    )
+    }
+    rows = ([name, *map(_format_span, values)] for name, values in figures.items())
     return build_table("staleness", ("table", ">staleness", ">age", ">recent worst"), rows, empty="no table yet")
 
 
@@ -175,7 +172,3 @@ def format_weighted_staleness(history: StalenessHistory, since: float, now: floa
         return "all tables by priority: nothing yet"
     latest, mean = summed.points[-1][1], summed.integral / (now - since)
     return f"all tables by priority: {format_span(latest)} now, {format_span(mean)} recent average"
-
-
-def _format_measures(history: StalenessHistory, name: str, now: float) -> list[str]:
-    return [_format_span(measure_staleness(history, name, measure, now)) for measure in StalenessMeasure]
