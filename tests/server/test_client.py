@@ -19,8 +19,7 @@ from tests.server.test_roles import ALLOWED, ONE_SHOT, PUBLIC
 from tidemill.client import Client
 from tidemill.errors import BadInput, Conflict, NotFound, TidemillError, WorkflowError
 from tidemill.server.http_server import HttpListener
-from tidemill.wire.http_status import build_error
-from tidemill.wire.refusals import Forbidden, TooLarge, Unidentified, Unreachable
+from tidemill.wire.refusals import Forbidden, TooLarge, Unidentified, Unreachable, build_error
 from tidemill.wire.upload_client import build_upload
 
 

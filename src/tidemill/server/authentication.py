@@ -16,7 +16,7 @@ from tidemill.ports.accounts import AccountCatalog
 from tidemill.server.access import AccessControl, Caller
 from tidemill.server.batching import RequestBatcher
 from tidemill.server.request_guard import HEALTH_PATHS, SAFE_METHODS
-from tidemill.wire.http_status import find_status
+from tidemill.wire.refusals import find_status
 
 _OK = 200
 

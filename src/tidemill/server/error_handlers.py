@@ -13,8 +13,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from tidemill.errors import BadInput, CatalogError, EngineError, GarbageCollected, NotFound, StorageError, TidemillError
-from tidemill.wire.http_status import find_status
-from tidemill.wire.refusals import Invalid, NoSuchMethod, TooLarge, TooManyFailures, Unidentified
+from tidemill.wire.refusals import Invalid, NoSuchMethod, TooLarge, TooManyFailures, Unidentified, find_status
 from tidemill.wire.schemas import ErrorDocument
 
 _DESCRIPTIONS = {

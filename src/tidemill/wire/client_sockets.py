@@ -12,8 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.sync.client import ClientConnection, connect
 
 from tidemill.errors import TidemillError
-from tidemill.wire.http_status import build_error, find_status
-from tidemill.wire.refusals import Unreachable
+from tidemill.wire.refusals import Unreachable, build_error, find_status
 from tidemill.wire.schemas import ErrorDetailDocument, ErrorDocument
 
 Socket: TypeAlias = ClientConnection

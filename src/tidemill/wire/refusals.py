@@ -1,8 +1,11 @@
-"""Errors that occur only in calls over HTTP."""
+"""Errors that occur only in calls over HTTP, and the status codes of all errors."""
 
 from __future__ import annotations
 
-from tidemill.errors import BadInput, TidemillError
+from collections.abc import Mapping
+
+from tidemill import errors
+from tidemill.errors import BadInput, TidemillError, WorkflowError
 
 
 class Unidentified(TidemillError):
@@ -55,3 +58,52 @@ class Unreachable(TidemillError):
     """The server does not answer, or the response is not from Tidemill. Only the client raises it."""
 
     exit_code = 12
+
+
+STATUSES: Mapping[type[TidemillError], int] = {
+    errors.BadInput: 400,
+    Unidentified: 401,
+    Forbidden: 403,
+    errors.NotFound: 404,
+    NoSuchMethod: 405,
+    errors.Conflict: 409,
+    errors.GarbageCollected: 410,
+    TooLarge: 413,
+    UnknownFormat: 415,
+    Misdirected: 421,
+    Invalid: 422,
+    errors.ConfigError: 422,
+    WorkflowError: 422,
+    TooManyFailures: 429,
+    TidemillError: 500,
+    errors.StorageError: 503,
+    errors.CatalogError: 503,
+    errors.EngineError: 503,
+    errors.InsertInProgress: 503,
+}
+
+
+def find_status(kind: type[BaseException]) -> int:
+    """The status of the nearest base class that has one.
+
+    >>> find_status(errors.ChannelBusy), find_status(errors.GarbageCollected), find_status(ValueError)
+    (409, 410, 500)
+    """
+    return next((STATUSES[c] for c in kind.__mro__ if c in STATUSES), 500)
+
+
+def build_error(kind: str, message: str) -> TidemillError:
+    """The error that the server reported.
+
+    >>> build_error("NotFound", "there is no channel 'x'")
+    NotFound("there is no channel 'x'")
+    """
+    error_class = _KINDS.get(kind, TidemillError)
+    return WorkflowError([message]) if error_class is WorkflowError else error_class(message)
+
+
+_KINDS: dict[str, type[TidemillError]] = {
+    name: kind
+    for name, kind in (vars(errors) | globals()).items()
+    if isinstance(kind, type) and issubclass(kind, TidemillError)
+}

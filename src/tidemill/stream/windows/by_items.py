@@ -1,14 +1,142 @@
-"""Windows whose size is counted, in tokens or complete waves, and whose step is counted likewise or in time."""
+"""Windows whose size or step is counted, in tokens or in waves, each of which counts once it is complete."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import insort
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import ClassVar, Protocol
 
 from tidemill.model.window import Window
-from tidemill.stream.windows.counting import CountingFormer
-from tidemill.stream.windows.former import NEVER, FormerOutput, QueueEntry, drop_late_entries, expire_entries
-from tidemill.stream.windows.items import Item, ItemSource
+from tidemill.stream.windows.former import (
+    NEVER,
+    FormerOutput,
+    QueueEntry,
+    WindowFormer,
+    drop_late_entries,
+    expire_entries,
+    list_present,
+)
+
+Item = list[QueueEntry]
+
+
+class ItemSource(Protocol):
+    """Builds items from events."""
+
+    def add_entry(self, entry: QueueEntry) -> Item | None: ...
+    def is_waiting_for(self, wave: int) -> bool: ...
+    def complete_wave(self, wave: int) -> Item: ...
+    def restore_entries(self, entries: Iterable[QueueEntry]) -> None:
+        """Restore waiting events."""
+
+
+class TokenSource:
+    """Each event is an item."""
+
+    def add_entry(self, entry: QueueEntry) -> Item | None:
+        return [entry]
+
+    def is_waiting_for(self, wave: int) -> bool:
+        return False
+
+    def complete_wave(self, wave: int) -> Item:
+        raise AssertionError("tokens never wait")
+
+    def restore_entries(self, entries: Iterable[QueueEntry]) -> None:
+        """Do nothing: tokens never wait."""
+
+
+class WaveSource:
+    """A wave is an item once it is complete; until then its events wait."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, Item] = {}
+
+    def add_entry(self, entry: QueueEntry) -> Item | None:
+        self.restore_entries([entry])
+        return self.complete_wave(entry.wave) if entry.closes else None
+
+    def is_waiting_for(self, wave: int) -> bool:
+        return wave in self._waiting
+
+    def complete_wave(self, wave: int) -> Item:
+        return self._waiting.pop(wave)
+
+    def restore_entries(self, entries: Iterable[QueueEntry]) -> None:
+        for entry in entries:
+            self._waiting.setdefault(entry.wave, []).append(entry)
+
+
+class ItemQueue:
+    """Items in order of completion, and the events that wait to complete one."""
+
+    def __init__(self, source: ItemSource) -> None:
+        self._source = source
+        self.list: list[Item] = []
+        self.ranked = 0
+
+    def add_entry(self, entry: QueueEntry, out: FormerOutput) -> Item | None:
+        """Return the item that this event completes, if any; it is not in the list yet."""
+        item = self._source.add_entry(entry)
+        return None if item is None else self._rank_item(item, out)
+
+    def is_waiting_for(self, wave: int) -> bool:
+        return self._source.is_waiting_for(wave)
+
+    def complete_wave(self, wave: int, out: FormerOutput) -> Item:
+        """Return the item of a wave that is complete because no more events follow."""
+        return self._rank_item(self._source.complete_wave(wave), out)
+
+    def _rank_item(self, item: Item, out: FormerOutput) -> Item:
+        for member in item:
+            member.rank = self.ranked
+        self.ranked += 1
+        out.changed.extend(item)
+        return item
+
+    def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
+        """Restore entries, which are ordered by rank: the parts of an item are adjacent, waiting events come first."""
+        self._source.restore_entries(e for e in entries if e.rank < 0)
+        ranked = groupby((e for e in entries if e.rank >= 0), key=lambda e: e.rank)
+        self.list = [list(item) for _, item in ranked]
+
+
+class CountingFormer(WindowFormer):
+    NUMBERS: ClassVar[tuple[str, ...]] = ("formed", "ranked")
+
+    def __init__(self, window: Window, source: ItemSource) -> None:
+        super().__init__(window)
+        self._items = ItemQueue(source)
+
+    @property
+    def ranked(self) -> int:
+        return self._items.ranked
+
+    @ranked.setter
+    def ranked(self, number: int) -> None:
+        self._items.ranked = number
+
+    def add_entry(self, entry: QueueEntry, out: FormerOutput) -> None:
+        self.pass_time(entry.arrived, out)
+        item = self._items.add_entry(entry, out)
+        if item is not None:
+            self.add_item(item, entry.arrived, out)
+
+    def is_waiting_for(self, wave: int) -> bool:
+        return self._items.is_waiting_for(wave)
+
+    def complete_wave(self, wave: int, at: int, out: FormerOutput) -> None:
+        self.pass_time(at, out)
+        self.add_item(self._items.complete_wave(wave, out), at, out)
+
+    @abstractmethod
+    def add_item(self, item: Item, at: int, out: FormerOutput) -> None:
+        """Add an item, completed at this time: it is not in the list yet."""
+
+    def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
+        self._items.restore_entries(entries)
 
 
 class _ItemFormer(CountingFormer):
@@ -104,3 +232,37 @@ def _build_sort_key(item: Item) -> tuple[int, int]:
 
 def _flatten_items(items: Iterable[Item]) -> list[QueueEntry]:
     return [e for item in items for e in item]
+
+
+class _WaveFormer(CountingFormer):
+    def __init__(self, window: Window) -> None:
+        super().__init__(window, WaveSource())
+
+    def add_item(self, item: Item, at: int, out: FormerOutput) -> None:
+        waves = self._items.list
+        waves.append(item)
+        while len(waves) >= self.step and (members := self.find_filled_window(waves)) is not None:
+            self.form_window(members, None, at, out)
+            expire_entries([e for wave in waves[: self.step] for e in wave], out)
+            del waves[: self.step]
+
+    @abstractmethod
+    def find_filled_window(self, waves: list[list[QueueEntry]]) -> list[QueueEntry] | None:
+        """Return the events of the window that begins with these waves; None: it is not filled yet."""
+
+
+class WavesOverTokens(_WaveFormer):
+    def find_filled_window(self, waves: list[list[QueueEntry]]) -> list[QueueEntry] | None:
+        tokens = list_present(e for wave in waves for e in wave)
+        return tokens[: self.size] if len(tokens) >= self.size else None
+
+
+class WavesOverTime(_WaveFormer):
+    """The time begins with the first wave's earliest event, and is over with an event after its end."""
+
+    def find_filled_window(self, waves: list[list[QueueEntry]]) -> list[QueueEntry] | None:
+        start = min(e.time for e in waves[0])
+        end = start + self.size
+        if all(e.time < end for wave in waves for e in wave):
+            return None
+        return list_present(e for wave in waves for e in wave if start <= e.time < end)

@@ -15,10 +15,15 @@ from itertools import count
 from tidemill.model.window import Unit, Window
 from tidemill.stream.waves import WaveEnd
 from tidemill.stream.windows.between import BetweenMarks
-from tidemill.stream.windows.by_items import CountByCount, TimeByCount
-from tidemill.stream.windows.by_waves import WavesOverTime, WavesOverTokens
+from tidemill.stream.windows.by_items import (
+    CountByCount,
+    TimeByCount,
+    TokenSource,
+    WaveSource,
+    WavesOverTime,
+    WavesOverTokens,
+)
 from tidemill.stream.windows.former import FormedWindow, FormerOutput, QueueEntry, WindowFormer
-from tidemill.stream.windows.items import TokenSource, WaveSource
 from tidemill.stream.windows.looking_back import TokensOverTime, TokensOverWaves
 from tidemill.stream.windows.time_by_time import TimeByTime
 
