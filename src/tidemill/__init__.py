@@ -1,6 +1,4 @@
-"""Tidemill keeps derived tables fresh on Spark: declare tables and freshness targets; it finds the cheapest
-refreshes.
-"""
+"""Tidemill keeps tables fresh on Spark: declare tables and freshness targets; it finds the cheapest refreshes."""
 
 from tidemill.algebra.custom import custom
 from tidemill.algebra.relation import Relation

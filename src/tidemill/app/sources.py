@@ -40,32 +40,24 @@ class SourceFactory:
         return [DataSource(name, self._build_work(name, settings)) for name, settings in sources.items()]
 
     def _build_work(self, name: str, settings: SourceSettings) -> Work:
+        push = self.push_settings
         match settings:
             case TcpSettings():
-                return self._build_tcp_source(name, settings).run
+                insert_lines = partial(self._insert_lines, settings.channel)
+                address = settings.host, settings.port
+                return TcpSource(name, *address, insert_lines, self.stopping.wait, push.max_wait, push.max_bytes).run
             case FolderSettings():
-                return self._build_folder_source(name, settings).run
+                return FolderSource(
+                    name,
+                    self.directory / settings.path,
+                    partial(self._insert_file, settings.channel, settings.format),
+                    self.stopping.wait,
+                    time.time,
+                    settings.pattern,
+                    settings.quiet_period,
+                ).run
             case WebSubSettings():
                 return partial(self._run_subscription, _build_subscription(name, settings))
-
-    def _build_tcp_source(self, name: str, settings: TcpSettings) -> TcpSource:
-        insert_lines = partial(self._insert_lines, settings.channel)
-        seconds, size = self.push_settings.max_wait, self.push_settings.max_bytes
-        return TcpSource(
-            name, settings.host, settings.port, insert_lines, self._pause_source, seconds=seconds, size=size
-        )
-
-    def _build_folder_source(self, name: str, settings: FolderSettings) -> FolderSource:
-        insert_file = partial(self._insert_file, settings.channel, settings.format)
-        return FolderSource(
-            name,
-            self.directory / settings.path,
-            insert_file,
-            self._pause_source,
-            time.time,
-            pattern=settings.pattern,
-            settle_seconds=settings.quiet_period,
-        )
 
     def _insert_lines(self, channel: str, lines: bytes) -> None:
         (result,) = self.batcher.insert_all([SmallInsert(channel, lines, "jsonl")])
@@ -84,10 +76,7 @@ class SourceFactory:
         def compute_lease_left() -> float:
             return (catalog.servers.read_lease_end(format_lease_name(subscription)) or 0.0) - catalog.read_time()
 
-        subscription.run(is_active, compute_lease_left, self._pause_source)
-
-    def _pause_source(self, seconds: float) -> None:
-        self.stopping.wait(seconds)
+        subscription.run(is_active, compute_lease_left, self.stopping.wait)
 
 
 def _build_subscription(name: str, settings: WebSubSettings) -> WebSubSource:

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from functools import partial
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tidemill.app.engine_limits import build_limits
@@ -172,9 +171,7 @@ class Tidemill:
     def __enter__(self) -> Tidemill:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if error is not None:  # after an interruption, wait only for the current step
             self.maintenance.stopping.set()
         self.close()

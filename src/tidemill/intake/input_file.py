@@ -85,8 +85,7 @@ class InputFile:
 
     @contextmanager
     def open_text(self) -> Iterator[tuple[BufferedReader, BufferedReader]]:
-        """The bytes, decompressed if necessary and without byte order mark, and the raw file, whose position gives
-        the progress."""
+        """The decompressed bytes without byte order mark, and the raw file, whose position gives the progress."""
         with self._translate_errors(), self.open_raw() as raw, ExitStack() as stack:
             stream = raw
             if self.gzipped:

@@ -46,7 +46,7 @@ def load_file(path: Path, request: LoadRequest) -> LoadResult:
         else DeltaLayout.from_schema(_build_content_schema(request.schema, updates), Append())
     )
     writer = BlockFileWriter(request.directory, layout.arrow_schema)
-    progress = partial(request.progress or _ignore_progress, f"reading {path.name}")
+    progress = partial(request.progress or (lambda _name, _fraction: None), f"reading {path.name}")
     try:
         rows = _copy_rows(source, layout, DuplicateKeyDetector(updates), writer, progress)
         source.check_unchanged()
@@ -85,10 +85,6 @@ def _copy_rows(
     keys.check_duplicates(source, writer.paths)
     progress(1.0)
     return rows
-
-
-def _ignore_progress(_: str, __: float) -> None:
-    pass
 
 
 class BlockFileWriter:

@@ -23,7 +23,8 @@ _BATCH_ROWS = 65_536
 
 
 def read_parquet(source: InputFile, layout: DeltaLayout) -> Generator[tuple[pa.RecordBatch, float], None, None]:
-    with _translate_errors(source), _open_parquet(source) as file:
+    options = {"page_checksum_verification": True, "coerce_int96_timestamp_unit": "us"}
+    with _translate_errors(source), pq.ParquetFile(source.data, **options) as file:
         file_schema = file.schema_arrow
         layout.check_names(source, file_schema.names)
         columns = [_build_column(source, layout.schema.get_field(f.name), f.type) for f in file_schema]
@@ -35,10 +36,6 @@ def read_parquet(source: InputFile, layout: DeltaLayout) -> Generator[tuple[pa.R
             }
             first_row += cells.num_rows
             yield layout.build_batch(arrays, cells.num_rows), (first_row - 1) / file.metadata.num_rows
-
-
-def _open_parquet(source: InputFile) -> pq.ParquetFile:
-    return pq.ParquetFile(source.data, page_checksum_verification=True, coerce_int96_timestamp_unit="us")
 
 
 @contextmanager

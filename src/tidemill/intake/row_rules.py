@@ -22,7 +22,8 @@ def validate_rows(source: InputFile, layout: DeltaLayout, batch: pa.RecordBatch,
         batch = batch.set_column(i, DELETED, batch.column(i).fill_null(False))
     _check_not_null(source, layout, batch, first_row)
     if isinstance(layout.updates, Signed):
-        _check_counts(source, batch, first_row)
+        problem = f"has 0 in column {COUNT!r}; expected the number of times to add the row or, below 0, to delete it"
+        _raise_first(source, pc.equal(batch.column(COUNT), 0), first_row, problem)
     if isinstance(layout.updates, Increment):
         _check_amounts(source, layout.updates, batch, first_row)
     return batch.cast(layout.arrow_schema)
@@ -37,32 +38,17 @@ def _check_not_null(source: InputFile, layout: DeltaLayout, batch: pa.RecordBatc
             _raise_first(source, is_invalid, first_row, f"has NULL in column {field.name!r}, which is NOT NULL")
 
 
-def _check_counts(source: InputFile, batch: pa.RecordBatch, first_row: int) -> None:
-    is_invalid = pc.equal(batch.column(COUNT), 0)
-    _raise_first(
-        source,
-        is_invalid,
-        first_row,
-        f"has 0 in column {COUNT!r}; expected the number of times to add the row or, below 0, to delete it",
-    )
-
-
 def _check_amounts(source: InputFile, updates: Increment, batch: pa.RecordBatch, first_row: int) -> None:
     """A row has all amounts; a pure deletion has none."""
     validity = [batch.column(name).is_valid() for name in updates.columns]
     deleted = batch.column(DELETED)
     for name, is_valid in zip(updates.columns, validity, strict=True):
         is_invalid = pc.invert(pc.or_(is_valid, deleted))
-        _raise_first(
-            source, is_invalid, first_row, f"has NULL in column {name!r}; only a deletion may omit the amount to add"
-        )
+        problem = f"has NULL in column {name!r}; only a deletion may omit the amount to add"
+        _raise_first(source, is_invalid, first_row, problem)
         differs = pc.and_(deleted, pc.xor(is_valid, validity[0]))
-        _raise_first(
-            source,
-            differs,
-            first_row,
-            f"is a deletion with some amounts only; give all of {', '.join(updates.columns)} or none",
-        )
+        problem = f"is a deletion with some amounts only; give all of {', '.join(updates.columns)} or none"
+        _raise_first(source, differs, first_row, problem)
 
 
 def _raise_first(source: InputFile, is_invalid: pa.Array, first_row: int, problem: str) -> None:
@@ -84,15 +70,10 @@ class DuplicateKeyDetector:
 
     def check_duplicates(self, source: InputFile, paths: Sequence[Path]) -> None:
         """Raise `BadInput` if two rows of the written files have the same key."""
-        suspects = self._find_suspects()
-        if suspects:
-            self._compare_keys(source, paths, suspects)
-
-    def _find_suspects(self) -> set[int]:
         counts = pc.value_counts(pa.chunked_array(self._hashes, pa.int64()))
-        return set(counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist())
-
-    def _compare_keys(self, source: InputFile, paths: Sequence[Path], suspects: set[int]) -> None:
+        suspects = set(counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist())
+        if not suspects:
+            return
         row_by_key: dict[tuple[Any, ...], int] = {}
         for row, key in enumerate(_read_keys(paths, self._names), start=1):
             if hash(key) in suspects:

@@ -23,9 +23,7 @@ _NETWORK = 64  # bits of an IPv6 address that one customer shares
 
 
 class Throttle:
-    """At most `max_failures` failures from one address within `window` seconds; further requests are refused until
-    then.
-    """
+    """Refuses requests from an address after `max_failures` failures within `window` seconds."""
 
     def __init__(self, clock: Clock, *, max_failures: int = 10, window: float = 60.0) -> None:
         self._clock = clock
@@ -93,9 +91,7 @@ class Caller:
 
 
 class AccessControl:
-    """Identifies callers and checks their roles. While it is off, every caller on this machine is an admin, and no
-    others are allowed.
-    """
+    """Identifies callers and checks their roles. While it is off, only this machine may call, as an admin."""
 
     def __init__(self, accounts: AccountCatalog, *, enabled: bool, throttle: Throttle | None = None) -> None:
         self.accounts = accounts

@@ -110,7 +110,8 @@ def _translate_error(error: BaseException) -> TidemillError | None:
     """The framework's error as one of Tidemill's; None if there is no equivalent."""
     match error:
         case RequestValidationError() | WebSocketRequestValidationError():
-            return Invalid("; ".join(_format_problem(p) for p in list(error.errors())[:_MAX_PROBLEMS]))
+            problems = error.errors()[:_MAX_PROBLEMS]
+            return Invalid("; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in problems))
         case HTTPException(status_code=404):
             return NotFound("there is no such address; the document at /api/v1/openapi.json lists all addresses")
         case HTTPException(status_code=405):
@@ -122,8 +123,3 @@ def _translate_error(error: BaseException) -> TidemillError | None:
             return BadInput("the body cannot be read; send one JSON document")
         case _:
             return None
-
-
-def _format_problem(problem: dict[str, Any]) -> str:
-    where = ".".join(str(part) for part in problem["loc"])
-    return f"{where}: {problem['msg']}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-from types import TracebackType
 
 import uvicorn
 from fastapi import FastAPI
@@ -14,9 +13,7 @@ from tidemill.server.access import AccessControl
 from tidemill.server.request_guard import is_loopback
 
 _SHUTDOWN_SECONDS = 5  # seconds for pending responses when the server stops
-_PING_TIMEOUT_SECONDS = (
-    120.0  # seconds without a pong after which a socket is closed; the cause may be that we do not read
-)
+_PING_TIMEOUT_SECONDS = 120.0  # without a pong, before a socket is closed; the cause may be that we do not read
 
 
 class HttpListener:
@@ -54,9 +51,7 @@ class HttpListener:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._app.state.is_stopping = True
         self._server.should_exit = True
         self._thread.join()

@@ -17,11 +17,7 @@ class ApiOptions:
     max_rows: int = 100_000  # that fill a block without further waiting
     max_bytes: int = 8 * 1024**2  # likewise
     max_message_bytes: int = 1024**2  # of one pushed message
-    max_unacknowledged_bytes: int = (
-        512 * 1024
-    )  # of one connection's unacknowledged messages; beyond, it is not read from
+    max_unacknowledged_bytes: int = 512 * 1024  # of one connection's messages; beyond, it is not read from
     memory_bytes: int = 64 * 1024**2  # of all connections' messages together; beyond, none is read from
     poll_interval: float = 0.5  # between two polls for new events
-    stream_seconds: float = (
-        300.0  # after which a stream of events ends: the client reconnects, and its token is checked again
-    )
+    stream_seconds: float = 300.0  # after which a stream ends: the client reconnects, and its token is checked again

@@ -78,9 +78,7 @@ class RequestGuard:
                 await response(scope, receive, sender)
 
     async def _guard_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a socket before it is opened, with a response that gives the reason: browsers let any page
-        open one.
-        """
+        """Refuse a socket before it is opened, with a response that gives the reason: any page can open one."""
         sender = _ResponseSender(send)
         try:
             self._check_request(scope)

@@ -11,8 +11,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def compute_watermarks_before(groups: Numbers, time: Numbers, watermarks: Numbers) -> Numbers:
-    """Return the latest time in its group before each event, in order of arrival; `watermarks` has those before the
-    batch.
+    """Return the latest time in its group before each event, in order of arrival, from those before the batch.
 
     >>> compute_watermarks_before(np.array([0, 1, 0, 0]), np.array([5, 9, 3, 7]), np.array([4, 2])).tolist()
     [4, 2, 5, 5]

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from tidemill.errors import BadInput
-from tidemill.model.change import DELETED
 from tidemill.model.wave import LineageTag, RootGenerator, WaveBarrier
 from tidemill.model.wave_steps import WAVE, WaveBarrierSpec, WaveEndSpec, WaveStartSpec
-from tidemill.stream.operator import InputBlock, OperatorBatch, OperatorResult
-from tidemill.stream.state_blocks import list_live_keys
+from tidemill.stream.operator import OperatorBatch, OperatorResult
+from tidemill.stream.state_blocks import build_key_delta, list_live_keys
 
 BRANCH, TAG = "branch", "tag"
 WHAT, ROOT = "what", "root"
@@ -78,14 +77,13 @@ class WaveBarrierOperator:
             wave for branch, tag in self._iterate_new_tags(batch) if (wave := self._add_tag(branch, tag)) is not None
         ]
         waves = pa.table({WAVE: pa.array(map(str, complete), pa.string())})
-        return OperatorResult(
-            {WaveBarrierSpec.WAVES: waves}, {WaveBarrierSpec.TAGS: _build_delta(before, self._list_waiting())}
-        )
+        delta = build_key_delta((BRANCH, TAG), before, self._list_waiting())
+        return OperatorResult({WaveBarrierSpec.WAVES: waves}, {WaveBarrierSpec.TAGS: delta})
 
     def _iterate_new_tags(self, batch: OperatorBatch) -> Iterator[tuple[str, str]]:
         """Yield branch and tag of new events, in order of arrival."""
         pieces = [(piece, branch) for name, branch in self._branches.items() for piece in batch.new[name]]
-        for piece, branch in sorted(pieces, key=_get_arrival):
+        for piece, branch in sorted(pieces, key=lambda pair: pair[0].arrived):
             yield from ((branch, tag) for tag in read_tags(piece.rows))
 
     def _add_tag(self, branch: str, text: str) -> int | None:
@@ -99,15 +97,3 @@ class WaveBarrierOperator:
 
     def _list_waiting(self) -> dict[tuple[str, str], None]:
         return dict.fromkeys(pair for tags in self._pending.values() for pair in tags)
-
-
-def _get_arrival(pair: tuple[InputBlock, str]) -> int:
-    return pair[0].arrived
-
-
-def _build_delta(before: Mapping[tuple[str, str], None], now: Mapping[tuple[str, str], None]) -> pa.Table:
-    added, removed = [c for c in now if c not in before], [c for c in before if c not in now]
-    pairs = [*added, *removed]
-    deleted = pa.array([None] * len(added) + [True] * len(removed), pa.bool_())
-    columns = {BRANCH: [branch for branch, _ in pairs], TAG: [tag for _, tag in pairs]}
-    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()} | {DELETED: deleted})

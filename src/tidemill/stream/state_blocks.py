@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,8 @@ import pyarrow as pa
 from tidemill.model.change import DELETED
 from tidemill.stream.layout import Keys, RowLayout, Rows
 from tidemill.stream.table import MIN_CAPACITY, StateTable
+
+Key = tuple[str, ...]
 
 
 def to_arrow_table(rows: Rows, layout: RowLayout) -> pa.Table:
@@ -41,9 +43,16 @@ def add_deletion_column(block: pa.Table) -> pa.Table:
     return block.append_column(DELETED, pa.nulls(block.num_rows, pa.bool_()))
 
 
-def list_live_keys(blocks: Iterable[pa.Table], names: Sequence[str]) -> list[tuple[str, ...]]:
+def build_key_delta(names: Sequence[str], before: Collection[Key], now: Collection[Key]) -> pa.Table:
+    """Return the delta from some keys to others, as `list_live_keys` reads it."""
+    added, removed = [k for k in now if k not in before], [k for k in before if k not in now]
+    keys = {name: pa.array([key[n] for key in (*added, *removed)], pa.string()) for n, name in enumerate(names)}
+    return pa.table(keys | {DELETED: pa.array([None] * len(added) + [True] * len(removed), pa.bool_())})
+
+
+def list_live_keys(blocks: Iterable[pa.Table], names: Sequence[str]) -> list[Key]:
     """Return the keys of a base and the deltas after it, in order of arrival."""
-    live: dict[tuple[str, ...], None] = {}
+    live: dict[Key, None] = {}
     for block in blocks:
         *keys, deleted = add_deletion_column(block).select([*names, DELETED]).to_pydict().values()
         for key, is_deleted in zip(zip(*keys, strict=True), deleted, strict=True):

@@ -25,7 +25,6 @@ from tidemill.ui.elements import (
 from tidemill.ui.table import ValueTable
 
 DEPTHS = (1, 2, 5, 20)
-FACTS = ("channel", "sequence number", "kind", "made by", "rows", "size", "identity")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class _BlockPage:
             with add_box("heading-line"):
                 HtmlText(f"Block {block.id}", "h1")
                 self._state = StateBadge(str(block.state))
-        self._facts = FactList(FACTS)
+        self._facts = FactList()
         choices = ((format_plural(n, "step"), f"/blocks/{block.id}?depth={n}", n == depth) for n in DEPTHS)
         add_choices("Depth of the trace", choices)
         self._limit = HtmlText("There are more blocks; open one of these.", "p", "banner")

@@ -28,10 +28,6 @@ from tidemill.ui.table import ValueTable
 BLOCKS = 50
 """Newest blocks that are shown."""
 RUNS = 20
-FACTS = (
-    *("role", "workflow", "updates", "head", "rows"),
-    *("blocks", "rows in blocks", "size", "reservations", "event time"),
-)
 
 SCHEMA: tuple[Column[Field], ...] = (
     Column("column", lambda f, _: f.name),
@@ -113,7 +109,7 @@ class _ChannelPage:
         with self._heading.actions:
             self._compact = ActionButton("Compact", lambda: PageActions(context).compact_channel(name))
             self._compact.set_visibility(context.get_viewer().can_act_somewhere)
-        self._facts = FactList(FACTS)
+        self._facts = FactList()
         with add_box("columns"):
             with add_section("Schema"):
                 self._schema = ValueTable("Schema", SCHEMA, empty="known once the first block is written")

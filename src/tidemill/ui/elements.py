@@ -107,29 +107,28 @@ class PageHeading:
 class FactList:
     """Names and values, side by side."""
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self) -> None:
         self._values: dict[str, HtmlText] = {}
-        with add_box("facts", "dl"):
-            for name in names:
-                with add_box("fact"):
-                    HtmlText(name, "dt")
-                    self._values[name] = HtmlText("", "dd")
+        self._list = add_box("facts", "dl")
 
     def show_values(self, **values: object) -> None:
         for name, value in values.items():
-            self._values[name.replace("_", " ")].set_text("–" if value is None else str(value))
+            if name not in self._values:
+                with self._list, add_box("fact"):
+                    HtmlText(name.replace("_", " "), "dt")
+                    self._values[name] = HtmlText("", "dd")
+            self._values[name].set_text("–" if value is None else str(value))
 
 
 class LogView:
     """A program's log, line by line."""
 
-    def __init__(self, empty_text: str = "nothing was logged") -> None:
-        self._empty_text = empty_text
+    def __init__(self) -> None:
         self._text = HtmlText("", "pre", "log")
         self._text.props["tabindex"] = "0"
 
     def show_text(self, text: str) -> None:
-        self._text.set_text(text.rstrip("\n") or self._empty_text)
+        self._text.set_text(text.rstrip("\n") or "nothing was logged")
 
 
 P = ParamSpec("P")

@@ -1,6 +1,4 @@
-"""The event feed of all pages: one poll of the catalog per second for the server, regardless of the number of
-viewers.
-"""
+"""The event feed of all pages: one poll of the catalog per second, regardless of the number of viewers."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ MAX_SNAPSHOT_AGE = 5.0
 
 
 class CatalogFeed:
-    """Follows the catalog's events. `changed` is emitted when there are new ones, or when the catalog fails or
-    recovers.
-    """
+    """Follows the catalog's events. `changed`: there are new ones, or the catalog failed or recovered."""
 
     def __init__(self, catalog: SqlCatalog) -> None:
         self.catalog = catalog

@@ -34,7 +34,7 @@ class DiagramGraph:
 
 
 def build_graph(status: ProjectStatus) -> DiagramGraph:
-    """The channels of `status` and the tasks between them; hidden channels are omitted."""
+    """The channels of `status` and the tasks between them; the only writer of a channel is drawn as part of it."""
     names = [c.registered.channel.name for c in status.channels]
     tasks = [(f.name, t) for f in status.flows for t in f.tasks]
     writers = Counter(c for _, t in tasks for c in _list_written(t, names))

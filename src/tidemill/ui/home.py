@@ -131,8 +131,7 @@ def _draw_line(route: tuple[DiagramPlace, ...]) -> ui.element:
 
 
 def format_path(route: tuple[DiagramPlace, ...]) -> str:
-    """The curve of an edge: from the right side of the first node, through the lanes between, to the left side of the
-    last.
+    """The curve of an edge: from the right side of the first node, through the lanes, to the left side of the last.
 
     >>> format_path((DiagramPlace(0, 10), DiagramPlace(1, 30)))
     'M 80 10 C 90 10 90 30 100 30'

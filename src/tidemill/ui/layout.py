@@ -40,9 +40,7 @@ class DiagramLayout:
 
 
 def compute_layout(heights: Mapping[str, float], edges: Sequence[Edge]) -> DiagramLayout:
-    """Lay out nodes of the given heights. If edges form a cycle, as several workflows may, one of them points
-    backwards.
-    """
+    """Lay out nodes of the given heights. If edges form a cycle, as several workflows may, one points backwards."""
     ranks = _compute_ranks(heights, edges)
     builder = _LayoutBuilder(dict(heights))
     for key, rank in ranks.items():

@@ -32,9 +32,7 @@ def build_policy(nonce: str) -> str:
 
 
 class ContentSecurityPolicy:
-    """Sets the policy on every page of the inner application. A further policy from outside can only restrict
-    it more.
-    """
+    """Sets the policy on every page of the inner application. A further one from outside can only restrict it more."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

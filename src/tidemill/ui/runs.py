@@ -132,7 +132,7 @@ class _RunPage:
                 with add_box("actions"):
                     self._kill = ActionButton("Kill", self._kill_run, "danger")
         self._error = HtmlText("", "pre", "log error")
-        self._facts = FactList(("kind", "subject", "attempt", "owner", "requested", "started", "finished", "took"))
+        self._facts = FactList()
         with add_section("Tasks"):
             self._tasks = ValueTable("Tasks", columns.STATS, empty="nothing was measured")
         with add_section("Steps"):

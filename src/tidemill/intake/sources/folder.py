@@ -31,7 +31,7 @@ class FolderSource:
     name: str
     folder: Path
     insert_file: Callable[[Path, str], bool]
-    pause: Callable[[float], None]  # ends early when the server stops
+    pause: Callable[[float], object]  # ends early when the server stops
     clock: Callable[[], float]
     pattern: str = "*"
     settle_seconds: float = 2.0  # seconds without a change after which a file is complete

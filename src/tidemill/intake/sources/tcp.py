@@ -32,7 +32,7 @@ class TcpSource:
     host: str
     port: int
     insert_lines: Callable[[bytes], None]
-    pause: Callable[[float], None]  # ends early when the server stops
+    pause: Callable[[float], object]  # ends early when the server stops
     seconds: float = 0.5
     size: int = 8 * 1024**2
 

@@ -46,7 +46,7 @@ class WebSubSource:
         return f"{CALLBACK_PREFIX}{self.name}/{code}"
 
     def run(
-        self, is_active: Callable[[], bool], seconds_left: Callable[[], float], pause: Callable[[float], None]
+        self, is_active: Callable[[], bool], seconds_left: Callable[[], float], pause: Callable[[float], object]
     ) -> None:
         """Subscribe and renew while `is_active` returns True.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
@@ -14,7 +14,6 @@ from starlette.concurrency import run_in_threadpool
 from tidemill.model.codec import Json
 from tidemill.server.dependencies import AS_VIEWER, After, Limit, Mill, TheFeed, TheOptions
 from tidemill.server.error_handlers import Responses
-from tidemill.server.feed import EventFeed
 from tidemill.wire import schemas
 
 router = APIRouter(tags=["events"], dependencies=AS_VIEWER)
@@ -59,15 +58,13 @@ async def stream_events(
     last = last_event_id if last_event_id is not None else after
     position = await run_in_threadpool(mill.catalog.events.read_last_id) if last is None else last
     until = time.monotonic() + options.stream_seconds
-    return StreamingResponse(_format_stream(feed, position, lambda: _is_over(request, until)), media_type=_MEDIA)
 
+    def is_over() -> bool:
+        return bool(request.app.state.is_stopping) or time.monotonic() >= until
 
-async def _format_stream(feed: EventFeed, after: int, is_over: Callable[[], bool]) -> AsyncIterator[bytes]:
-    yield format_sse_event(comment="start of stream", id=str(after), retry=_RETRY)
-    async for events in feed.stream_events(after, is_over):
-        yield events
+    async def format_stream() -> AsyncIterator[bytes]:
+        yield format_sse_event(comment="start of stream", id=str(position), retry=_RETRY)
+        async for events in feed.stream_events(position, is_over):
+            yield events
 
-
-def _is_over(request: Request, until: float) -> bool:
-    """Whether the time limit has expired, or the server is stopping."""
-    return bool(request.app.state.is_stopping) or time.monotonic() >= until
+    return StreamingResponse(format_stream(), media_type=_MEDIA)

@@ -37,9 +37,7 @@ class SubscriberSocket:
     heads: Heads
 
     async def serve(self, position: int) -> None:
-        """Send blocks after `position` until the subscriber disconnects or the time limit expires; it reconnects at its
-        position.
-        """
+        """Send blocks after `position` until the subscriber disconnects or the time limit expires: it reconnects."""
         until = time.monotonic() + self.options.stream_seconds
         disconnect = asyncio.create_task(self.socket.receive())  # a subscriber only sends its disconnect
         try:

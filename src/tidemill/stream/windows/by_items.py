@@ -6,9 +6,9 @@ from abc import abstractmethod
 from bisect import insort
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
-from tidemill.model.window import Window
+from tidemill.model.window import Unit, Window
 from tidemill.stream.windows.former import (
     NEVER,
     FormerOutput,
@@ -22,129 +22,60 @@ from tidemill.stream.windows.former import (
 Item = list[QueueEntry]
 
 
-class ItemSource(Protocol):
-    """Builds items from events."""
+class CountingFormer(WindowFormer):
+    """Counts items in order of completion: each token, or each wave, whose events wait until it is complete."""
 
-    def add_entry(self, entry: QueueEntry) -> Item | None: ...
-    def is_waiting_for(self, wave: int) -> bool: ...
-    def complete_wave(self, wave: int) -> Item: ...
-    def restore_entries(self, entries: Iterable[QueueEntry]) -> None:
-        """Restore waiting events."""
+    NUMBERS: ClassVar[tuple[str, ...]] = ("formed", "ranked")
 
-
-class TokenSource:
-    """Each event is an item."""
-
-    def add_entry(self, entry: QueueEntry) -> Item | None:
-        return [entry]
-
-    def is_waiting_for(self, wave: int) -> bool:
-        return False
-
-    def complete_wave(self, wave: int) -> Item:
-        raise AssertionError("tokens never wait")
-
-    def restore_entries(self, entries: Iterable[QueueEntry]) -> None:
-        """Do nothing: tokens never wait."""
-
-
-class WaveSource:
-    """A wave is an item once it is complete; until then its events wait."""
-
-    def __init__(self) -> None:
+    def __init__(self, window: Window) -> None:
+        super().__init__(window)
+        self.ranked = 0
+        self._items: list[Item] = []
         self._waiting: dict[int, Item] = {}
+        self._counts_waves = Unit.WAVES in (window.unit_pair or ())
 
-    def add_entry(self, entry: QueueEntry) -> Item | None:
-        self.restore_entries([entry])
-        return self.complete_wave(entry.wave) if entry.closes else None
+    def add_entry(self, entry: QueueEntry, out: FormerOutput) -> None:
+        self.pass_time(entry.arrived, out)
+        if not self._counts_waves:
+            self._rank_item([entry], entry.arrived, out)
+            return
+        self._waiting.setdefault(entry.wave, []).append(entry)
+        if entry.closes:
+            self._rank_item(self._waiting.pop(entry.wave), entry.arrived, out)
 
     def is_waiting_for(self, wave: int) -> bool:
         return wave in self._waiting
 
-    def complete_wave(self, wave: int) -> Item:
-        return self._waiting.pop(wave)
+    def complete_wave(self, wave: int, at: int, out: FormerOutput) -> None:
+        self.pass_time(at, out)
+        self._rank_item(self._waiting.pop(wave), at, out)
 
-    def restore_entries(self, entries: Iterable[QueueEntry]) -> None:
-        for entry in entries:
-            self._waiting.setdefault(entry.wave, []).append(entry)
-
-
-class ItemQueue:
-    """Items in order of completion, and the events that wait to complete one."""
-
-    def __init__(self, source: ItemSource) -> None:
-        self._source = source
-        self.list: list[Item] = []
-        self.ranked = 0
-
-    def add_entry(self, entry: QueueEntry, out: FormerOutput) -> Item | None:
-        """Return the item that this event completes, if any; it is not in the list yet."""
-        item = self._source.add_entry(entry)
-        return None if item is None else self._rank_item(item, out)
-
-    def is_waiting_for(self, wave: int) -> bool:
-        return self._source.is_waiting_for(wave)
-
-    def complete_wave(self, wave: int, out: FormerOutput) -> Item:
-        """Return the item of a wave that is complete because no more events follow."""
-        return self._rank_item(self._source.complete_wave(wave), out)
-
-    def _rank_item(self, item: Item, out: FormerOutput) -> Item:
+    def _rank_item(self, item: Item, at: int, out: FormerOutput) -> None:
         for member in item:
             member.rank = self.ranked
         self.ranked += 1
         out.changed.extend(item)
-        return item
-
-    def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
-        """Restore entries, which are ordered by rank: the parts of an item are adjacent, waiting events come first."""
-        self._source.restore_entries(e for e in entries if e.rank < 0)
-        ranked = groupby((e for e in entries if e.rank >= 0), key=lambda e: e.rank)
-        self.list = [list(item) for _, item in ranked]
-
-
-class CountingFormer(WindowFormer):
-    NUMBERS: ClassVar[tuple[str, ...]] = ("formed", "ranked")
-
-    def __init__(self, window: Window, source: ItemSource) -> None:
-        super().__init__(window)
-        self._items = ItemQueue(source)
-
-    @property
-    def ranked(self) -> int:
-        return self._items.ranked
-
-    @ranked.setter
-    def ranked(self, number: int) -> None:
-        self._items.ranked = number
-
-    def add_entry(self, entry: QueueEntry, out: FormerOutput) -> None:
-        self.pass_time(entry.arrived, out)
-        item = self._items.add_entry(entry, out)
-        if item is not None:
-            self.add_item(item, entry.arrived, out)
-
-    def is_waiting_for(self, wave: int) -> bool:
-        return self._items.is_waiting_for(wave)
-
-    def complete_wave(self, wave: int, at: int, out: FormerOutput) -> None:
-        self.pass_time(at, out)
-        self.add_item(self._items.complete_wave(wave, out), at, out)
+        self.add_item(item, at, out)
 
     @abstractmethod
     def add_item(self, item: Item, at: int, out: FormerOutput) -> None:
         """Add an item, completed at this time: it is not in the list yet."""
 
     def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
-        self._items.restore_entries(entries)
+        """Restore entries, which are ordered by rank: the parts of an item are adjacent, waiting events have none."""
+        for entry in entries:
+            if entry.rank < 0:
+                self._waiting.setdefault(entry.wave, []).append(entry)
+        ranked = groupby((e for e in entries if e.rank >= 0), key=lambda e: e.rank)
+        self._items = [list(item) for _, item in ranked]
 
 
 class _ItemFormer(CountingFormer):
-    def form_first_window(self, bounds: tuple[int, int] | None, at: int, out: FormerOutput) -> None:
+    def form_first_window(self, at: int, out: FormerOutput) -> None:
         """Form a window of the first items; used ones are removed if the window deletes them."""
-        items = self._items.list[: self.size]
-        if self.form_window(_flatten_items(items), bounds, at, out):
-            del self._items.list[: self.size]
+        items = self._items[: self.size]
+        if self.form_window(_flatten_items(items), None, at, out):
+            del self._items[: self.size]
             expire_entries(_flatten_items(items), out)
 
 
@@ -153,8 +84,8 @@ class CountByCount(_ItemFormer):
 
     NUMBERS = ("formed", "ranked", "skip")
 
-    def __init__(self, window: Window, source: ItemSource) -> None:
-        super().__init__(window, source)
+    def __init__(self, window: Window) -> None:
+        super().__init__(window)
         self.skip = 0  # items still to skip
 
     def add_item(self, item: Item, at: int, out: FormerOutput) -> None:
@@ -162,11 +93,11 @@ class CountByCount(_ItemFormer):
             self.skip -= 1
             expire_entries(item, out)
             return
-        self._items.list.append(item)
-        if len(self._items.list) == self.size:
-            self.form_first_window(None, at, out)
-            expire_entries(_flatten_items(self._items.list[: self.step]), out)
-            del self._items.list[: self.step]
+        self._items.append(item)
+        if len(self._items) == self.size:
+            self.form_first_window(at, out)
+            expire_entries(_flatten_items(self._items[: self.step]), out)
+            del self._items[: self.step]
             self.skip = max(0, self.step - self.size)
 
 
@@ -179,8 +110,8 @@ class TimeByCount(_ItemFormer):
 
     NUMBERS = ("formed", "ranked", "floor")
 
-    def __init__(self, window: Window, source: ItemSource) -> None:
-        super().__init__(window, source)
+    def __init__(self, window: Window) -> None:
+        super().__init__(window)
         self.floor = NEVER
         delay = window.timeout_delay
         self._timeout = None if delay is None else self.step + delay
@@ -189,35 +120,35 @@ class TimeByCount(_ItemFormer):
         if _find_item_time(item) < self.floor:
             drop_late_entries(item, out)
             return
-        insort(self._items.list, item, key=_build_sort_key)
-        while len(self._items.list) >= self.size:
+        insort(self._items, item, key=_build_sort_key)
+        while len(self._items) >= self.size:
             self._form_next_window(at, out)
 
     def pass_time(self, clock: int, out: FormerOutput) -> None:
         if self._timeout is None:
             return
-        while self._items.list and self._find_start() + self._timeout <= clock:
+        while self._items and self._find_start() + self._timeout <= clock:
             self._form_next_window(self._find_start() + self._timeout, out)
         self._advance_floor(((clock - self._timeout) // self.step + 1) * self.step, out)
 
     def find_due_time(self) -> int | None:
-        return self._find_start() + self._timeout if self._items.list and self._timeout is not None else None
+        return self._find_start() + self._timeout if self._items and self._timeout is not None else None
 
     def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
         super().restore_entries(entries)
-        self._items.list.sort(key=_build_sort_key)
+        self._items.sort(key=_build_sort_key)
 
     def _find_start(self) -> int:
-        return _find_item_time(self._items.list[0]) // self.step * self.step
+        return _find_item_time(self._items[0]) // self.step * self.step
 
     def _form_next_window(self, time: int, out: FormerOutput) -> None:
         start = self._find_start()
-        self.form_first_window(None, time, out)
+        self.form_first_window(time, out)
         self._advance_floor(start + self.step, out)
 
     def _advance_floor(self, floor: int, out: FormerOutput) -> None:
         self.floor = max(self.floor, floor)
-        items = self._items.list
+        items = self._items
         while items and _find_item_time(items[0]) < self.floor:
             expire_entries(items.pop(0), out)
 
@@ -235,11 +166,13 @@ def _flatten_items(items: Iterable[Item]) -> list[QueueEntry]:
 
 
 class _WaveFormer(CountingFormer):
-    def __init__(self, window: Window) -> None:
-        super().__init__(window, WaveSource())
+    """Every x waves, the first y tokens or seconds from their beginning; if those do not fill it, also from later ones.
+
+    Waves are ordered by completion, and never interleaved.
+    """
 
     def add_item(self, item: Item, at: int, out: FormerOutput) -> None:
-        waves = self._items.list
+        waves = self._items
         waves.append(item)
         while len(waves) >= self.step and (members := self.find_filled_window(waves)) is not None:
             self.form_window(members, None, at, out)

@@ -7,7 +7,7 @@ same windows whether they come in one batch or in a thousand.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
@@ -18,8 +18,6 @@ from tidemill.stream.windows.between import BetweenMarks
 from tidemill.stream.windows.by_items import (
     CountByCount,
     TimeByCount,
-    TokenSource,
-    WaveSource,
     WavesOverTime,
     WavesOverTokens,
 )
@@ -30,16 +28,16 @@ from tidemill.stream.windows.time_by_time import TimeByTime
 Group = Hashable
 """The values that events are grouped by."""
 
-FORMS: Mapping[tuple[Unit, Unit] | None, Callable[[Window], WindowFormer]] = {
+FORMS: Mapping[tuple[Unit, Unit] | None, type[WindowFormer]] = {
     (Unit.TIME, Unit.TIME): TimeByTime,
-    (Unit.TIME, Unit.TOKENS): lambda window: TimeByCount(window, TokenSource()),
-    (Unit.TIME, Unit.WAVES): lambda window: TimeByCount(window, WaveSource()),
-    (Unit.TOKENS, Unit.TOKENS): lambda window: CountByCount(window, TokenSource()),
+    (Unit.TIME, Unit.TOKENS): TimeByCount,
+    (Unit.TIME, Unit.WAVES): TimeByCount,
+    (Unit.TOKENS, Unit.TOKENS): CountByCount,
     (Unit.TOKENS, Unit.TIME): TokensOverTime,
     (Unit.TOKENS, Unit.WAVES): TokensOverWaves,
     (Unit.WAVES, Unit.TOKENS): WavesOverTokens,
     (Unit.WAVES, Unit.TIME): WavesOverTime,
-    (Unit.WAVES, Unit.WAVES): lambda window: CountByCount(window, WaveSource()),
+    (Unit.WAVES, Unit.WAVES): CountByCount,
     None: BetweenMarks,
 }
 """Window formers by the units of step and size; None: by condition."""

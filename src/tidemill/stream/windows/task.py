@@ -14,7 +14,7 @@ from tidemill.model.wave import LineageTag
 from tidemill.model.window import Between
 from tidemill.stream.lineage_tags import TAG, read_tags
 from tidemill.stream.operator import InputBlock, OperatorBatch, OperatorResult
-from tidemill.stream.state_blocks import add_deletion_column, list_live_keys
+from tidemill.stream.state_blocks import add_deletion_column, build_key_delta, list_live_keys
 from tidemill.stream.waves import EndedEvent, WaveTracker
 from tidemill.stream.windows.former import NEVER
 from tidemill.stream.windows.rows import EventBatch as Events
@@ -49,7 +49,7 @@ class WindowOperator:
 
     def run(self, batch: OperatorBatch) -> OperatorResult:
         events = self._number_events(batch.new[WindowTaskSpec.ARGUMENT])
-        before = {str(tag) for tag in self._waves.waiting_tags}
+        before = self._list_waiting()
         clock = batch.now if self._code.is_input else NEVER
         ended = _read_ended_events(batch.new.get(WindowTaskSpec.ENDED, ()))
         arrived = [*events.arrived[-1:].tolist(), *(event.arrived for event in ended[-1:])]
@@ -60,7 +60,9 @@ class WindowOperator:
             WindowTaskSpec.LATE: result.late,
         }
         deltas = {WindowTaskSpec.QUEUE: _build_queue_delta(result.state), WindowTaskSpec.GROUPS: result.state.groups}
-        return OperatorResult(outputs, deltas | self._build_tag_delta(before))
+        if self._code.is_by_waves:
+            deltas[WindowTaskSpec.WAVES] = build_key_delta((TAG,), before, self._list_waiting())
+        return OperatorResult(outputs, deltas)
 
     def _number_events(self, blocks: Sequence[InputBlock]) -> Events:
         """Number events in the order of their blocks."""
@@ -92,14 +94,9 @@ class WindowOperator:
         closes, *opens = self._evaluate(events.content, [size.closes, *([] if size.opens is None else [size.opens])])
         return Events(events.content, events.first, events.arrived, None, closes, opens[0] if opens else None)
 
-    def _build_tag_delta(self, before: set[str]) -> dict[str, pa.Table]:
-        """Build the change of the tags of incomplete waves."""
-        if not self._code.is_by_waves:
-            return {}
-        after = {str(tag) for tag in self._waves.waiting_tags}
-        added, removed = sorted(after - before), sorted(before - after)
-        deleted = pa.array([None] * len(added) + [True] * len(removed), pa.bool_())
-        return {WindowTaskSpec.WAVES: pa.table({TAG: pa.array([*added, *removed], pa.string()), DELETED: deleted})}
+    def _list_waiting(self) -> dict[tuple[str, ...], None]:
+        """List the tags of incomplete waves."""
+        return dict.fromkeys((str(tag),) for tag in self._waves.waiting_tags)
 
 
 def _read_ended_events(blocks: Sequence[InputBlock]) -> list[EndedEvent]:
