@@ -42,10 +42,8 @@ def user(
 def token(
     mill: Tidemill,
     name: User,
-    label: Annotated[str, typer.Option("--label", help="Its purpose.")] = "",
-    expires_in: Annotated[
-        str | None, typer.Option("--expires-in", help="Such as '90 days'; default: until revoked.")
-    ] = None,
+    label: Annotated[str, typer.Option(help="Its purpose.")] = "",
+    expires_in: Annotated[str | None, typer.Option(help="Such as '90 days'; default: until revoked.")] = None,
 ) -> Answer:
     """Issue a token. It is shown only once, and not stored."""
     with translate_value_error(BadInput):

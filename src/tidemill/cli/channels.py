@@ -77,9 +77,7 @@ def blocks(
 def trace(
     mill: Tidemill,
     block: Annotated[int, typer.Argument(help="The block's number; `tidemill blocks` lists them.")],
-    depth: Annotated[
-        int, typer.Option("--depth", min=1, max=MAX_TRACE_DEPTH, help="The steps to follow in each direction.")
-    ] = 1,
+    depth: Annotated[int, typer.Option(min=1, max=MAX_TRACE_DEPTH, help="The steps to follow in each direction.")] = 1,
 ) -> Answer:
     """Show the sources of a block, and the blocks derived from it, over one or more steps."""
     traced, now = mill.trace(block, depth), mill.catalog.read_time()

@@ -25,14 +25,12 @@ def insert(
     mill: Tidemill,
     channel: Annotated[str, typer.Argument(help="The input channel.")],
     file: Annotated[Path, typer.Argument(help="CSV with a header, JSON lines or Parquet.")],
-    format: Annotated[str | None, typer.Option("--format", help="csv, jsonl or parquet; default: by suffix.")] = None,
+    format: Annotated[str | None, typer.Option(help="csv, jsonl or parquet; default: by suffix.")] = None,
     kind: Annotated[
-        BlockKind, typer.Option("--kind", help="delta: a change of the content; base: the full content.")
+        BlockKind, typer.Option(help="delta: a change of the content; base: the full content.")
     ] = BlockKind.DELTA,
     base: Annotated[bool, typer.Option("--base", help="Short for --kind base.")] = False,
-    key: Annotated[
-        str | None, typer.Option("--key", help="Idempotency key: an insert with a known key does nothing.")
-    ] = None,
+    key: Annotated[str | None, typer.Option(help="Idempotency key: an insert with a known key does nothing.")] = None,
 ) -> Answer:
     """Insert a file into an input channel: all of its rows, or none."""
     with ProgressBar(build_console(sys.stderr)) as bar:
@@ -58,11 +56,11 @@ _DEFAULT_URL = "http://127.0.0.1:8484"
 def push(
     channel: Annotated[str, typer.Argument(help="The input channel.")],
     producer: Annotated[
-        str | None, typer.Option("--producer", help="A name: a number that it has pushed is never inserted again.")
+        str | None, typer.Option(help="A name: a number that it has pushed is never inserted again.")
     ] = None,
     first: Annotated[
         int | None,
-        typer.Option("--first", min=1, help="The number of the first line; default: after the last pushed one."),
+        typer.Option(min=1, help="The number of the first line; default: after the last pushed one."),
     ] = None,
     url: Url = _DEFAULT_URL,
     token: Token = None,
@@ -77,17 +75,15 @@ def push(
 
 def subscribe(
     channel: Annotated[str, typer.Argument(help="The channel.")],
-    after: Annotated[
-        int | None, typer.Option("--after", min=0, help="A block's sequence number; default: from now on.")
-    ] = None,
-    columns: Annotated[str, typer.Option("--columns", help="Only these columns, separated by commas.")] = "",
+    after: Annotated[int | None, typer.Option(min=0, help="A block's sequence number; default: from now on.")] = None,
+    columns: Annotated[str, typer.Option(help="Only these columns, separated by commas.")] = "",
     where: Annotated[
-        list[str] | None, typer.Option("--where", help="Only rows that meet this condition, such as 'price >= 10'.")
+        list[str] | None, typer.Option(help="Only rows that meet this condition, such as 'price >= 10'.")
     ] = None,
     offset_file: Annotated[
-        Path | None, typer.Option("--offset-file", help="A file that stores the offset, to continue from it later.")
+        Path | None, typer.Option(help="A file that stores the offset, to continue from it later.")
     ] = None,
-    blocks: Annotated[int | None, typer.Option("--blocks", min=1, help="End after this many blocks.")] = None,
+    blocks: Annotated[int | None, typer.Option(min=1, help="End after this many blocks.")] = None,
     url: Url = _DEFAULT_URL,
     token: Token = None,
 ) -> None:

@@ -100,7 +100,7 @@ def _show_version(is_requested: bool) -> None:
 def _set_globals(
     ctx: typer.Context,
     project: Annotated[
-        Path, typer.Option("--project", help="A directory of the project; its root is searched upwards from there.")
+        Path, typer.Option(help="A directory of the project; its root is searched upwards from there.")
     ] = Path(),
     _debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; TIDEMILL_DEBUG=1 does too.")] = False,
     _version: Annotated[

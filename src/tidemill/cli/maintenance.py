@@ -41,11 +41,11 @@ def _format_compaction(block: Block | None) -> str:
 def gc(
     mill: Tidemill,
     retain: Annotated[
-        str | None, typer.Option("--retain", help="How long contents stay readable, e.g. '7 days'; default: only now.")
+        str | None, typer.Option(help="How long contents stay readable, e.g. '7 days'; default: only now.")
     ] = None,
     grace: Annotated[
         str | None,
-        typer.Option("--grace", help="Minimum age of marks on files, e.g. '0s'; default: as in the settings."),
+        typer.Option(help="Minimum age of marks on files, e.g. '0s'; default: as in the settings."),
     ] = None,
     scan: Annotated[
         bool, typer.Option("--scan", help="List the whole store, and mark unreferenced files that runs left.")

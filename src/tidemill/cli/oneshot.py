@@ -119,13 +119,13 @@ ACTION: tuple[Column[SubmittedAction], ...] = (
 
 def history(
     mill: Tidemill,
-    since: Annotated[str, typer.Option("--since", help="A time in UTC, or how long ago: '24 hours'.")] = "7 days",
-    until: Annotated[str, typer.Option("--until", help="The same, for the end.")] = "0s",
-    by: Annotated[TimeResolution, typer.Option("--by", help="The period of one line.")] = TimeResolution.DAY,
-    per: Annotated[UsageSplit | None, typer.Option("--per", help="Split each line by this.")] = None,
-    user: Annotated[str | None, typer.Option("--user", help="Only submissions of this user.")] = None,
-    workflow: Annotated[str | None, typer.Option("--workflow", help="Only this workflow.")] = None,
-    task: Annotated[str | None, typer.Option("--task", help="Only this task, or actions of this name.")] = None,
+    since: Annotated[str, typer.Option(help="A time in UTC, or how long ago: '24 hours'.")] = "7 days",
+    until: Annotated[str, typer.Option(help="The same, for the end.")] = "0s",
+    by: Annotated[TimeResolution, typer.Option(help="The period of one line.")] = TimeResolution.DAY,
+    per: Annotated[UsageSplit | None, typer.Option(help="Split each line by this.")] = None,
+    user: Annotated[str | None, typer.Option(help="Only submissions of this user.")] = None,
+    workflow: Annotated[str | None, typer.Option(help="Only this workflow.")] = None,
+    task: Annotated[str | None, typer.Option(help="Only this task, or actions of this name.")] = None,
 ) -> Answer:
     """Show submissions and refreshes over time: how much was computed and reused, and how much that saved."""
     now = mill.catalog.read_time()
@@ -139,12 +139,12 @@ def storage(
     mill: Tidemill,
     free: Annotated[
         str | None,
-        typer.Option("--free", metavar="BYTES", help="Evict this much now, e.g. '2 GB'.", show_default=False),
+        typer.Option(metavar="BYTES", help="Evict this much now, e.g. '2 GB'.", show_default=False),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Evict nothing; show the candidates.")] = False,
     drop: Annotated[
         str | None,
-        typer.Option("--drop", metavar="DATASET", help="Delete a leaf.", show_default=False),
+        typer.Option(metavar="DATASET", help="Delete a leaf.", show_default=False),
     ] = None,
     limit: Limit = 20,
 ) -> Answer:

@@ -31,13 +31,13 @@ def read(
     mill: Tidemill,
     channel: Annotated[str, typer.Argument(help="The channel to read.")],
     as_of: Annotated[
-        str | None, typer.Option("--as-of", help="A sequence number, or a time in UTC like '2026-05-01 12:00'.")
+        str | None, typer.Option(help="A sequence number, or a time in UTC like '2026-05-01 12:00'.")
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", min=0, help=f"Maximum number of rows; default: all, or {DEFAULT_ROWS} in a table."),
+        typer.Option(min=0, help=f"Maximum number of rows; default: all, or {DEFAULT_ROWS} in a table."),
     ] = None,
-    format: Annotated[OutputFormat, typer.Option("--format", help="The output format.")] = OutputFormat.TABLE,
+    format: Annotated[OutputFormat, typer.Option(help="The output format.")] = OutputFormat.TABLE,
     as_json: AsJson = False,
 ) -> Answer | None:
     """Print the content of a channel, now or as of a sequence number or a time. The rows are in no order."""

@@ -33,7 +33,6 @@ def run(
     variant: Annotated[
         str | None,
         typer.Option(
-            "--variant",
             help="Refresh its declared tables by this variant: batch, incremental, …; "
             "with batch its programmed tasks compute everything from scratch, too.",
         ),
@@ -96,7 +95,7 @@ def kill(
 def runs(
     ctx: typer.Context,
     run: Annotated[int | None, typer.Argument(help="Show this run with its log.")] = None,
-    state: Annotated[RunState | None, typer.Option("--state", help="Only runs in this state.")] = None,
+    state: Annotated[RunState | None, typer.Option(help="Only runs in this state.")] = None,
     limit: Limit = 20,
     log: Annotated[bool, typer.Option("--log", help="Print only the run's log.")] = False,
 ) -> Answer:
@@ -145,7 +144,7 @@ def _render_run(run: Run, now: float) -> RenderableType:
 def events(
     mill: Tidemill,
     after: Annotated[
-        int | None, typer.Option("--after", min=0, help="Continue after the event of this number; default: the newest.")
+        int | None, typer.Option(min=0, help="Continue after the event of this number; default: the newest.")
     ] = None,
     limit: Limit = 50,
 ) -> Answer:

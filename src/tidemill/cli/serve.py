@@ -169,13 +169,11 @@ def dispatching(
     inheritance: Annotated[str | None, typer.Option(help="Priority of sources: none, sum, max, max-plus.")] = None,
     tracks: Annotated[int | None, typer.Option(min=1, max=64, help="Concurrent runs, on each server.")] = None,
     backfill_tracks: Annotated[
-        int | None, typer.Option("--backfill-tracks", min=1, max=64, help="Concurrent backfills, on each server.")
+        int | None, typer.Option(min=1, max=64, help="Concurrent backfills, on each server.")
     ] = None,
     catch_up_limit: Annotated[
         float | None,
-        typer.Option(
-            "--catch-up-limit", min=0, help="Periods of data that a run loads at most; 0 for all pending data."
-        ),
+        typer.Option(min=0, help="Periods of data that a run loads at most; 0 for all pending data."),
     ] = None,
     reset: Annotated[bool, typer.Option("--reset", help="Return to each server's settings.")] = False,
 ) -> Answer:

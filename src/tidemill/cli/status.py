@@ -60,7 +60,7 @@ def explain(
     mill: Tidemill,
     name: Annotated[str, typer.Argument(metavar="TABLE", help="A table that a task writes; or an action.")],
     submission: Annotated[
-        int | None, typer.Option("--submission", help="Explain an action of this submission, by its id or name.")
+        int | None, typer.Option(help="Explain an action of this submission, by its id or name.")
     ] = None,
 ) -> Answer:
     """Show how a table is refreshed: its operators, its state, its variants, and which would run now and why.

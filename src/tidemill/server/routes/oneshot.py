@@ -91,7 +91,7 @@ DatasetPrefix = Annotated[
 
 @datasets.get("/storage", dependencies=AS_VIEWER)
 def get_storage(mill: Mill) -> oneshot_schemas.StorageDocument:
-    """Show which datasets are stored and why, and which the next eviction would delete, and their recomputation cost."""
+    """Show which datasets are stored and why, which the next eviction would delete, and their recomputation cost."""
     return serialization.serialize_storage(mill.oneshot_service.report_storage(), evicted=False)
 
 
