@@ -32,14 +32,6 @@ def _is_text_list(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(v, str) for v in value)
 
 
-def _is_count(value: Any) -> bool:
-    return _is_integer(value) and value >= 1
-
-
-def _is_id(value: Any) -> bool:
-    return _is_text(value) or _is_integer(value)
-
-
 TEXT = FieldType("a string that is not empty", _is_text, {"type": "string", "minLength": 1})
 TEXTS = FieldType("a list of strings", _is_text_list, {"type": "array", "items": {"type": "string"}})
 SOME_TEXTS = FieldType(
@@ -50,10 +42,10 @@ SOME_TEXTS = FieldType(
 BOOLEAN = FieldType("true or false", lambda v: isinstance(v, bool), {"type": "boolean"})
 OBJECT = FieldType("an object", lambda v: isinstance(v, dict), {"type": "object"})
 LIST = FieldType("a list", lambda v: isinstance(v, list), {"type": "array"})
-COUNT = FieldType("an integer of at least 1", _is_count, {"type": "integer", "minimum": 1})
+COUNT = FieldType("an integer of at least 1", lambda v: _is_integer(v) and v >= 1, {"type": "integer", "minimum": 1})
 ID = FieldType(
     "an integer or a string that is not empty",
-    _is_id,
+    lambda v: _is_text(v) or _is_integer(v),
     {"anyOf": [{"type": "integer"}, {"type": "string", "minLength": 1}]},
 )
 

@@ -41,18 +41,19 @@ def parse_workflow(text: str) -> OneShotWorkflow:
 
 def find_problems(data: Any, resolve: Callable[[str], str] = normpath) -> list[DocumentProblem]:
     """Return all problems of a document. `resolve` returns the canonical name of a directory."""
-    valid = _select_valid_parts(data)
+    valid, problems = check_form(data)
     violations = [*(violation for rule in RULES for violation in rule(valid)), *find_overlapping_paths(valid, resolve)]
-    return [*_find_form_problems(data), *(DocumentProblem(pointer, reason) for pointer, reason in violations)]
+    return [*problems, *(DocumentProblem(pointer, reason) for pointer, reason in violations)]
 
 
 def find_valid_actions(data: Any) -> Iterator[tuple[str, Action]]:
     """Yield the well-formed actions, with their JSON pointers, regardless of other problems."""
-    actions = data.get("actions") if isinstance(data, dict) else None
-    names = {to_id(a["id"]): a.get("name", "") for a in _select_valid_parts(data).get("actions", ()) if "id" in a}
-    for index, action in enumerate(actions if isinstance(actions, list) else ()):
-        pointer = f"/actions/{index}"
-        if not list(_find_action_problems(action, pointer)):
+    valid, _ = check_form(data)
+    names = {to_id(a["id"]): a.get("name", "") for a in valid.get("actions", ()) if "id" in a}
+    for index, action in enumerate(data["actions"] if "actions" in valid else ()):
+        pointer, problems = f"/actions/{index}", list[DocumentProblem]()
+        _check_action(action, pointer, problems)
+        if not problems:
             yield pointer, _build_action(action, names)
 
 
@@ -76,27 +77,29 @@ def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 # -- form --------------------------------------------------------------------------------------------------------
 
 
-def _find_form_problems(data: Any) -> Iterator[DocumentProblem]:
-    yield from _find_object_problems(data, WORKFLOW, "")
-    actions = data.get("actions") if isinstance(data, dict) else None
-    for index, action in enumerate(actions if isinstance(actions, list) else ()):
-        yield from _find_action_problems(action, f"/actions/{index}")
+def check_form(data: Any) -> tuple[dict[str, Any], list[DocumentProblem]]:
+    """Return the well-formed fields of the document, of its actions and of their parents; and all problems."""
+    problems: list[DocumentProblem] = []
+    valid = _check_object(data, WORKFLOW, "", problems)
+    if "actions" in valid:
+        valid["actions"] = [_check_action(a, f"/actions/{n}", problems) for n, a in enumerate(valid["actions"])]
+    return valid, problems
 
 
-def _find_action_problems(action: Any, pointer: str) -> Iterator[DocumentProblem]:
+def _check_action(action: Any, pointer: str, problems: list[DocumentProblem]) -> dict[str, Any]:
     kind = action.get("type") if isinstance(action, dict) else None
     if isinstance(kind, str) and kind and kind not in TYPES:
-        yield DocumentProblem(
-            f"{pointer}/type", f"expected one of {', '.join(TYPES)}, found {kind!r}{_format_suggestion(kind, [*TYPES])}"
-        )
-        return
-    yield from _find_object_problems(action, (*ACTION, *TYPES.get(str(kind), ())), pointer)
-    if not isinstance(action, dict):
-        return
-    yield from _find_path_problems(action, pointer)
-    parents = action.get("parentActions")
-    for index, parent in enumerate(parents if isinstance(parents, list) else ()):
-        yield from _find_object_problems(parent, PARENT, f"{pointer}/parentActions/{index}")
+        suggestion = _format_suggestion(kind, [*TYPES])
+        reason = f"expected one of {', '.join(TYPES)}, found {kind!r}{suggestion}"
+        problems.append(DocumentProblem(f"{pointer}/type", reason))
+        problems = []  # the fields of an unknown type are unknown
+    valid = _check_object(action, (*ACTION, *TYPES.get(str(kind), ())), pointer, problems)
+    if isinstance(action, dict):
+        problems += _find_path_problems(action, pointer)
+    parents = enumerate(valid.get("parentActions", ()))
+    return valid | {
+        "parentActions": [_check_object(p, PARENT, f"{pointer}/parentActions/{n}", problems) for n, p in parents]
+    }
 
 
 def _find_path_problems(action: Mapping[str, Any], pointer: str) -> Iterator[DocumentProblem]:
@@ -108,43 +111,29 @@ def _find_path_problems(action: Mapping[str, Any], pointer: str) -> Iterator[Doc
         )
 
 
-def _find_object_problems(value: Any, fields: Sequence[DocumentField], pointer: str) -> Iterator[DocumentProblem]:
+def _check_object(
+    value: Any, fields: Sequence[DocumentField], pointer: str, problems: list[DocumentProblem]
+) -> dict[str, Any]:
+    """Return the well-formed fields of an object, and add the problems of the others."""
     if not isinstance(value, dict):
-        yield DocumentProblem(pointer, f"expected an object, found {_format_value(value)}")
-        return
-    fields_by_name = {f.name: f for f in fields}
-    for name in value:
-        if name not in fields_by_name:
-            yield DocumentProblem(
-                f"{pointer}/{_escape_pointer(name)}",
-                f"there is no field {name!r} here{_format_suggestion(name, [*fields_by_name])}",
-            )
+        problems.append(DocumentProblem(pointer, f"expected an object, found {_format_value(value)}"))
+        return {}
+    names = [field.name for field in fields]
+    for name in (name for name in value if name not in names):
+        reason = f"there is no field {name!r} here{_format_suggestion(name, names)}"
+        problems.append(DocumentProblem(f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}", reason))
+    valid = {}
     for field in fields:
-        yield from _find_field_problems(value, field, pointer)
-
-
-def _find_field_problems(value: Mapping[str, Any], field: DocumentField, pointer: str) -> Iterator[DocumentProblem]:
-    if field.name not in value:
-        if field.required:
-            yield DocumentProblem(pointer, f"the field {field.name!r} is missing; expected {field.shape.description}")
-    elif not field.shape.matches(value[field.name]):
-        found_text = _format_value(value[field.name])
-        yield DocumentProblem(f"{pointer}/{field.name}", f"expected {field.shape.description}, found {found_text}")
-
-
-def _select_valid_parts(data: Any) -> dict[str, Any]:
-    """Return the well-formed fields of the document, its actions and their parents; positions are kept."""
-    valid = _select_valid_fields(data, WORKFLOW)
-    if "actions" in valid:
-        valid["actions"] = [_select_valid_fields(action, ACTION) for action in valid["actions"]]
-        for action in valid["actions"]:
-            action["parentActions"] = [_select_valid_fields(p, PARENT) for p in action.get("parentActions", ())]
+        expected = f"expected {field.shape.description}"
+        if field.name not in value:
+            if field.required:
+                problems.append(DocumentProblem(pointer, f"the field {field.name!r} is missing; {expected}"))
+        elif field.shape.matches(value[field.name]):
+            valid[field.name] = value[field.name]
+        else:
+            reason = f"{expected}, found {_format_value(value[field.name])}"
+            problems.append(DocumentProblem(f"{pointer}/{field.name}", reason))
     return valid
-
-
-def _select_valid_fields(value: Any, fields: Sequence[DocumentField]) -> dict[str, Any]:
-    document = value if isinstance(value, dict) else {}
-    return {f.name: document[f.name] for f in fields if f.name in document and f.shape.matches(document[f.name])}
 
 
 def _format_suggestion(name: str, allowed: Sequence[str]) -> str:
@@ -155,10 +144,6 @@ def _format_suggestion(name: str, allowed: Sequence[str]) -> str:
 def _format_value(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _escape_pointer(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 # -- values ------------------------------------------------------------------------------------------------------
