@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from tidemill.api.documents import SourceResolver
+from tidemill.api.documents.tasks import SourceResolver
 from tidemill.app.project import build_source_resolver, locate_program
 from tidemill.errors import WorkflowError
 

@@ -2,9 +2,12 @@
 
 from tidemill.algebra.custom import custom
 from tidemill.algebra.relation import Relation
-from tidemill.api import All, Base, Delta, Dependencies, Flow, Freshness, Limits, New, Old, Retry, Schedule, Workflow
+from tidemill.api.flow import Flow
+from tidemill.api.marks import All, Base, Delta, New, Old
+from tidemill.api.options import Dependencies, Freshness, Limits, Retry, Schedule
 from tidemill.api.stateful import state, window
 from tidemill.api.triggers import after, all_of, cron, every, on
+from tidemill.api.workflow import Workflow
 from tidemill.client import Client
 from tidemill.errors import TidemillError
 from tidemill.model.change import Append, Custom, Increment, Signed, Upsert

@@ -17,7 +17,7 @@ from tests.server.test_sources import run_server
 from tidemill.app.deliveries import build_deliveries
 from tidemill.app.settings import Settings
 from tidemill.encoding.block_rows import CHUNK_ROWS, RowSelection, split_into_chunks
-from tidemill.publish import BlockDelivery
+from tidemill.publish.blocks import BlockDelivery
 from tidemill.publish.webhook import sign_body
 
 

@@ -16,7 +16,9 @@ from tests.catalog.driver import COPY, WORKFLOW, Driver, FakeClock
 
 from tidemill.catalog import open_catalog
 from tidemill.model.notice import MAX_DELIVERY_ATTEMPTS, Notice, NoticeKind
-from tidemill.publish import MailReceiver, Notifier, SmtpMailer, WebhookReceiver, build_receivers
+from tidemill.publish.mail import MailReceiver, SmtpMailer
+from tidemill.publish.notify import Notifier, build_receivers
+from tidemill.publish.webhook import WebhookReceiver
 
 FAILED = Notice(NoticeKind.RUN_FAILED, "f", "it failed", 1.0, {}, 7)
 

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidemill.api.documents import SourceResolver
+from tidemill.api.documents.tasks import SourceResolver
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import RunFailed, WorkflowError
 from tidemill.model.identity import compute_identity

@@ -15,7 +15,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.runtime.oneshots import SCHEMA, Bench, Json, action, bench, chain, verdicts, workflow
 
-from tidemill.api.documents import SourceResolver, build_task, parse_workflow
+from tidemill.api.documents.parser import parse_workflow
+from tidemill.api.documents.tasks import SourceResolver, build_task
 from tidemill.errors import LeaseLost, RunFailed
 from tidemill.model.run import ClaimRequest, RunState
 from tidemill.model.states import DatasetState as D

@@ -9,7 +9,8 @@ from typing import BinaryIO
 from tidemill.app import settings
 from tidemill.encoding.block_rows import RowSelection, split_into_chunks
 from tidemill.ports.catalog import Catalog
-from tidemill.publish import BlockDelivery, BlockMail, BlockReceiver, BlockWebhook, DeliveryPart, SmtpMailer
+from tidemill.publish.blocks import BlockDelivery, BlockMail, BlockReceiver, BlockWebhook, DeliveryPart
+from tidemill.publish.mail import SmtpMailer
 from tidemill.runtime.inspect.change_feed import find_next_block
 from tidemill.runtime.runs.insert_batcher import InsertBatcher, SmallInsert
 

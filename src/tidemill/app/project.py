@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tidemill.api import Workflow as WorkflowApi
-from tidemill.api.documents import SourceResolver
+from tidemill.api.documents.tasks import SourceResolver
+from tidemill.api.workflow import Workflow as WorkflowApi
 from tidemill.errors import ConfigError, TidemillError, WorkflowError
 from tidemill.model.analysis import SchemaKnowledge
 from tidemill.model.change import Updates

@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from tidemill.algebra.sql.tables import find_table_names
-from tidemill.api import Workflow
+from tidemill.api.workflow import Workflow
 from tidemill.errors import BadInput, WorkflowError
 from tidemill.model import workflow as model
 from tidemill.model.analysis import NO_KNOWLEDGE, SchemaKnowledge

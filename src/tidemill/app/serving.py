@@ -16,7 +16,9 @@ from tidemill.model.notice import AlarmKind
 from tidemill.model.units import parse_duration
 from tidemill.ports.catalog import AlarmCatalog
 from tidemill.ports.records import Server
-from tidemill.publish import MailReceiver, Notifier, WebhookReceiver, build_receivers
+from tidemill.publish.mail import MailReceiver
+from tidemill.publish.notify import Notifier, build_receivers
+from tidemill.publish.webhook import WebhookReceiver
 from tidemill.runtime.inspect.status import read_target_alarms
 from tidemill.runtime.oneshot.eviction import DatasetEvictor
 from tidemill.runtime.oneshot.storage_report import read_storage_alarms

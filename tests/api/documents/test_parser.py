@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.api.documents import find_problems, parse_workflow
+from tidemill.api.documents.parser import find_problems, parse_workflow
 from tidemill.errors import WorkflowError
 from tidemill.model.action import ActionParent, CommandLine, FunctionCall, Query, Script
 

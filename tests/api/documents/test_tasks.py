@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from tests.api.documents.test_parser import WORKFLOW, edit_workflow
 
-from tidemill.api.documents import SourceResolver, build_nodes, parse_workflow, validate_workflow
+from tidemill.api.documents.parser import parse_workflow
+from tidemill.api.documents.tasks import SourceResolver, build_nodes, validate_workflow
 from tidemill.errors import WorkflowError
 from tidemill.model.task import Command, Function, Sql
 from tidemill.retention.memo import IdentifiedNode, identify_nodes

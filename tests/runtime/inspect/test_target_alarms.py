@@ -11,7 +11,7 @@ from tests.runtime.mill import Mill
 import tidemill as tm
 from tidemill.model.notice import AlarmKind, AlarmReading
 from tidemill.planner.catalog_state import TargetStatus
-from tidemill.publish import Notifier, build_receivers
+from tidemill.publish.notify import Notifier, build_receivers
 from tidemill.runtime.inspect.status import TARGET_SLACK_SECONDS, read_target_alarm, read_target_alarms
 from tidemill.runtime.runs.requests import request_flow_run
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from tidemill.api.documents import OUTPUT, SourceResolver, build_task, parse_workflow, to_canonical_task
+from tidemill.api.documents.parser import parse_workflow
+from tidemill.api.documents.tasks import OUTPUT, SourceResolver, build_task, to_canonical_task
 from tidemill.errors import BlockDamaged, RunFailed, RunKilled, TidemillError
 from tidemill.model.action import Action, Script, Work
 from tidemill.model.block import BlockKind

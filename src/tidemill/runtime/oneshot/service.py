@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from tidemill.api.documents import SourceResolver
+from tidemill.api.documents.tasks import SourceResolver
 from tidemill.errors import NotFound, RunFailed, TidemillError
 from tidemill.model.block import DataFile
 from tidemill.model.run import Run, RunKind, RunState

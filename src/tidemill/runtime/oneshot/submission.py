@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from tidemill.api.documents import KINDS, SourceResolver, build_nodes, validate_workflow
+from tidemill.api.documents.tasks import KINDS, SourceResolver, build_nodes, validate_workflow
 from tidemill.errors import Conflict
 from tidemill.model.action import Action
 from tidemill.model.submission import ActionRequest, SubmissionRequest
