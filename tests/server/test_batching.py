@@ -29,9 +29,9 @@ def test_requests_that_arrive_during_a_batch_form_the_next() -> None:
 
     async def process_all() -> list[int]:
         batches = RequestBatcher(work)
-        first = asyncio.create_task(batches.process_item(0))
+        first = batches.enqueue_item(0)
         await asyncio.sleep(0)
-        rest = [asyncio.create_task(batches.process_item(n)) for n in (2, 4, 6)]
+        rest = [batches.enqueue_item(n) for n in (2, 4, 6)]
         await asyncio.sleep(0)
         work.allowed.set()
         return list(await asyncio.gather(first, *rest))
@@ -46,7 +46,7 @@ def test_an_error_is_raised_only_for_its_request() -> None:
 
     async def process_three() -> list[int | BaseException]:
         batches = RequestBatcher(work)
-        return list(await asyncio.gather(*(batches.process_item(n) for n in (2, 3, 4)), return_exceptions=True))
+        return list(await asyncio.gather(*(batches.enqueue_item(n) for n in (2, 3, 4)), return_exceptions=True))
 
     two, three, four = asyncio.run(process_three())
     assert (two, four) == (4, 8)
@@ -64,8 +64,8 @@ def test_a_failed_batch_fails_all_its_requests_but_not_the_next() -> None:
     async def process_twice() -> int:
         batches = RequestBatcher(work)
         with pytest.raises(OSError, match="disk full"):
-            await batches.process_item(1)
-        return await batches.process_item(2)
+            await batches.enqueue_item(1)
+        return await batches.enqueue_item(2)
 
     assert asyncio.run(process_twice()) == 2
 
@@ -75,8 +75,8 @@ def test_a_cancelled_request_does_not_delay_the_others() -> None:
 
     async def cancel_one() -> int:
         batches = RequestBatcher(work)
-        cancelled = asyncio.create_task(batches.process_item(2))
-        remaining = asyncio.create_task(batches.process_item(4))
+        cancelled = batches.enqueue_item(2)
+        remaining = batches.enqueue_item(4)
         await asyncio.sleep(0)
         cancelled.cancel()
         work.allowed.set()
@@ -88,7 +88,7 @@ def test_a_cancelled_request_does_not_delay_the_others() -> None:
 def test_too_few_answers_fail_every_request() -> None:
     async def process_two() -> list[int | BaseException]:
         batches: RequestBatcher[int, int] = RequestBatcher(lambda items: list(items)[1:])
-        return list(await asyncio.gather(batches.process_item(1), batches.process_item(2), return_exceptions=True))
+        return list(await asyncio.gather(batches.enqueue_item(1), batches.enqueue_item(2), return_exceptions=True))
 
     assert [type(answer) for answer in asyncio.run(process_two())] == [RuntimeError] * 2
 
@@ -129,6 +129,6 @@ def test_a_request_waits_no_longer_than_its_limit() -> None:
     work.allowed.set()
 
     async def process_one() -> int:
-        return await RequestBatcher(work, full_size=BatchSize(10, 10)).process_item(2, max_wait=0.01)
+        return await RequestBatcher(work, full_size=BatchSize(10, 10)).enqueue_item(2, max_wait=0.01)
 
     assert asyncio.run(process_one()) == 4

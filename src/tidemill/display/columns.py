@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tidemill.display import table
 from tidemill.display.formatting import (
     escape_controls,
     format_age,
@@ -14,31 +15,14 @@ from tidemill.display.formatting import (
     format_utc,
     take_first_line,
 )
-from tidemill.display.table import (
-    Column,
-    TableCell,
-    format_channel_url,
-    format_flow_url,
-    format_run_url,
-    link_block,
-    link_channel,
-    link_flow,
-    link_run,
-    show_state,
-)
+from tidemill.display.table import Column, TableCell, show_state
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.model.run import Run, RunKind, StepReport
 from tidemill.model.submission import StoredDataset
 from tidemill.model.units import format_size, format_span
 from tidemill.model.usage import UsageFigures
-from tidemill.planner.explanation import (
-    PlannedStep,
-    RejectedStep,
-    StateExplanation,
-    VariantExplanation,
-    WriterExplanation,
-)
+from tidemill.planner import explanation
 from tidemill.ports.records import Event, RegisteredTask, RegisteredTrigger, RegisteredWorkflow, Server, TriggerFiring
 from tidemill.runtime.oneshot.storage_report import EvictionCandidate, RetainedDataset, StorageShare
 from tidemill.wire.schemas import BlockDocument, ReadingDocument
@@ -54,12 +38,12 @@ SILENT_SECONDS = 30.0
 def format_subject_url(run: Run) -> str:
     """The URL of a run's subject: a bound flow, or the channel of an insert or compaction; for an action, the run."""
     if run.kind is RunKind.ACTION:
-        return format_run_url(run.id)
-    return format_flow_url(run.subject) if run.kind is RunKind.FLOW else format_channel_url(run.subject)
+        return table.format_run_url(run.id)
+    return table.format_flow_url(run.subject) if run.kind is RunKind.FLOW else table.format_channel_url(run.subject)
 
 
 RUN: tuple[Column[Run], ...] = (
-    Column(">run", lambda r, _: link_run(r.id)),
+    Column(">run", lambda r, _: table.link_run(r.id)),
     Column("kind", lambda r, _: str(r.kind)),
     Column("subject", lambda r, _: TableCell(r.subject, format_subject_url(r))),
     Column("state", lambda r, _: show_state(r.state)),
@@ -76,8 +60,8 @@ def format_origin(block: AnyBlock) -> str:
 
 
 BLOCK: tuple[Column[AnyBlock], ...] = (
-    Column(">block", lambda b, _: link_block(b.id)),
-    Column("channel", lambda b, _: link_channel(b.channel)),
+    Column(">block", lambda b, _: table.link_block(b.id)),
+    Column("channel", lambda b, _: table.link_channel(b.channel)),
     Column(">seq", lambda b, _: b.seq),
     Column("kind", lambda b, _: str(b.kind)),
     Column("state", lambda b, _: show_state(b.state, ", pinned" if b.pinned else "")),
@@ -85,7 +69,7 @@ BLOCK: tuple[Column[AnyBlock], ...] = (
     Column(">rows", lambda b, _: format_count(b.rows)),
     Column(">size", lambda b, _: format_size(b.bytes)),
     Column(">files", lambda b, _: len(b.files)),
-    Column(">run", lambda b, _: link_run(b.run)),
+    Column(">run", lambda b, _: table.link_run(b.run)),
 )
 
 EVENT: tuple[Column[Event], ...] = (
@@ -93,7 +77,7 @@ EVENT: tuple[Column[Event], ...] = (
     Column("when", lambda e, now: format_age(e.at, now)),
     Column("kind", lambda e, _: e.kind),
     Column("subject", lambda e, _: e.subject),
-    Column(">run", lambda e, _: link_run(e.run)),
+    Column(">run", lambda e, _: table.link_run(e.run)),
     Column("detail", lambda e, _: escape_controls(_format_detail(e.detail))),
 )
 
@@ -121,7 +105,7 @@ def _format_pending(trigger: RegisteredTrigger) -> str | None:
 
 
 TRIGGER: tuple[Column[RegisteredTrigger], ...] = (
-    Column("flow", lambda t, _: link_flow(t.flow)),
+    Column("flow", lambda t, _: table.link_flow(t.flow)),
     Column("condition", lambda t, _: str(t.leaf)),
     Column("due", _show_due),
     Column("pending", lambda t, _: _format_pending(t)),
@@ -129,11 +113,11 @@ TRIGGER: tuple[Column[RegisteredTrigger], ...] = (
 )
 
 FIRING: tuple[Column[TriggerFiring], ...] = (
-    Column("flow", lambda f, _: link_flow(f.flow)),
+    Column("flow", lambda f, _: table.link_flow(f.flow)),
     Column("trigger", lambda f, _: str(f.trigger)),
     Column("when", lambda f, now: format_age(f.at, now)),
     Column(">missed", lambda f, _: format_count(f.missed)),
-    Column(">run", lambda f, _: link_run(f.run)),
+    Column(">run", lambda f, _: table.link_run(f.run)),
 )
 
 WORKFLOW: tuple[Column[RegisteredWorkflow], ...] = (
@@ -161,7 +145,7 @@ SERVER: tuple[Column[Server], ...] = (
 
 READ: tuple[Column[ReadingDocument], ...] = (
     Column("task", lambda r, _: r.task),
-    Column("channel", lambda r, _: link_channel(r.channel)),
+    Column("channel", lambda r, _: table.link_channel(r.channel)),
     Column("read", lambda r, _: "all of it" if r.since is None else f"after {r.since}"),
     Column(">up to", lambda r, _: r.upto),
 )
@@ -182,19 +166,19 @@ TASK: tuple[Column[RegisteredTask], ...] = (
 )
 
 
-def format_updates(updates: Updates | StateExplanation) -> str:
-    name = updates.updates if isinstance(updates, StateExplanation) else updates.name
+def format_updates(updates: Updates | explanation.StateExplanation) -> str:
+    name = updates.updates if isinstance(updates, explanation.StateExplanation) else updates.name
     return f"{name} ({', '.join(updates.key)})" if updates.key else name
 
 
-PLANNED_STEP: tuple[Column[PlannedStep], ...] = (
+PLANNED_STEP: tuple[Column[explanation.PlannedStep], ...] = (
     Column("task", lambda s, _: s.task),
     Column("variant", lambda s, _: s.variant),
     Column("reads", lambda s, _: s.reads),
     Column(">seconds", lambda s, _: format_seconds(s.seconds)),
 )
 
-REJECTED_STEP: tuple[Column[RejectedStep], ...] = (
+REJECTED_STEP: tuple[Column[explanation.RejectedStep], ...] = (
     Column("task", lambda s, _: s.task),
     Column("variant", lambda s, _: s.variant),
     Column(">seconds", lambda s, _: format_seconds(s.seconds)),
@@ -210,7 +194,7 @@ STEP: tuple[Column[StepReport], ...] = (
     Column("because", lambda s, _: s.reason),
 )
 
-STATE: tuple[Column[StateExplanation], ...] = (
+STATE: tuple[Column[explanation.StateExplanation], ...] = (
     Column("channel", lambda s, _: s.channel),
     Column("updates", lambda s, _: format_updates(s)),
     Column("columns", lambda s, _: s.columns),
@@ -218,8 +202,8 @@ STATE: tuple[Column[StateExplanation], ...] = (
 )
 
 
-def build_variant_columns(writer: WriterExplanation) -> tuple[Column[VariantExplanation], ...]:
-    def show_verdict(variant: VariantExplanation) -> TableCell | str:
+def build_variant_columns(writer: explanation.WriterExplanation) -> tuple[Column[explanation.VariantExplanation], ...]:
+    def show_verdict(variant: explanation.VariantExplanation) -> TableCell | str:
         if variant.unsupported_reason:
             return f"impossible: {variant.unsupported_reason}"
         if variant.name == writer.mode:
@@ -265,7 +249,8 @@ SHARE: tuple[Column[StorageShare], ...] = (
 
 
 def _link_dataset(dataset: StoredDataset) -> TableCell:
-    return TableCell(f"{dataset.workflow}/{dataset.name}", "" if dataset.run is None else format_run_url(dataset.run))
+    url = "" if dataset.run is None else table.format_run_url(dataset.run)
+    return TableCell(f"{dataset.workflow}/{dataset.name}", url)
 
 
 _DATASET: tuple[Column[Any], ...] = (

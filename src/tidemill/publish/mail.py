@@ -49,9 +49,6 @@ class MailReceiver:
     mailer: SmtpMailer
     kinds: frozenset[NoticeKind] = frozenset(NoticeKind)
 
-    def can_receive(self, kind: NoticeKind) -> bool:
-        return kind in self.kinds
-
     def send_notice(self, notice: Notice) -> None:
         self.mailer.send_message(self.build_notice_message(notice))
 

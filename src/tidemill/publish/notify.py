@@ -25,8 +25,7 @@ class NoticeReceiver(Protocol):
     """Accepts notices, or raises."""
 
     @property
-    def name(self) -> str: ...
-    def can_receive(self, kind: NoticeKind) -> bool: ...
+    def kinds(self) -> frozenset[NoticeKind]: ...
     def send_notice(self, notice: Notice) -> None: ...
 
 
@@ -34,10 +33,7 @@ class NoticeReceiver(Protocol):
 class LogReceiver:
     """The server's log as a receiver of notices."""
 
-    name: str = "log"
-
-    def can_receive(self, kind: NoticeKind) -> bool:
-        return True
+    kinds: frozenset[NoticeKind] = frozenset(NoticeKind)
 
     def send_notice(self, notice: Notice) -> None:
         log.log(_LEVELS.get(notice.kind, logging.INFO), "%s", notice.text)
@@ -65,7 +61,7 @@ class Notifier:
         if receiver is None:
             self.notices.record_delivery_failure(notice.id, f"there is no receiver {name!r} any longer")
             return
-        if not receiver.can_receive(notice.kind):
+        if notice.kind not in receiver.kinds:
             self.notices.record_delivery(notice.id)
             return
         try:

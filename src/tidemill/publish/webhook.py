@@ -30,9 +30,6 @@ class WebhookReceiver:
     kinds: frozenset[NoticeKind] = frozenset(NoticeKind)
     clock: Callable[[], float] = time.time
 
-    def can_receive(self, kind: NoticeKind) -> bool:
-        return kind in self.kinds
-
     def send_notice(self, notice: Notice) -> None:
         body = json.dumps(notice.to_document()).encode()
         headers = {"Content-Type": "application/json", "Tidemill-Notice": str(notice.id)}

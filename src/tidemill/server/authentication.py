@@ -67,7 +67,7 @@ class ApiAuthentication:
 
     async def _audit_request(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         action = f"{scope.get('method', 'SOCKET')} {_escape_path(scope['path'])}"
-        entry = await self._audit.process_item(AuditStart(caller.name, caller.token, caller.address, action))
+        entry = await self._audit.enqueue_item(AuditStart(caller.name, caller.token, caller.address, action))
 
         async def send_with_outcome(message: Message) -> None:
             """Record the outcome before sending it, so that a caller with a response finds it in the audit log."""
@@ -87,7 +87,7 @@ class ApiAuthentication:
 
     async def _record_outcome(self, entry: int, status: int) -> None:
         try:
-            await self._audit.process_item(AuditOutcome(entry, status))
+            await self._audit.enqueue_item(AuditOutcome(entry, status))
         except TidemillError as error:  # the change was made: the entry stays without an outcome
             log.error("the outcome %d of audit entry %d could not be written: %s", status, entry, error)
 

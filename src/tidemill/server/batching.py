@@ -53,13 +53,10 @@ class RequestBatcher(Generic[Item, Result]):
         self._flush_event = asyncio.Event()  # for the next batch
         self._task: asyncio.Task[None] | None = None
 
-    async def process_item(self, item: Item, *, max_wait: float = 0.0, size: BatchSize = EMPTY_SIZE) -> Result:
-        """The result for `item`, which may wait `max_wait` seconds for others."""
-        return await self.enqueue_item(item, max_wait=max_wait, size=size)
-
     def enqueue_item(
         self, item: Item, *, max_wait: float = 0.0, size: BatchSize = EMPTY_SIZE
     ) -> asyncio.Future[Result]:
+        """The future result for `item`, which may wait `max_wait` seconds for others."""
         loop = asyncio.get_running_loop()
         result: asyncio.Future[Result] = loop.create_future()
         self._waiting.append((item, result))

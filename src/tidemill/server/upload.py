@@ -169,9 +169,10 @@ class GunzipStream:
 
     def decompress_chunk(self, data: bytes) -> Iterator[bytes]:
         """The decompressed chunks of the next compressed bytes."""
-        while data:
+        is_pending = bool(data)
+        while is_pending:
             if self._member.eof:
-                self._member, self._started = zlib.decompressobj(_GZIP), False
+                self._member = zlib.decompressobj(_GZIP)
             self._started = True
             try:
                 chunk = self._member.decompress(data, _CHUNK_BYTES)
@@ -179,14 +180,9 @@ class GunzipStream:
                 raise BadInput(f"the upload is not valid gzip ({error}). Nothing was inserted") from error
             yield chunk
             data = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
-            if not data and not self._member.eof and len(chunk) == _CHUNK_BYTES:
-                # All input is consumed, but it may decompress to more than one chunk.
-                yield from self._drain_output()
+            # All input may be consumed, and decompress to more than one chunk.
+            is_pending = bool(data) or (len(chunk) == _CHUNK_BYTES and not self._member.eof)
 
     def finish(self) -> None:
         if self._started and not self._member.eof:
             raise BadInput("the gzip upload is truncated. Nothing was inserted")
-
-    def _drain_output(self) -> Iterator[bytes]:
-        while chunk := self._member.decompress(b"", _CHUNK_BYTES):
-            yield chunk

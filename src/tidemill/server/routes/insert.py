@@ -92,7 +92,7 @@ async def _insert_small(
     deadline = clock() + mill.executor.busy_timeout
     while True:
         try:
-            return await small.process_item(insert)
+            return await small.enqueue_item(insert)
         except InsertInProgress:
             if clock() > deadline:
                 raise

@@ -209,7 +209,7 @@ async def push_message(
     ) as content:
         assert isinstance(content, bytes)  # a larger body is refused
         size = BatchSize(content.count(b"\n") + 1, len(content))
-        result = await small.process_item(
+        result = await small.enqueue_item(
             PushMessage(name, producer, number, content), max_wait=options.max_wait, size=size
         )
     repeated = isinstance(result, DuplicateMessage)

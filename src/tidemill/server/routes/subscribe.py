@@ -52,7 +52,7 @@ class SubscriberSocket:
 
     async def _send_blocks(self, position: int, disconnect: asyncio.Task[object]) -> int:
         """Send all existing blocks after `position`; returns the last position sent."""
-        head = await self.heads.process_item(self.channel)
+        head = await self.heads.enqueue_item(self.channel)
         while position < head and not disconnect.done():
             block = await run_in_threadpool(find_next_block, self.mill.catalog.blocks, self.channel, position, head)
             async for chunk in iterate_in_threadpool(

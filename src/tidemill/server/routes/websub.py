@@ -73,5 +73,5 @@ async def receive_content(
         log.warning("source %s: received content that the hub did not sign; it was ignored", subscription.name)
         return Response(status_code=202)
     key = f"websub:{hashlib.sha256(body).hexdigest()}"
-    await small.process_item(SmallInsert(subscription.channel, to_json_lines(body, media), "jsonl", key))
+    await small.enqueue_item(SmallInsert(subscription.channel, to_json_lines(body, media), "jsonl", key))
     return Response(status_code=204)
