@@ -79,7 +79,7 @@ def test_each_problem_is_named(starter: Program, settings: str, broken: str) -> 
 @pytest.mark.parametrize(
     ("name", "replacement", "broken"),
     [
-        ("find_java_problem", lambda: "no Java was found", "java"),
+        ("lazy_imports.find_java_problem", lambda: "no Java was found", "java"),
         ("version", lambda _: "3.5.0", "pyspark"),
         ("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000}), "disk"),
     ],

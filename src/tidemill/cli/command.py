@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidemill.cli.lazy_imports import load_tidemill_class
+from tidemill.cli import lazy_imports
 from tidemill.cli.output import Answer, show_answer
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def find_start(ctx: typer.Context) -> Path:
 
 def open_project(ctx: typer.Context) -> Tidemill:
     """Open the project of the command."""
-    return load_tidemill_class().open(find_start(ctx))
+    return lazy_imports.Tidemill.open(find_start(ctx))
 
 
 _CONTEXT = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from tidemill.cli.lazy_imports import run_demo
+from tidemill.cli import lazy_imports
 from tidemill.cli.output import Answer, build_table, print_message
 from tidemill.display.formatting import format_count
 from tidemill.errors import ConfigError
@@ -25,7 +25,7 @@ def demo(
     """Run the news de-duplication demo: articles arrive, flows run, and the result is checked against recomputation."""
     with _prepare_directory(directory) as target:
         print_message("Articles arrive in batches, and each story must appear once. Starting Spark …")
-        report = run_demo(target, batches=batches, size=articles, tell=print_message)
+        report = lazy_imports.run_demo(target, batches=batches, size=articles, on_progress=print_message)
     verdict = "equal to recomputation" if report.equal_to_recompute else "DIFFERENT from recomputation"
     return Answer(
         asdict(report),

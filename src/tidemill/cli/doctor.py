@@ -14,8 +14,8 @@ import typer
 from rich.text import Text
 
 from tidemill.app.settings import find_project, load_settings
+from tidemill.cli import lazy_imports
 from tidemill.cli.command import Tidemill, find_start
-from tidemill.cli.lazy_imports import build_class_archive, find_java_problem, load_tidemill_class
 from tidemill.cli.output import Answer, build_table, print_message
 from tidemill.display.formatting import format_plural
 from tidemill.errors import BlockDamaged, ConfigError, EngineError, StorageError, StoreMismatch, TidemillError
@@ -52,7 +52,7 @@ def run_checks(start: Path, *, spark: bool) -> Iterator[CheckResult]:
     if not settings.ok:
         return
     try:
-        mill = load_tidemill_class().open(start)
+        mill = lazy_imports.Tidemill.open(start)
     except StoreMismatch as error:
         yield CheckResult("store", False, str(error))
         return
@@ -81,7 +81,7 @@ def _check_python(_: Path) -> str:
 
 
 def _check_java(_: Path) -> str:
-    problem = find_java_problem()
+    problem = lazy_imports.find_java_problem()
     if problem is not None:
         raise EngineError(problem)
     return "found"
@@ -173,6 +173,6 @@ def prepare() -> Answer:
     Useful after each installation, and when Java or Spark was replaced; everything works without it, too.
     """
     print_message("starting Spark once, to archive its Java classes")
-    archive = build_class_archive()
+    archive = lazy_imports.build_archive()
     size = archive.stat().st_size
     return Answer({"file": str(archive), "bytes": size}, f"wrote {archive}, {format_size(size)}")

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from tidemill.app import maintenance as app
+from tidemill.cli import lazy_imports
 from tidemill.cli.command import AsJson, Tidemill, find_start
-from tidemill.cli.lazy_imports import load_tidemill_class
 from tidemill.cli.output import Answer, build_table, render_list
 from tidemill.display import columns
 from tidemill.display.formatting import format_plural
@@ -86,7 +86,7 @@ def adopt_store(
     """
     if not (yes or as_json) and sys.stdin.isatty():
         typer.confirm("Blocks that this project's catalog does not reference become unreadable. Adopt?", abort=True)
-    before = load_tidemill_class().adopt_store(find_start(ctx))
+    before = lazy_imports.Tidemill.adopt_store(find_start(ctx))
     previous = "had no owner" if before is None else f"belonged to catalog {before.catalog}"
     return Answer({"before": before and before.catalog}, f"the block store {previous}; it is this catalog's now")
 

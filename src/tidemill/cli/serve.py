@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemill.app import inspection
-from tidemill.cli import tables
+from tidemill.cli import lazy_imports, tables
 from tidemill.cli.command import Limit, Tidemill
-from tidemill.cli.lazy_imports import build_listener, build_server_loop, start_sources
 from tidemill.cli.output import Answer, build_fields, render_list
 from tidemill.display import columns
 from tidemill.errors import BadInput
@@ -39,8 +38,12 @@ def up(mill: Tidemill, tracks: Tracks = None) -> None:
     """Apply the project's workflows and serve: fire triggers, execute runs, maintain. Ends on SIGTERM or Ctrl-C."""
     _configure_logging()
     mill.apply()
-    loop = build_server_loop(mill, "up", tracks)
-    with _handle_signals(mill, loop), build_listener(mill, loop.wake) as listening, start_sources(mill, loop.wake):
+    loop = lazy_imports.build_server_loop(mill, "up", tracks)
+    with (
+        _handle_signals(mill, loop),
+        lazy_imports.build_listener(mill, loop.wake) as listening,
+        lazy_imports.start_sources(mill, loop.wake),
+    ):
         log.info("API and page at %s", listening.url)
         _run_server(mill, loop)
 
@@ -48,7 +51,7 @@ def up(mill: Tidemill, tracks: Tracks = None) -> None:
 def work(mill: Tidemill, tracks: Tracks = None) -> None:
     """Serve as an additional executor: apply no workflow, and do not listen."""
     _configure_logging()
-    loop = build_server_loop(mill, "work", tracks)
+    loop = lazy_imports.build_server_loop(mill, "work", tracks)
     with _handle_signals(mill, loop):
         _run_server(mill, loop)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from tidemill.cli import lazy_imports
 from tidemill.cli.command import open_project
-from tidemill.cli.lazy_imports import open_catalog_at
 from tidemill.cli.moved import build_moved_error
 from tidemill.cli.output import Answer, build_fields, build_table, print_message
 from tidemill.errors import ConfigError
@@ -48,7 +48,7 @@ def _open_catalog(ctx: typer.Context, url: str | None) -> Iterator[CatalogReader
         with open_project(ctx) as mill:
             yield mill.catalog
         return
-    with open_catalog_at(url) as catalog:
+    with closing(lazy_imports.open_catalog(url)) as catalog:
         yield catalog
 
 
