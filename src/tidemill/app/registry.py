@@ -25,6 +25,7 @@ from tidemill.model.trigger import from_json
 MAX_QUERY_LENGTH = 100_000
 """The greatest length of a query in characters."""
 
+_RENAMED = {"tables.*.together": "refresh_group"}
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 FORBIDDEN_FUNCTIONS = frozenset(
@@ -124,7 +125,7 @@ class WorkflowDefinition(_DefinitionPart):
 
 
 def parse_definition(data: Any) -> WorkflowDefinition:
-    if isinstance(data, Mapping) and (problem := _find_renamed_table_key(data)) is not None:
+    if isinstance(data, Mapping) and (problem := find_renamed_key(data, _RENAMED)) is not None:
         raise BadInput(problem)
     try:
         return WorkflowDefinition.model_validate(data)
@@ -132,12 +133,6 @@ def parse_definition(data: Any) -> WorkflowDefinition:
         first = error.errors()[0]
         location = ".".join(map(str, first["loc"])) or "the document"
         raise BadInput(f"{location}: {first['msg']}") from error
-
-
-def _find_renamed_table_key(document: Mapping[str, Any]) -> str | None:
-    tables = document.get("tables")
-    named = {str(number): table for number, table in enumerate(tables)} if isinstance(tables, list) else {}
-    return find_renamed_key({"tables": named}, {"tables.*.together": "refresh_group"})
 
 
 def build_workflow(document: WorkflowDefinition, knowledge: SchemaKnowledge = NO_KNOWLEDGE) -> model.WorkflowSpec:

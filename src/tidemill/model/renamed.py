@@ -61,10 +61,11 @@ def find_renamed_key(document: Mapping[str, object], renamed: Mapping[str, str])
 def _find_path(document: object, parts: list[str]) -> list[str] | None:
     if not parts:
         return []
-    if not isinstance(document, Mapping):
+    entries = dict(enumerate(document)) if isinstance(document, list) else document
+    if not isinstance(entries, Mapping):
         return None
-    names = list(document) if parts[0] == "*" else [parts[0]] if parts[0] in document else []
+    names = list(entries) if parts[0] == "*" else [parts[0]] if parts[0] in entries else []
     for name in names:
-        if (rest := _find_path(document[name], parts[1:])) is not None:
+        if (rest := _find_path(entries[name], parts[1:])) is not None:
             return [str(name), *rest]
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -46,6 +46,7 @@ class _PendingMessage:
     result: asyncio.Future[InsertSuccess]
 
 
+@dataclass
 class ProducerSocket:
     """Serves one open socket until it closes, its time limit expires, or a message is refused.
 
@@ -53,25 +54,16 @@ class ProducerSocket:
     limit nothing is read, and the producer has to wait (back-pressure).
     """
 
-    def __init__(
-        self,
-        socket: WebSocket,
-        target: tuple[str, str],
-        batches: RequestBatcher[InsertRequest, InsertSuccess],
-        options: ApiOptions,
-        shared_budget: MemoryBudget,
-        responder: ErrorResponder,
-    ) -> None:
-        """`target` is the channel and the producer; `shared_budget` the memory budget of all sockets together."""
-        self._socket = socket
-        self._channel, self._producer = target
-        self._batches = batches
-        self._options = options
-        self._budgets = (MemoryBudget(options.max_unacknowledged_bytes), shared_budget)
-        self._responder = responder
-        self._pending: deque[_PendingMessage] = deque()
-        self._arrived = asyncio.Event()
-        self._ended = False
+    socket: WebSocket
+    channel: str
+    producer: str
+    batches: RequestBatcher[InsertRequest, InsertSuccess]
+    options: ApiOptions
+    budgets: tuple[MemoryBudget, ...]  # of this socket, and of all sockets together
+    responder: ErrorResponder
+    _pending: deque[_PendingMessage] = field(default_factory=deque)
+    _arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    _ended: bool = False
 
     async def serve(self) -> None:
         reading = asyncio.create_task(self._read_messages())
@@ -90,7 +82,7 @@ class ProducerSocket:
 
     async def _read_messages(self) -> None:
         try:
-            async with asyncio.timeout(self._options.stream_seconds):
+            async with asyncio.timeout(self.options.stream_seconds):
                 while True:
                     await self._enqueue_message(await self._receive_message())
         except TimeoutError:
@@ -100,7 +92,7 @@ class ProducerSocket:
             self._arrived.set()
 
     async def _receive_message(self) -> bytes:
-        message = await self._socket.receive()
+        message = await self.socket.receive()
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", 1005))
         text: str | None = message.get("text")
@@ -109,13 +101,13 @@ class ProducerSocket:
     async def _enqueue_message(self, data: bytes) -> None:
         number, lines = parse_message(data)
         size = len(data) + _OVERHEAD_BYTES
-        for budget in self._budgets:
+        for budget in self.budgets:
             if not budget.has_space(size):
-                self._batches.flush_pending()  # there will be none before the pending messages are processed
+                self.batches.flush_pending()  # there will be none before the pending messages are processed
             await budget.acquire_bytes(size)
         rows = lines.count(b"\n") + 1
-        message = PushMessage(self._channel, self._producer, number, lines)
-        result = self._batches.enqueue_item(message, max_wait=self._options.max_wait, size=BatchSize(rows, len(lines)))
+        message = PushMessage(self.channel, self.producer, number, lines)
+        result = self.batches.enqueue_item(message, max_wait=self.options.max_wait, size=BatchSize(rows, len(lines)))
         self._pending.append(_PendingMessage(number, size, result))
         self._arrived.set()
 
@@ -136,22 +128,22 @@ class ProducerSocket:
 
     async def _report_refusal(self, error: Exception) -> None:
         """Send the reason and the number of the refused message; no later message was accepted."""
-        document = ErrorDocument.model_validate_json(bytes(self._responder(error).body))
+        document = ErrorDocument.model_validate_json(bytes(self.responder(error).body))
         number = self._pending[0].number if self._pending else None
         with suppress(WebSocketDisconnect):
             await self._send_reply(PushReplyDocument(error=document.error, number=number))
         await self._close_socket(CLOSE_POLICY_VIOLATION if isinstance(error, BadInput) else CLOSE_INTERNAL_ERROR)
 
     async def _send_reply(self, reply: PushReplyDocument) -> None:
-        await self._socket.send_text(render_reply(reply))
+        await self.socket.send_text(render_reply(reply))
 
     async def _close_socket(self, code: int) -> None:
-        if self._socket.application_state is WebSocketState.CONNECTED:
+        if self.socket.application_state is WebSocketState.CONNECTED:
             with suppress(RuntimeError):  # the client closed it first
-                await self._socket.close(code)
+                await self.socket.close(code)
 
     def _release_bytes(self, size: int) -> None:
-        for budget in self._budgets:
+        for budget in self.budgets:
             budget.release_bytes(size)
 
     def _abandon_pending(self) -> None:
@@ -233,4 +225,5 @@ async def serve_producer(
     await socket.accept()
     await socket.send_text(render_reply(PushReplyDocument(producer=producer, last=sequences[producer])))
     state = socket.app.state
-    await ProducerSocket(socket, (name, producer), small, options, state.memory_budget, state.error_responder).serve()
+    budgets = MemoryBudget(options.max_unacknowledged_bytes), state.memory_budget
+    await ProducerSocket(socket, name, producer, small, options, budgets, state.error_responder).serve()

@@ -136,31 +136,20 @@ class WindowedInput:
 
     def _build_window_rows(self, windows: Sequence[tuple[Group, FormedWindow]]) -> pa.Table:
         rows = self._take_events([event for _, w in windows for event in w.events])
-        sizes = [len(w.events) for _, w in windows]
-        rows = rows.append_column(
-            GROUP, pa.array(np.repeat(np.array([g for g, _ in windows], object), sizes), pa.string())
-        )
-        rows = rows.append_column(WINDOW, pa.array(np.repeat([w.number for _, w in windows], sizes), pa.int64()))
-        for name, times in {
-            START: [w.start for _, w in windows],
-            END: [w.end for _, w in windows],
-            FORMED: [w.formed_at for _, w in windows],
-        }.items():
-            rows = rows.append_column(name, pa.array(np.repeat(times, sizes), pa.int64()).cast(TIMESTAMP_TYPE))
+        sizes = np.array([len(w.events) for _, w in windows], np.int64)
+        described = _describe_windows(windows).take(pa.array(np.repeat(np.arange(len(windows)), sizes)))
+        for name in described.column_names:
+            rows = rows.append_column(name, described[name])
         return rows
 
     def _build_window_sums(self, windows: Sequence[tuple[Group, FormedWindow]], names: Sequence[str]) -> pa.Table:
         """Build a row for each window, by adding events that entered since the previous one and subtracting others."""
         values = _EventValues(self._events, [pc.fill_null(self._content[n], 0).to_numpy() for n in names])
         sums = [self._totals.update_sums(group, window, values) for group, window in windows]
-        columns = {
-            GROUP: pa.array([g for g, _ in windows], pa.string()),
-            WINDOW: pa.array([w.number for _, w in windows], pa.int64()),
-            START: pa.array([w.start for _, w in windows], pa.int64()).cast(TIMESTAMP_TYPE),
-            END: pa.array([w.end for _, w in windows], pa.int64()).cast(TIMESTAMP_TYPE),
-        }
-        named = enumerate([EVENTS, *names])
-        return pa.table(columns | {name: pa.array([s[n] for s in sums], pa.int64()) for n, name in named})
+        rows = _describe_windows(windows).drop_columns([FORMED])
+        for n, name in enumerate([EVENTS, *names]):
+            rows = rows.append_column(name, pa.array([s[n] for s in sums], pa.int64()))
+        return rows
 
     def _build_state(self, delta: WindowDelta) -> WindowState:
         groups = {GROUP: list(delta.numbers), NUMBERS: list(map(list, delta.numbers.values()))}
@@ -180,6 +169,17 @@ class WindowedInput:
         is_retained = np.where(self._events < first, ~is_removed, is_queued)
         self._content = self._content.filter(pa.array(is_retained))
         self._events = self._events[is_retained]
+
+
+def _describe_windows(windows: Sequence[tuple[Group, FormedWindow]]) -> pa.Table:
+    """Build a row for each window: its group, number, bounds and time."""
+    times = {START: [w.start for _, w in windows], END: [w.end for _, w in windows]}
+    times[FORMED] = [w.formed_at for _, w in windows]
+    groups, numbers = [group for group, _ in windows], [w.number for _, w in windows]
+    return pa.table(
+        {GROUP: pa.array(groups, pa.string()), WINDOW: pa.array(numbers, pa.int64())}
+        | {name: pa.array(values, pa.int64()).cast(TIMESTAMP_TYPE) for name, values in times.items()}
+    )
 
 
 class _EventValues(Mapping[int, Values]):

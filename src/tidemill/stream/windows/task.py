@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -68,10 +69,8 @@ class WindowOperator:
         """Number events in the order of their blocks."""
         rows = pa.concat_tables([self._schema.empty_table(), *(block.rows.cast(self._schema) for block in blocks)])
         first = blocks[0].number << EVENT_NUMBER_BITS if rows.num_rows else 1 << 62
-        arrived = np.repeat([block.arrived for block in blocks], [block.rows.num_rows for block in blocks]).astype(
-            np.int64
-        )
-        return Events(rows.combine_chunks(), first, arrived)
+        arrived = np.repeat([block.arrived for block in blocks], [block.rows.num_rows for block in blocks])
+        return Events(rows.combine_chunks(), first, arrived.astype(np.int64))
 
     def _mark_events(self, events: Events, ended: Sequence[EndedEvent]) -> Events:
         """Return events with the results of their tags or conditions."""
@@ -79,20 +78,12 @@ class WindowOperator:
             completions = self._waves.track_tags(
                 list(map(LineageTag.from_text, read_tags(events.content))), events.arrived.tolist(), ended
             )
-            return Events(
-                events.content,
-                events.first,
-                events.arrived,
-                completions.waves,
-                completions.closes,
-                None,
-                completions.ends,
-            )
+            return replace(events, waves=completions.waves, closes=completions.closes, ends=completions.ends)
         size = self._code.window.size
         if not isinstance(size, Between):
             return events
         closes, *opens = self._evaluate(events.content, [size.closes, *([] if size.opens is None else [size.opens])])
-        return Events(events.content, events.first, events.arrived, None, closes, opens[0] if opens else None)
+        return replace(events, closes=closes, opens=opens[0] if opens else None)
 
     def _list_waiting(self) -> dict[tuple[str, ...], None]:
         """List the tags of incomplete waves."""
