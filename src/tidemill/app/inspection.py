@@ -32,7 +32,6 @@ def find_channel_status(catalog: CatalogReader, name: str) -> ChannelStatus:
 
 
 def find_target_status(catalog: CatalogReader, channel: str) -> ChannelStatus:
-    """The status of a channel that has a freshness target."""
     status = find_channel_status(catalog, channel)
     if status.target_status is None:
         raise NotFound(f"channel {channel!r} has no freshness target; declare one with target_lag= or consistency=")

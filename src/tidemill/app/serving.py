@@ -29,7 +29,6 @@ log = logging.getLogger("tidemill.server")
 
 
 def build_server_loop(mill: Tidemill, role: str, tracks: int | None = None) -> ServerLoop:
-    """The main loop of a server of a project."""
     settings = mill.settings.server
     mill.maintenance = replace(mill.maintenance, stopping=threading.Event())
     server = Server(mill.executor.owner, role, tracks or settings.tracks)

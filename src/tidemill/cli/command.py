@@ -27,8 +27,6 @@ Limit = Annotated[int, typer.Option("--limit", min=1, help="Maximum number to sh
 
 @dataclass(frozen=True, slots=True)
 class GlobalOptions:
-    """The options before the command."""
-
     project: Path
 
 
@@ -39,7 +37,6 @@ def find_start(ctx: typer.Context) -> Path:
 
 
 def open_project(ctx: typer.Context) -> Tidemill:
-    """Open the project of the command."""
     return lazy_imports.Tidemill.open(find_start(ctx))
 
 

@@ -16,8 +16,6 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class FailureReporter:
-    """Turns an exception of a command into a message and an exit code."""
-
     as_json: bool
     debug: bool
 

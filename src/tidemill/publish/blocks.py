@@ -41,8 +41,6 @@ class BlockReceiver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BlockWebhook:
-    """A webhook that receives rows."""
-
     url: str
     secret: str = field(repr=False)
     clock: Callable[[], float] = time.time

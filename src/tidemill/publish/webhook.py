@@ -22,8 +22,6 @@ WEBHOOK_TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class WebhookReceiver:
-    """A webhook that receives notices."""
-
     name: str
     url: str
     secret: str = field(repr=False)

@@ -82,8 +82,6 @@ _SCHEME = "bearer "
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The authenticated caller of a request."""
-
     name: str
     role: UserRole
     address: str

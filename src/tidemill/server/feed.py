@@ -64,7 +64,6 @@ class EventFeed:
         return list(newest_first)[::-1]
 
     async def _read_page(self, after: int) -> list[EncodedEvent]:
-        """Read a page for a single listener."""
         return [_encode_event(event) for event in await run_in_threadpool(self._read, after)]
 
     @contextmanager

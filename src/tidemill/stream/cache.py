@@ -37,8 +37,6 @@ Rebuild = Callable[[], StateTable]
 
 @dataclass(frozen=True, slots=True)
 class _FileHeader:
-    """The header of the file."""
-
     layout: bytes
     version: bytes  # UNSET: a batch is running, or died
     count: int

@@ -24,8 +24,6 @@ Columns = Mapping[str, Column]
 
 @dataclass(frozen=True, slots=True)
 class KeyedResult:
-    """The result of a function on a batch."""
-
     rows: Rows  # of state, one for each event of the batch
     outputs: Mapping[str, Columns] = field(default_factory=dict)  # by the name of the output
     changed: npt.NDArray[np.bool_] | None = None  # which rows changed; None: all may have
@@ -37,8 +35,6 @@ Function = Callable[[Rows, Columns], KeyedResult]
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """The outcome of a batch."""
-
     outputs: Mapping[str, Columns]
     changed: Rows  # of state, each key once: the delta
 

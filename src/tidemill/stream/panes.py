@@ -28,8 +28,6 @@ PANE, EVENTS, START, END = "pane", "events", "start", "end"
 
 @dataclass(frozen=True, slots=True)
 class PaneResult:
-    """The result of a batch."""
-
     windows: Columns  # the group's columns, start, end, events and the sums
     late: npt.NDArray[np.bool_]  # which events of the batch are late
     groups: Rows  # the delta of the state: watermarks of groups,
@@ -85,7 +83,6 @@ class PaneAggregator:
         return ((mark - self.size) // self.step + 1) * self.step
 
     def _read_watermarks(self) -> Numbers:
-        """Return the watermark of each group."""
         rows = self.groups.read_all()
         return np.maximum(np.where(rows["seen"], rows["mark"], NEVER), self._clock)
 

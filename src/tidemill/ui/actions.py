@@ -26,8 +26,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PageActions:
-    """The actions of a page's viewer."""
-
     context: PageContext
 
     async def run_flow(self, flow: str) -> None:

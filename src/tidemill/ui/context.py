@@ -58,7 +58,6 @@ class PageContext:
     identify_viewer: ViewerIdentifier
 
     def get_viewer(self) -> Viewer:
-        """The viewer of the current page."""
         return self.identify_viewer(ui.context.client.request)
 
     def format_location(self, location: str) -> str:

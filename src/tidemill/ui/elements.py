@@ -15,8 +15,6 @@ from tidemill.ui.health import HealthState, HealthVerdict
 
 
 class HtmlText(TextElement):
-    """Text in an HTML element."""
-
     def __init__(self, text: object = "", tag: str = "span", classes: str = "") -> None:
         super().__init__(tag=tag, text=str(text))
         self.classes(classes)

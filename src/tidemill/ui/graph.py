@@ -99,7 +99,6 @@ class NodeCard:
 def build_cards(
     snapshot: ProjectSnapshot, status: ProjectStatus, graph: DiagramGraph, health: ProjectHealth, now: float
 ) -> dict[str, NodeCard]:
-    """The cards of all nodes, by key."""
     channels = {c.registered.channel.name: c for c in status.channels}
     sources = _format_sources(graph)
     return {

@@ -33,16 +33,12 @@ _QUIET = (HealthState.FRESH, HealthState.EMPTY)
 
 @dataclass(frozen=True, slots=True)
 class HealthVerdict:
-    """A health state, and its reason."""
-
     state: HealthState
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectHealth:
-    """All verdicts, by name."""
-
     flows: Mapping[str, HealthVerdict]
     channels: Mapping[str, HealthVerdict]
 
@@ -57,7 +53,6 @@ def judge_health(snapshot: ProjectSnapshot, now: float) -> ProjectHealth:
 
 
 def _list_flow_verdicts(snapshot: ProjectSnapshot, flow: FlowStatus, now: float) -> Iterator[HealthVerdict]:
-    """All verdicts that apply to a flow."""
     for run in _list_active_runs(snapshot, flow.name):
         yield _judge_run(run, now)
     if flow.workflow in snapshot.paused_workflows:
@@ -78,7 +73,6 @@ def _list_flow_verdicts(snapshot: ProjectSnapshot, flow: FlowStatus, now: float)
 
 
 def _list_missed_targets(channel: ChannelStatus) -> Iterator[HealthVerdict]:
-    """The missed freshness targets of a channel."""
     status = channel.target_status
     if status is None:
         return

@@ -78,7 +78,6 @@ async def show_history(
 
 
 def _read_figures(service: OneShotService, query: HistoryQuery) -> tuple[list[UsageFigures], list[UsageFigures]]:
-    """The figures in total, and split."""
     period = query.compute_period(service.executor.catalog.read_time())
     figures = service.compute_usage(period, query.by)
     return figures, figures if query.per is None else service.compute_usage(period, query.by, query.per)

@@ -148,8 +148,6 @@ def format_path(route: tuple[DiagramPlace, ...]) -> str:
 
 
 class _CardView:
-    """The view of one node."""
-
     def __init__(self, card: NodeCard, place: DiagramPlace, height: float, width: float) -> None:
         left, share = place.column * COLUMN / width * 100, CARD / width * 100
         with add_box("card") as self._box:

@@ -81,7 +81,6 @@ class ProjectSnapshot:
 
     @cached_property
     def trigger_index(self) -> Mapping[str, list[RegisteredTrigger]]:
-        """By flow, its triggers."""
         index: dict[str, list[RegisteredTrigger]] = defaultdict(list)
         for trigger in self.triggers:
             index[trigger.flow].append(trigger)

@@ -27,8 +27,6 @@ class ServerSentEvent:
 
 
 class ApiConnection:
-    """An HTTP connection to one server."""
-
     def __init__(self, url: str, token: str | None, timeout: float) -> None:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._no_read_timeout = httpx.Timeout(timeout, read=None)

@@ -31,8 +31,6 @@ class QueueEntry:
 
 @dataclass(frozen=True, slots=True)
 class FormedWindow:
-    """A formed window."""
-
     number: int  # in its group, from 0
     start: int
     end: int

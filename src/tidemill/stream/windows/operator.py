@@ -54,9 +54,7 @@ class WindowDelta:
 
 @dataclass(frozen=True, slots=True)
 class WindowResult:
-    """The result of a batch. The windows of a group are in order."""
-
-    windows: list[tuple[Group, FormedWindow]] = field(default_factory=list)
+    windows: list[tuple[Group, FormedWindow]] = field(default_factory=list)  # those of a group in order
     expired: list[tuple[Group, QueueEntry]] = field(default_factory=list)
     late: list[tuple[Group, QueueEntry]] = field(default_factory=list)
 

@@ -60,8 +60,6 @@ class WindowState:
 
 @dataclass(frozen=True, slots=True)
 class WindowedRows:
-    """The result of a batch, as rows."""
-
     windows: pa.Table  # the content of every event of a window, with the window's number, bounds and time
     expired: pa.Table  # no longer needed; `_used`: after having been part of a window
     late: pa.Table  # arrived too late
