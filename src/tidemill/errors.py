@@ -4,8 +4,6 @@ Every message says the expected value, the actual value, and what to do next. Ea
 command line when it is raised, so that scripts can distinguish the cases.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Support for users' tests: checks that the functions of a custom merge obey the laws of merging."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

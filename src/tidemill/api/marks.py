@@ -1,7 +1,5 @@
 """Annotations of declarations: a task's arguments and results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar

@@ -7,8 +7,6 @@ Every field of a value is also a keyword of the declaration: `target_lag="1 day"
 `freshness=tm.Freshness("1 day")`. If both are given, the keyword replaces the field.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypedDict, TypeVar

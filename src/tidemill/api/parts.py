@@ -1,7 +1,5 @@
 """Parses and checks the parts of a declaration: each problem names the source location where the user wrote it."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

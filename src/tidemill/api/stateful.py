@@ -1,7 +1,5 @@
 """Builds the tasks of stateful functions, operators and windows that users declare."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import Signature

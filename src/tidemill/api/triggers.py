@@ -5,8 +5,6 @@
 @wf.task(triggers=[tm.all_of(tm.after("templates"), tm.on("articles"))])
 """
 
-from __future__ import annotations
-
 from tidemill.api.marks import locate_value_error
 from tidemill.errors import WorkflowError
 from tidemill.model import trigger as model

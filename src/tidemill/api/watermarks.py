@@ -7,8 +7,6 @@ that arrives after the watermark has passed it is late, and stored separately.
 Data frames are transformed by their methods, so this module does not depend on Spark.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

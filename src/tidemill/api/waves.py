@@ -5,8 +5,6 @@ the column `wave` like others; one that drops it is called separately for each e
 their methods, so this module does not depend on Spark.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import reduce
 from typing import Any

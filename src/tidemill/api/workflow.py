@@ -1,7 +1,5 @@
 """Workflows: channels, and flows bound to them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Unpack

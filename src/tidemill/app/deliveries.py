@@ -1,7 +1,5 @@
 """Construction of deliveries from the settings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO

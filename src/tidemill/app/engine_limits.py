@@ -1,7 +1,5 @@
 """The limits of the engine, from the settings and the memory of the machine."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs of flows: requested by a user, or by the catalog."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """What the commands and the API show and change of a project in the same way."""
 
-from __future__ import annotations
-
 from tidemill.errors import NotFound
 from tidemill.model.channel import ChannelRole
 from tidemill.ports.catalog import Catalog, CatalogReader, WorkflowQueries

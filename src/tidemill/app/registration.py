@@ -1,7 +1,5 @@
 """The workflows of a project: those that its files and stored documents declare, and their registration."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any

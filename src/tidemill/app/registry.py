@@ -4,8 +4,6 @@ A user who may register one need not be trusted with the machine. So a document 
 over the channels that the same document declares: no files, no paths, no other catalogs, no programs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """Documents that combine several values; all others are read from one value by their declaration in `wire`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The parts of a project that only servers run: the main loop with its periodic tasks, and the data sources."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable

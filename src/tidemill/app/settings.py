@@ -1,7 +1,5 @@
 """Settings: immutable values, read from `tidemill.toml` and the environment and validated on load."""
 
-from __future__ import annotations
-
 import os
 import tomllib
 from collections.abc import Callable, Mapping

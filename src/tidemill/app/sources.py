@@ -1,7 +1,5 @@
 """Construction of data sources from the settings."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping

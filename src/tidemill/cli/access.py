@@ -1,7 +1,5 @@
 """`access`: who may call the API. It works on the catalog itself: a user who can open that needs no token."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`plan` and `apply`: compare the workflow files with the registered workflows, and register them."""
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`channels`, `blocks`, `trace` and `lineage`: the stored data, and its origin."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from typing import Annotated

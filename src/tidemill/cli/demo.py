@@ -1,7 +1,5 @@
 """`demo`: news de-duplication on embedded defaults, checked against recomputation."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager

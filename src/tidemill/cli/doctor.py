@@ -1,7 +1,5 @@
 """`doctor`: checks the requirements of Tidemill; and `prepare`, which makes Spark start faster."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Ends a command: one message on standard error, and the exit code of its kind of error."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`init`: creates a project to start from."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`insert` inserts a file; `push` pushes events to a running server, and `subscribe` prints a channel's changes."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

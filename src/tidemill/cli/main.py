@@ -1,7 +1,5 @@
 """The `tidemill` program: its commands, in the order in which help lists them."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Sequence

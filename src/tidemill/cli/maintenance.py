@@ -1,7 +1,5 @@
 """`compact`, `gc` and `maintenance`: maintenance of storage; `adopt-store`: the ownership of the store."""
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated
 

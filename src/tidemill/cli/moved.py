@@ -1,7 +1,5 @@
 """Commands and options of earlier releases: each fails and names its successor."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import typer

@@ -1,7 +1,5 @@
 """`submit`, `submissions`, `history`, `storage`, `pin`, `unpin`: one-shot workflows, their usage and datasets."""
 
-from __future__ import annotations
-
 import getpass
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Printing: JSON documents and tables on standard output, errors on standard error. No other module prints."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

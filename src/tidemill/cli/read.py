@@ -1,7 +1,5 @@
 """`read`: the content of a channel, now or at an earlier position."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`run`, `kill`, `runs` and `events`: runs of bound flows, and the log of events."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """`sim`: simulations in virtual time."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`status`, `staleness`, `flows` and `explain`: the state of the project, and how its tables are refreshed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated
 

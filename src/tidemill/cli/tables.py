@@ -1,7 +1,5 @@
 """Tables of the status of a project, which only commands show."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from rich.console import RenderableType

@@ -1,7 +1,5 @@
 """The HTTP application of `tidemill up`: the API, and the page for people."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The columns of runs, blocks, events, triggers, servers, explanations, usage and storage."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

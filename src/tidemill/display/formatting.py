@@ -1,7 +1,5 @@
 """Formats single values: times, durations, sizes, counts."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 from tidemill.model.time import Version

@@ -1,7 +1,5 @@
 """Tables as data: columns that know their heading and how to read a cell from a value."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar

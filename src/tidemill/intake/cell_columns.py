@@ -3,8 +3,6 @@
 Values are checked against constraints of Spark that Arrow's types lack: years 1 to 9999, and NOT NULL inside structs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ An empty field without quotes is NULL, with quotes an empty string. Blank lines 
 single column, where each is a NULL.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager

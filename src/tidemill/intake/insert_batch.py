@@ -1,7 +1,5 @@
 """Insert batches: several small files are written as one block, since one block each would cost more than the rows."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Hashable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass

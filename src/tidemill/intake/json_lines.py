@@ -4,8 +4,6 @@ Numbers stay text until they are converted to their column's type, so that none 
 values are strings as in CSV; a map is an object with string keys.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from io import BufferedReader

@@ -1,7 +1,5 @@
 """Inserted in-memory tables: pandas, Arrow, or lists of rows."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path

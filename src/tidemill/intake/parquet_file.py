@@ -3,8 +3,6 @@
 A timestamp without a zone is read as UTC if the channel's type is an instant.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 

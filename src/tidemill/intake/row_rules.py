@@ -1,7 +1,5 @@
 """Rules for the rows of a delta, beyond the types of their cells: amounts, counts, and each key once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ number too large for a DOUBLE into infinity, and wrap around decimals of more th
 against a pattern first.
 """
 
-from __future__ import annotations
-
 from base64 import b64decode
 from collections.abc import Callable
 from decimal import Decimal

@@ -4,8 +4,6 @@ A webhook's body is JSON lines: a header of the block, then its rows. It is sign
 `Tidemill-Part` stay the same when a part is sent again, so that a receiver can deduplicate.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterator

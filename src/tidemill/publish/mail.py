@@ -1,7 +1,5 @@
 """Notices by e-mail."""
 
-from __future__ import annotations
-
 import smtplib
 from dataclasses import dataclass, field
 from email.message import EmailMessage

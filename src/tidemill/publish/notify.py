@@ -1,7 +1,5 @@
 """Delivery of notices: each to every receiver, repeated until it is accepted or has failed too often."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ with a shared secret, so that a receiver can verify the sender and reject replay
 a notice is sent again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -1,7 +1,5 @@
 """Authentication and authorisation of callers."""
 
-from __future__ import annotations
-
 import ipaddress
 import logging
 import threading

@@ -1,7 +1,5 @@
 """The assembly of a project's HTTP API."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Authentication before a request's body is read, and the audit log of changes."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Limits on request bodies, individually and in total."""
 
-from __future__ import annotations
-
 import asyncio
 
 from starlette.datastructures import Headers

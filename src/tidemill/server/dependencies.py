@@ -1,7 +1,5 @@
 """Dependencies of routes: the project, an authorised caller, and parameters with their allowed values."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 

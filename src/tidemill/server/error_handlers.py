@@ -1,7 +1,5 @@
 """Errors as HTTP responses. They never contain paths, addresses or SQL statements of the server."""
 
-from __future__ import annotations
-
 import logging
 import tempfile
 from pathlib import Path

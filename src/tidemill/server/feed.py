@@ -1,7 +1,5 @@
 """A feed of events, read once and sent to all listeners."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -1,7 +1,5 @@
 """Options of the API; `app` and `cli` create them from the project's settings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -4,8 +4,6 @@ The cookie is the token, which scripts cannot read and other sites cannot make a
 origins are refused earlier (see `request_guard`), sockets included.
 """
 
-from __future__ import annotations
-
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 

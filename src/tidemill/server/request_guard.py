@@ -4,8 +4,6 @@ A page of another site can make a browser call this machine (cross-site requests
 machine's address (DNS rebinding). The first is detected by `Origin`, the second by `Host`.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from urllib.parse import urlsplit
 

@@ -4,8 +4,6 @@ Each row and each cell of the index is checked when it is read, so that the cost
 the size of the state. The position of a row or cell is part of its check; zeros never pass.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

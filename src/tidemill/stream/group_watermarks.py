@@ -1,7 +1,5 @@
 """Watermarks of groups: the progress of time in each group, at each event of a batch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

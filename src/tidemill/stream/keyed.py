@@ -5,8 +5,6 @@ batch) -> outputs, changed rows`. It is called once for a partition, not once fo
 batch, the batch runs in rounds: the first events of all keys, then the second ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ Rows are stored as words, so that few operations fetch, store and check many of 
 arrays. No byte is undefined: padding is a field, because a copy could otherwise change the check.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

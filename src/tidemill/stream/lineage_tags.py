@@ -1,7 +1,5 @@
 """Operators on lineage tags: the start of waves, the end of events, and the barrier where branches join."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa

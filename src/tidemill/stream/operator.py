@@ -4,8 +4,6 @@ An operator may cache data between batches; the engine reuses it only for the st
 restores another one if that is not the committed state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol

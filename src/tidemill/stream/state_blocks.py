@@ -1,7 +1,5 @@
 """State as blocks: a base and deltas of rows by key, readable as ordinary tables."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Finds the events that complete their waves, from lineage tags, for the window operator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

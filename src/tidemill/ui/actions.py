@@ -3,8 +3,6 @@
 Permissions are checked each time; destructive actions ask first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """`/blocks/…`: one block, its sources and the blocks derived from it, over several steps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """`/channels/…`: one channel, its contents and their provenance."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

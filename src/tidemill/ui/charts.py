@@ -1,7 +1,5 @@
 """Charts: what all have in common, and stacked bars of figures by period. Texts are drawn: names never become HTML."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

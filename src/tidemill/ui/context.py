@@ -1,7 +1,5 @@
 """The context of every page: the project, the viewer, the frame, and the refreshing of its content."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress

@@ -1,7 +1,5 @@
 """The basic elements of pages, and the URLs of pages."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

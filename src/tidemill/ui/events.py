@@ -1,7 +1,5 @@
 """`/events`: events, as they happen."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from nicegui import ui

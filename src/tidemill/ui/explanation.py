@@ -1,7 +1,5 @@
 """The explanation of a table's refresh: its variants, which of them a run would use now, and why."""
 
-from __future__ import annotations
-
 from tidemill.display import columns
 from tidemill.display.table import format_flow_url
 from tidemill.errors import TidemillError

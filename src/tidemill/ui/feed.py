@@ -1,7 +1,5 @@
 """The event feed of all pages: one poll of the catalog per second, regardless of the number of viewers."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -1,7 +1,5 @@
 """`/flows/…`: one bound flow, its triggers and its runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from tidemill.display import columns

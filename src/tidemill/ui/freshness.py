@@ -1,7 +1,5 @@
 """`/freshness`: how stale tables were over time, individually and together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tidemill.display.table import link_channel

@@ -1,7 +1,5 @@
 """The graph of channels and tasks, and the contents of its nodes. Pure: time is an argument."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The health of flows and channels: a state for the colour, and the reason. Pure: time is an argument."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """`/history`: submissions and refreshes over time, and the savings by reuse."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 

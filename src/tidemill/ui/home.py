@@ -1,7 +1,5 @@
 """`/`: the graph of channels and tasks."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from nicegui import ui

@@ -5,8 +5,6 @@ ordered by the positions of their neighbours; then vertical positions are balanc
 position in each, so that it passes between nodes and not behind them.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

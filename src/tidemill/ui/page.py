@@ -1,7 +1,5 @@
 """The entry point of this package: `mount_pages` adds the pages to a FastAPI application."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 from inspect import signature

@@ -5,8 +5,6 @@ needs 'unsafe-eval'; and Quasar sets styles on elements, which needs 'unsafe-inl
 from this server. An injected inline script or event handler has no nonce, and does not run.
 """
 
-from __future__ import annotations
-
 import secrets
 
 from starlette.datastructures import MutableHeaders

@@ -1,7 +1,5 @@
 """Runs over time as bars on lanes, one lane for each track that an owner must have had."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`/runs` and `/runs/…`: runs over time, the newest runs, and one run with its blocks and its log."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from nicegui import ui

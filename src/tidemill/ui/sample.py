@@ -1,7 +1,5 @@
 """Rows of a channel: a sample that Spark reads on request, and the newest, read from their files without Spark."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterable, Iterator

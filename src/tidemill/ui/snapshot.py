@@ -1,7 +1,5 @@
 """The project's state for the pages, read from the catalog at once."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`/storage`: maintenance, the stored datasets and why they are retained, and the next evictions with their cost."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from tidemill.display import columns

@@ -1,7 +1,5 @@
 """Tables that are updated in place, so that reading and keyboard navigation are not interrupted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Generic
 

@@ -1,7 +1,5 @@
 """`/triggers` and `/servers`: the triggers of flows, their firings, and the servers that execute runs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 

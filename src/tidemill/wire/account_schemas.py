@@ -1,7 +1,5 @@
 """Documents about users, tokens and the audit log of the API."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

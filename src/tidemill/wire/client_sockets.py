@@ -1,7 +1,5 @@
 """WebSockets of the client: rejections raise the server's errors, and broken connections `ConnectionBroken`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeAlias

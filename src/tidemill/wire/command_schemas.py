@@ -1,7 +1,5 @@
 """Documents that only the command line has."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from tidemill.wire.account_schemas import TokenListDocument, UserListDocument

@@ -1,7 +1,5 @@
 """HTTP requests of the client: responses are typed documents, and rejections raise the server's errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Documents of `explain` and `lineage`."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator

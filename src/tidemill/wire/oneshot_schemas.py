@@ -1,7 +1,5 @@
 """Documents about one-shot workflows: submissions, usage history and stored datasets."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field

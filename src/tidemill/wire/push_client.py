@@ -1,7 +1,5 @@
 """The push client: messages are kept until they are acknowledged, and sent again after a broken connection."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager

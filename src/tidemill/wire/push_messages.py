@@ -5,8 +5,6 @@ A message is text: its number, a line break, and events as JSON lines. The serve
 possibly `{"error": {"kind": …, "message": …}, "number": 46}`: message 46 was rejected, and all after it were ignored.
 """
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict
 
 from tidemill.errors import BadInput

@@ -1,7 +1,5 @@
 """Errors that occur only in calls over HTTP, and the status codes of all errors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tidemill import errors

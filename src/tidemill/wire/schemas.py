@@ -1,7 +1,5 @@
 """Documents about channels, blocks, runs, flows and events, as the API and `--json` have them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 

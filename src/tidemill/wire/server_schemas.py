@@ -1,7 +1,5 @@
 """Documents about workflows, triggers, servers and maintenance."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The subscription client: receives each block once and complete, and reconnects as needed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager

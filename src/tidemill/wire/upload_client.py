@@ -1,7 +1,5 @@
 """Request bodies of inserts, streamed while they are read or encoded."""
 
-from __future__ import annotations
-
 import base64
 import datetime as dt
 import json

@@ -1,7 +1,5 @@
 """The form of a one-shot workflow in JSON, defined once for the parser and the published schema."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ The form of every field is checked; the rules about ids and paths apply to the w
 does not hide another.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

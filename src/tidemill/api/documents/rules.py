@@ -3,8 +3,6 @@
 Each gets a document with only well-formed fields, and yields JSON pointers with reasons.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePath

@@ -1,7 +1,5 @@
 """Converts actions to tasks, which are executed and identified like any other task."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ A file is inserted when it has not changed for a while; hidden files and those w
 A file is recognised by its content, independently of its name and of server restarts.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ The protocol has no acknowledgements: when either side fails, data in flight are
 so. While events cannot be inserted nothing is read, so that the sender gets back-pressure.
 """
 
-from __future__ import annotations
-
 import logging
 import socket
 import time

@@ -4,8 +4,6 @@ The hub verifies the subscription by a callback (verification of intent), grants
 signs its content with a shared secret.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

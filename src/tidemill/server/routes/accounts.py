@@ -1,7 +1,5 @@
 """Users, tokens, owners and the audit log."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter, Response
 
 from tidemill.server.dependencies import AS_ADMIN, AS_VIEWER, Before, Limit, TheAccess, TheCaller, TokenId, WorkflowName

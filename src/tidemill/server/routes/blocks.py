@@ -1,7 +1,5 @@
 """Blocks: their details, their lineage, and pinning, which only admins may do: it takes storage from others."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import APIRouter, Query

@@ -1,7 +1,5 @@
 """Channels: their state and their contents."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import APIRouter, Query

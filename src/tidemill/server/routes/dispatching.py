@@ -1,7 +1,5 @@
 """The dispatching of due runs: triggers, servers, configuration, statistics, and the same figures as metrics."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 from fastapi import APIRouter, Response

@@ -1,7 +1,5 @@
 """Events in order: as a list, or as a stream."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator
 from typing import Annotated

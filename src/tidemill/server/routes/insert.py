@@ -1,7 +1,5 @@
 """Inserts into input channels."""
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 A response is sent when the work is done.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import APIRouter, Query

@@ -4,8 +4,6 @@ An action runs a program that the author of the workflow chose. So only admins, 
 submit; and only they may pin datasets, which takes storage from others.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Annotated
 

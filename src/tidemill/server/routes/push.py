@@ -1,7 +1,5 @@
 """Pushing events into input channels: over a socket, or by single requests."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Bound flows, and their runs: details, requests, killing and retrying."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import APIRouter, Query

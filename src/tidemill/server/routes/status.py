@@ -1,7 +1,5 @@
 """The status of the project, and the server's health."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import APIRouter, Query

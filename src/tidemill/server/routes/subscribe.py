@@ -1,7 +1,5 @@
 """Subscriptions to channels."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Callbacks of WebSub hubs. A hub is authenticated by a secret address and by signatures."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Mapping

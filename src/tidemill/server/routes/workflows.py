@@ -1,7 +1,5 @@
 """Workflows: listing, registering, planning changes, pausing and prioritising them."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter, Response
 
 from tidemill.app import inspection

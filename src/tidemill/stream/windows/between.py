@@ -1,7 +1,5 @@
 """Windows from an event that opens them to one that closes them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tidemill.model.window import Between, Window

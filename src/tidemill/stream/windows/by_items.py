@@ -1,7 +1,5 @@
 """Windows whose size or step is counted, in tokens or in waves, each of which counts once it is complete."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from bisect import insort
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Base class of window formers: a queue of events, and its outputs."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Every x tokens, a window that reaches back from the newest: over y seconds, or over the y newest waves."""
 
-from __future__ import annotations
-
 from bisect import bisect_right, insort
 from collections.abc import Sequence
 

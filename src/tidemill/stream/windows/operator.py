@@ -4,8 +4,6 @@ The result depends only on the order of arrival and the arrival times that event
 same windows whether they come in one batch or in a thousand.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ The operator works on events without their content. This module keeps the conten
 in order of arrival.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The stateful operator that forms the windows of a channel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 

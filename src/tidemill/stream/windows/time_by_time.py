@@ -1,7 +1,5 @@
 """Every x seconds, the events of y seconds: windows that begin at multiples of the step."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 

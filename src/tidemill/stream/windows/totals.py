@@ -1,7 +1,5 @@
 """Sums over consecutive windows: events that entered are added, those that left are subtracted."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from tidemill.stream.windows.former import FormedWindow
