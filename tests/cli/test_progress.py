@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from tidemill.cli.progress import ProgressBar
+from tidemill.cli.output import ProgressBar
 
 
 @pytest.fixture

@@ -9,12 +9,13 @@ from typing import Any, Unpack, overload
 
 from tidemill.algebra.program import RefreshMode
 from tidemill.algebra.relation import Relation
+from tidemill.algebra.sql.tables import find_table_names
 from tidemill.algebra.stages import ChannelStage, list_channels
 from tidemill.api import parts, stateful
-from tidemill.api.marks import Base, Delta, F, Reading, Writing
+from tidemill.api.marks import Base, Delta, F, Reading, Writing, locate_value_error
 from tidemill.api.options import CommandOptions, DeclaredOptions, TableOptions, TaskOptions, read_options
 from tidemill.api.streaming import Streaming
-from tidemill.api.waves import tag_results
+from tidemill.api.waves import tag_query, tag_results
 from tidemill.errors import WorkflowError
 from tidemill.model.block import BlockKind
 from tidemill.model.flow import FlowSpec as FlowModel
@@ -124,10 +125,11 @@ class Flow(Streaming):
         declared = read_options(TableOptions, options, where)
         parts.check_refresh(name, refresh, where)
         read_modes = {table: parts.parse_mode(reading, where) for table, reading in (modes or {}).items()}
-        tables = parts.list_tables(name, query, where)
-        if waves is not None:
-            query, read_modes = parts.tag_query_text(name, query, waves, where), {waves: ReadMode.NEW, **read_modes}
-            writes = Delta if writes is None else writes
+        with locate_value_error(f"{where}: query {name!r}"):
+            tables = find_table_names(query).names  # some may be no tables, if the query cannot be parsed completely
+            if waves is not None:
+                query, read_modes = tag_query(query, waves), {waves: ReadMode.NEW, **read_modes}
+                writes = Delta if writes is None else writes
         unknown = sorted(set(read_modes) - set(tables))
         if unknown:
             raise WorkflowError([f"{where}: query {name!r} does not read {unknown[0]!r}, which modes contains"])

@@ -4,9 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tidemill.algebra.sql.tables import find_table_names
 from tidemill.api.marks import REFRESH, STATE, Key, Reading, Writing, locate_value_error
-from tidemill.api.waves import tag_query
 from tidemill.errors import WorkflowError
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Updates, Upsert
@@ -98,17 +96,6 @@ def parse_kind(writing: Writing, where: SourceLocation) -> BlockKind:
 
 def inspect_signature(fn: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(fn, eval_str=True)
-
-
-def tag_query_text(name: str, query: str, waves: str, where: SourceLocation) -> str:
-    with locate_value_error(f"{where}: query {name!r}"):
-        return tag_query(query, waves)
-
-
-def list_tables(name: str, query: str, where: SourceLocation) -> tuple[str, ...]:
-    """List the tables that a query reads; if the query cannot be parsed completely, some may not be tables."""
-    with locate_value_error(f"{where}: query {name!r}"):
-        return find_table_names(query).names
 
 
 def check_ports(flow: FlowModel, ports: Mapping[str, str], where: SourceLocation) -> None:

@@ -308,9 +308,9 @@ class Tidemill:
         Their files, and those of dead runs, are marked, and removed after the grace period of the settings, or after
         `grace` ('0s': at once).
         """
-        return VacuumService(self.executor, grace=self._parse_grace(grace)).collect_garbage(
-            _parse_since(keep, self.catalog.read_time())
-        )
+        with translate_value_error(BadInput):
+            since = None if keep is None else to_microseconds(self.catalog.read_time() - parse_duration(keep))
+        return VacuumService(self.executor, grace=self._parse_grace(grace)).collect_garbage(since)
 
     def _parse_grace(self, grace: str | None) -> GracePeriods:
         if grace is None:
@@ -383,12 +383,6 @@ def _build_budgets(storage: StorageSettings) -> StorageBudgets:
     total = None if storage.budget is None else build_budget(storage.budget)
     channels = None if storage.channel_budget is None else build_budget(storage.channel_budget)
     return StorageBudgets(total, {name: build_budget(size) for name, size in storage.budgets.items()}, channels)
-
-
-def _parse_since(keep: str | None, now: float) -> int | None:
-    """The clock's reading `keep` before now."""
-    with translate_value_error(BadInput):
-        return None if keep is None else to_microseconds(now - parse_duration(keep))
 
 
 def _create_home(project: Path) -> None:

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from tidemill.cli.command import Tidemill
-from tidemill.cli.output import Answer, build_console, write_output
-from tidemill.cli.progress import ProgressBar
+from tidemill.cli.output import Answer, ProgressBar, build_console, write_output
 from tidemill.client import Client
 from tidemill.display.formatting import format_plural
 from tidemill.errors import BadInput

@@ -1,8 +1,10 @@
-"""The `tidemill` program: its commands, in the order in which help lists them."""
+"""The `tidemill` program: its commands, in the order in which help lists them, and the exit codes of their failures."""
 
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated
@@ -29,8 +31,8 @@ from tidemill.cli import (
     status,
 )
 from tidemill.cli.command import GlobalOptions, build_command
-from tidemill.cli.failures import FailureReporter
-from tidemill.cli.output import Answer, write_output
+from tidemill.cli.output import Answer, print_json_message, print_message, write_output
+from tidemill.errors import TidemillError
 
 COMMANDS: tuple[Callable[..., Answer | None], ...] = (
     *(demo.demo, init.init, doctor.doctor, doctor.prepare, apply.plan, apply.apply, insert.insert),
@@ -109,3 +111,40 @@ def _set_globals(
     ctx.obj = GlobalOptions(project)
     if ctx.invoked_subcommand is None:
         write_output(f"{ctx.get_help()}\n")
+
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class FailureReporter:
+    as_json: bool
+    debug: bool
+
+    def run_command(self, command: Callable[[], object]) -> int:
+        """Run the command; returns its exit code."""
+        try:
+            code = command()
+        except TidemillError as error:
+            return self._report_error(error, str(error), error.exit_code)
+        except typer.TyperException as error:
+            error.add_note("add --help to see the options")
+            return self._report_error(error, error.format_message(), error.exit_code)
+        except typer.Abort as error:
+            return self._report_error(error, "stopped; nothing was changed", 1)
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}; this is a bug in Tidemill; --debug shows the traceback"
+            return self._report_error(error, message, 1)
+        if code == INTERRUPTED:
+            return self._report_error(KeyboardInterrupt(), "interrupted; nothing became visible", INTERRUPTED)
+        return code if isinstance(code, int) else 0
+
+    def _report_error(self, error: BaseException, message: str, code: int) -> int:
+        if self.debug:
+            print_message("".join(traceback.format_exception(error)).rstrip())
+        notes: list[str] = getattr(error, "__notes__", [])
+        if self.as_json:
+            print_json_message({"error": {"kind": type(error).__name__, "message": message, "notes": notes}})
+        else:
+            print_message("\n".join([f"error: {message}", *notes]))
+        return code

@@ -12,8 +12,7 @@ from rich.console import RenderableType
 from tidemill.app import inspection, serialization
 from tidemill.cli import tables
 from tidemill.cli.command import Limit, Tidemill
-from tidemill.cli.output import NONE, Answer, build_console, render_list
-from tidemill.cli.progress import ProgressBar
+from tidemill.cli.output import NONE, Answer, ProgressBar, build_console, render_list
 from tidemill.display import columns
 from tidemill.display.formatting import format_age, format_plural, take_first_line
 from tidemill.display.table import Column, link_run, show_state

@@ -51,7 +51,8 @@ def read(
     if format is OutputFormat.JSON and not as_json:
         show_answer(True, document)
         return None
-    return Answer(document, _render_table(schema, texts), _format_row_count(len(texts), more=document.more))
+    hint = "; there are more, see them with --limit" if document.more else ""
+    return Answer(document, _render_table(schema, texts), f"{format_plural(len(texts), 'row')}{hint}")
 
 
 def _render_table(schema: Schema, texts: Sequence[Sequence[str | None]]) -> RenderableType:
@@ -62,8 +63,3 @@ def _render_table(schema: Schema, texts: Sequence[Sequence[str | None]]) -> Rend
 
 def _format_value(value: Any, field: Field) -> str | None:
     return None if value is None else to_text(value, field.data_type)
-
-
-def _format_row_count(count: int, *, more: bool) -> str:
-    rows = format_plural(count, "row")
-    return f"{rows}; there are more, see them with --limit" if more else rows

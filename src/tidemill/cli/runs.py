@@ -11,8 +11,7 @@ from rich.console import RenderableType
 from tidemill.app import inspection
 from tidemill.cli import tables
 from tidemill.cli.command import Limit, Tidemill, open_project
-from tidemill.cli.output import Answer, build_console, build_fields, build_table, render_list
-from tidemill.cli.progress import ProgressBar
+from tidemill.cli.output import Answer, ProgressBar, build_console, build_fields, build_table, render_list
 from tidemill.display import columns
 from tidemill.display.formatting import format_age, format_count
 from tidemill.display.table import show_state

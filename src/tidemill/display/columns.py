@@ -98,15 +98,11 @@ def _show_due(trigger: RegisteredTrigger, now: float) -> TableCell | str | None:
     return format_age(trigger.due, now) if trigger.due > now else "now"
 
 
-def _format_pending(trigger: RegisteredTrigger) -> str | None:
-    return None if trigger.since is None else f"{format_count(trigger.rows)} rows, {format_size(trigger.bytes)}"
-
-
 TRIGGER: tuple[Column[RegisteredTrigger], ...] = (
     Column("flow", lambda t, _: table.link_flow(t.flow)),
     Column("condition", lambda t, _: str(t.leaf)),
     Column("due", _show_due),
-    Column("pending", lambda t, _: _format_pending(t)),
+    Column("pending", lambda t, _: None if t.since is None else f"{format_count(t.rows)} rows, {format_size(t.bytes)}"),
     Column(">missed", lambda t, _: format_count(t.missed)),
 )
 

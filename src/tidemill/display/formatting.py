@@ -36,11 +36,9 @@ def format_duration(started: float | None, finished: float | None, now: float) -
     """
     if started is None:
         return None
-    return format_span(finished - started) if finished is not None else f"{_format_whole_seconds(now - started)} …"
-
-
-def _format_whole_seconds(seconds: float) -> str:
-    return f"{int(seconds)} s" if seconds < 120 else format_span(seconds)
+    if finished is not None:
+        return format_span(finished - started)
+    return f"{int(now - started)} s …" if now - started < 120 else f"{format_span(now - started)} …"
 
 
 def format_utc(timestamp: float | None) -> str | None:

@@ -51,10 +51,7 @@ class MailReceiver:
         self.mailer.send_message(self.build_notice_message(notice))
 
     def build_notice_message(self, notice: Notice) -> EmailMessage:
-        message = self.mailer.build_message(f"{_to_single_line(notice.subject)}: {notice.kind}", f"notice-{notice.id}")
+        subject = " ".join(notice.subject.split())
+        message = self.mailer.build_message(f"{subject}: {notice.kind}", f"notice-{notice.id}")
         message.set_content(notice.text + "\n")
         return message
-
-
-def _to_single_line(text: str) -> str:
-    return " ".join(text.split())

@@ -22,11 +22,11 @@ from tidemill.errors import BadInput
 from tidemill.model.stateful import NUMPY_TYPES, KeyedTaskSpec
 from tidemill.spark.batches import create_frame
 from tidemill.stream.cache import StateCache, StatePartition, run_cached
-from tidemill.stream.checksums import hash_keys
 from tidemill.stream.keyed import Columns, Function, KeyedResult
 from tidemill.stream.layout import Keys, RowLayout, Rows
 from tidemill.stream.operator import OperatorResult
 from tidemill.stream.state_blocks import rebuild_table, to_arrow_table
+from tidemill.stream.table import hash_keys
 
 MIN_ROWS_FOR_WORKERS = 500_000
 """Rows of a batch from which it is sent to workers: the driver processes about as many with a light function before

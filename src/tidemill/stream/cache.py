@@ -21,10 +21,9 @@ from zlib import crc32
 
 import numpy as np
 
-from tidemill.stream.checksums import StateDamaged
 from tidemill.stream.keyed import BatchOutcome, Columns, Function, run_batch
 from tidemill.stream.layout import WORD, RowLayout
-from tidemill.stream.table import StateTable
+from tidemill.stream.table import StateDamaged, StateTable
 
 MAGIC = b"tidemill"
 PAGE = 4096

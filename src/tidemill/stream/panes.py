@@ -8,7 +8,7 @@ clock after its timeout. Sums are integers, so that subtraction is exact.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tidemill.model.window import Extent, Unit, Window
-from tidemill.stream.group_watermarks import build_place_lookup, compute_watermarks_before
 from tidemill.stream.keyed import Columns
 from tidemill.stream.layout import Keys, RowLayout, Rows, Slots
 from tidemill.stream.table import StateTable
@@ -238,3 +237,43 @@ def _group_keys(keys: Keys) -> tuple[Keys, Numbers]:
 
 def _extract_keys(rows: Rows, names: Sequence[str]) -> Keys:
     return tuple(np.ascontiguousarray(rows[name]) for name in names)
+
+
+def compute_watermarks_before(groups: Numbers, time: Numbers, watermarks: Numbers) -> Numbers:
+    """Return the latest time in its group before each event, in order of arrival, from those before the batch.
+
+    >>> compute_watermarks_before(np.array([0, 1, 0, 0]), np.array([5, 9, 3, 7]), np.array([4, 2])).tolist()
+    [4, 2, 5, 5]
+    """
+    group_marks = watermarks[groups]
+    if not len(time):
+        return group_marks
+    order = np.argsort(groups, kind="stable")
+    ranks = np.argsort(np.argsort(time[order], kind="stable"), kind="stable")
+    is_first = np.r_[True, np.diff(groups[order]) != 0]
+    block = np.cumsum(is_first) * (len(time) + 1)
+    highest = np.maximum.accumulate(block + ranks)
+    by_rank = np.sort(time)
+    latest = by_rank[highest - block]
+    before = np.empty_like(time)
+    before[order] = np.where(
+        is_first, group_marks[order], np.maximum(group_marks[order], np.r_[latest[:1], latest[:-1]])
+    )
+    return before
+
+
+def build_place_lookup(groups: Numbers, times: Numbers) -> Callable[[Numbers, Numbers], Numbers]:
+    """Return a function that finds the position of a time in a group; both arrays are sorted by group, then time.
+
+    >>> find_places = build_place_lookup(np.array([0, 0, 2]), np.array([10, 20, 10]))
+    >>> find_places(np.array([0, 2, 1]), np.array([15, 10, 99])).tolist()
+    [1, 2, 2]
+    """
+    low = int(times.min()) if len(times) else 0
+    span = int(times.max()) - low + 2 if len(times) else 2
+    combined = groups * span + (times - low)
+
+    def find_place(group: Numbers, time: Numbers) -> Numbers:
+        return np.searchsorted(combined, group * span + np.clip(time - low, 0, span - 1))
+
+    return find_place

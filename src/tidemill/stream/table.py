@@ -2,6 +2,9 @@
 
 The index is a hash table with open addressing in one array; thousands of keys are looked up in as many passes as the
 longest probe takes. A row never moves and is never removed, so a slot identifies a key for the lifetime of the table.
+
+Several processes write the file of a table. So rows and cells have checks, which are compared when they are read: their
+cost is proportional to the reads, not to the size of the state. The position is part of a check; zeros never pass.
 """
 
 from __future__ import annotations
@@ -9,15 +12,65 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.stream.checksums import (
-    StateDamaged,
-    build_empty_cells,
-    compute_row_checks,
-    decode_entries,
-    encode_cells,
-    hash_keys,
-)
+from tidemill.errors import StorageError
 from tidemill.stream.layout import Keys, RowLayout, Rows, Slots, Words
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_OTHER = np.uint64(0xC2B2AE3D27D4EB4F)
+_THIRD = np.uint64(0x165667B19E3779F9)
+_HALF = np.uint64(32)
+_PIECE_CELLS = 2**15
+
+
+class StateDamaged(StorageError):
+    """Cached state is damaged; it is rebuilt from the base and its deltas."""
+
+
+def compute_row_checks(words: Words, slots: Slots) -> Words:
+    """Sum all words but the last, each times a different odd number: every change of a single word is detected."""
+    factors = _ODD * (np.arange(1, words.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1))
+    checks: Words = words[:, :-1] @ factors + _OTHER * (slots.astype(np.uint64) + np.uint64(1))
+    return checks
+
+
+def encode_cells(positions: npt.NDArray[np.int64], entries: npt.NDArray[np.int64]) -> Words:
+    """Encode cells of the index: an entry, 0 if there is none, and the check of entry and position below it."""
+    entry = entries.astype(np.uint64)
+    check = (positions.astype(np.uint64) * _ODD ^ entry * _OTHER) + _THIRD
+    check = (check ^ (check >> _HALF)) * _OTHER
+    return (entry << _HALF) | (check >> _HALF)
+
+
+def build_empty_cells(count: int) -> Words:
+    """Build cells without entries, in pieces that fit the processor's cache."""
+    cells = np.empty(count, np.uint64)
+    for first in range(0, count, _PIECE_CELLS):
+        positions = np.arange(first, min(first + _PIECE_CELLS, count))
+        cells[first : first + _PIECE_CELLS] = encode_cells(positions, np.zeros_like(positions))
+    return cells
+
+
+def decode_entries(cells: Words, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    entries = (cells >> _HALF).astype(np.int64)
+    if not (encode_cells(positions, entries) == cells).all():
+        raise StateDamaged("the index of cached state is damaged")
+    return entries
+
+
+def hash_keys(keys: Keys) -> Words:
+    """Hash keys so that similar keys get distant values.
+
+    >>> len(set((hash_keys((np.arange(1000),)) % np.uint64(4096)).tolist())) > 800
+    True
+    """
+    mixed = np.zeros(len(keys[0]), np.uint64)
+    for column in keys:
+        mixed = (mixed ^ column.astype(np.uint64)) * _ODD
+        mixed ^= mixed >> _HALF
+        mixed *= _OTHER
+        mixed ^= mixed >> np.uint64(29)
+    return mixed
+
 
 MIN_CAPACITY = 1024  # rows
 CELLS_PER_ROW = 4  # minimum number of index cells per row: the longest probe decides how many passes a lookup takes
@@ -37,7 +90,7 @@ class StateTable:
 
     @classmethod
     def create_table(cls, layout: RowLayout, capacity: int = MIN_CAPACITY) -> StateTable:
-        capacity = _round_up_power(max(capacity, MIN_CAPACITY))
+        capacity = 1 << (max(capacity, MIN_CAPACITY) - 1).bit_length()  # a power of two
         return cls(
             layout, np.zeros((capacity, layout.word_count), np.uint64), build_empty_cells(capacity * CELLS_PER_ROW), 0
         )
@@ -133,7 +186,3 @@ def _drop_duplicates(keys: Keys) -> Keys:
     first[1:] = np.logical_or.reduce([k[1:] != k[:-1] for k in ordered])
     retained = np.sort(order[first])
     return tuple(k[retained] for k in keys)
-
-
-def _round_up_power(number: int) -> int:
-    return 1 << (number - 1).bit_length()

@@ -1,6 +1,5 @@
 """`/blocks/…`: one block, its sources and the blocks derived from it, over several steps."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidemill.display import columns
@@ -8,7 +7,7 @@ from tidemill.display.formatting import format_count, format_plural
 from tidemill.display.table import Column, format_channel_url, link_block
 from tidemill.model.block import Block
 from tidemill.model.units import format_size
-from tidemill.runtime.inspect.block_trace import MAX_TRACE_DEPTH, BlockTrace
+from tidemill.runtime.inspect.block_trace import MAX_TRACE_DEPTH
 from tidemill.ui.context import PageContext, open_frame
 from tidemill.ui.elements import (
     FactList,
@@ -32,16 +31,6 @@ class TracedBlock:
     block: Block
     step: int
     neighbours: tuple[int, ...]
-
-
-def list_sources(trace: BlockTrace) -> Iterator[TracedBlock]:
-    for source in trace.sources:
-        yield from (TracedBlock(block, source.step, source.derived_blocks) for block in source.blocks)
-
-
-def list_derived(trace: BlockTrace) -> Iterator[TracedBlock]:
-    for block, derivation in zip(trace.derived, trace.derivations, strict=True):
-        yield TracedBlock(block, derivation.step, derivation.source_blocks)
 
 
 def build_columns(neighbours: str) -> tuple[Column[TracedBlock], ...]:
@@ -100,5 +89,7 @@ class _BlockPage:
             identity=block.identity,
         )
         self._limit.set_visibility(not trace.is_complete)
-        self._sources.show_values(list(list_sources(trace)), now)
-        self._derived.show_values(list(list_derived(trace)), now)
+        sources = [TracedBlock(b, s.step, s.derived_blocks) for s in trace.sources for b in s.blocks]
+        self._sources.show_values(sources, now)
+        derived = zip(trace.derived, trace.derivations, strict=True)
+        self._derived.show_values([TracedBlock(b, d.step, d.source_blocks) for b, d in derived], now)

@@ -72,9 +72,6 @@ class ChannelBlocks:
         run = self.runs.get(block.run) if block.run is not None else None
         return run.finished if run is not None else None
 
-    def list_writers(self) -> list[Run]:
-        return sorted(self.runs.values(), key=lambda r: -r.id)[:RUNS]
-
 
 def read_channel_blocks(mill: Tidemill, name: str) -> ChannelBlocks:
     blocks = mill.catalog.blocks.list(name, limit=BLOCKS)
@@ -152,7 +149,7 @@ class _ChannelPage:
         self._newest.show_rows(await run_off_loop(read_newest_rows, self._context.mill, stored.blocks))
         self._stored = stored
         self._blocks.show_values(stored.blocks, now)
-        self._runs.show_values(stored.list_writers(), now)
+        self._runs.show_values(sorted(stored.runs.values(), key=lambda r: -r.id)[:RUNS], now)
         if declared.role is ChannelRole.DERIVED:
             await self._explanation.show_explanation()
 

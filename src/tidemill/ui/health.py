@@ -51,8 +51,9 @@ def judge_health(snapshot: ProjectSnapshot, now: float) -> ProjectHealth:
 
 
 def _list_flow_verdicts(snapshot: ProjectSnapshot, flow: FlowStatus, now: float) -> Iterator[HealthVerdict]:
-    for run in _list_active_runs(snapshot, flow.name):
-        yield _judge_run(run, now)
+    for run in snapshot.status.active:
+        if run.subject == flow.name and run.kind is RunKind.FLOW:
+            yield _judge_run(run, now)
     if flow.workflow in snapshot.paused_workflows:
         yield HealthVerdict(HealthState.PAUSED, f"workflow {flow.workflow} is paused")
     if flow.last is not None and flow.last.state is RunState.FAILED:
@@ -91,10 +92,6 @@ def _format_failure(flow: FlowStatus, run: Run) -> str:
     return error or "no reason was given"
 
 
-def _list_active_runs(snapshot: ProjectSnapshot, flow: str) -> list[Run]:
-    return [r for r in snapshot.status.active if r.subject == flow and r.kind is RunKind.FLOW]
-
-
 def _judge_run(run: Run, now: float) -> HealthVerdict:
     if run.state in ACTIVE_STATES:
         return HealthVerdict(HealthState.RUNNING, f"run {run.id}")
@@ -113,7 +110,9 @@ def _judge_flow(
         if verdict.state in _QUIET:
             sources = {s: _judge_flow(snapshot, f, now, known) for s, f in _list_sources(snapshot, flow)}
             stale_sources = (
-                _build_waiting_verdict(source, j) for source, j in sources.items() if j.state not in _QUIET
+                HealthVerdict(HealthState.WAITING, f"{source} is {j.state}")
+                for source, j in sources.items()
+                if j.state not in _QUIET
             )
             known[flow.name] = _choose_verdict((verdict, *stale_sources))
     return known[flow.name]
@@ -123,10 +122,6 @@ def _list_sources(snapshot: ProjectSnapshot, flow: FlowStatus) -> Iterator[tuple
     """The channels that a flow reads from other flows, and their writers."""
     for source in sorted({c for t in flow.tasks for c, _ in t.reads}):
         yield from ((source, writer) for writer in snapshot.writer_index[source] if writer.name != flow.name)
-
-
-def _build_waiting_verdict(source: str, verdict: HealthVerdict) -> HealthVerdict:
-    return HealthVerdict(HealthState.WAITING, f"{source} is {verdict.state}")
 
 
 def _judge_channel(

@@ -4,6 +4,8 @@ from collections import Counter
 
 from nicegui import ui
 
+from tidemill.model.channel import ChannelRole
+from tidemill.runtime.inspect.status import hide_state_channels
 from tidemill.ui.context import PageContext, open_frame
 from tidemill.ui.elements import HtmlText, StateBadge, add_box, add_link, run_off_loop
 from tidemill.ui.graph import DiagramGraph, NodeCard, build_cards, build_graph, find_waiting_edges
@@ -39,7 +41,7 @@ class _HomePage:
         self._welcome.set_visibility(snapshot.is_empty)
         self._line.set_visibility(not snapshot.is_empty)
         self._show_hint(snapshot)
-        status = snapshot.select_status(states=self._states)
+        status = snapshot.status if self._states else hide_state_channels(snapshot.status)
         health = judge_health(snapshot, now)
         graph = build_graph(status)
         self._legend.show_counts(Counter(health.channels[c.registered.channel.name].state for c in status.channels))
@@ -48,8 +50,9 @@ class _HomePage:
         )
 
     def _show_hint(self, snapshot: ProjectSnapshot) -> None:
-        inputs = snapshot.list_inputs()
-        has_data = any(c.registered.head.seq for c in snapshot.status.channels)
+        channels = [c.registered for c in snapshot.status.channels]
+        inputs = [c.channel.name for c in channels if c.channel.role is ChannelRole.INPUT]
+        has_data = any(c.head.seq for c in channels)
         if inputs:
             self._hint.set_text(f"There is no data yet. Insert some:  tidemill insert {inputs[0]} FILE")
         self._hint.set_visibility(bool(inputs) and not has_data)

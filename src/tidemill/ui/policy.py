@@ -7,7 +7,7 @@ from this server. An injected inline script or event handler has no nonce, and d
 
 import secrets
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _SCRIPT = b"<script"
@@ -54,7 +54,8 @@ class _PageReply:
         self._body = b""
 
     async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start" and _is_page(message):
+        is_start = message["type"] == "http.response.start"
+        if is_start and Headers(scope=message).get("content-type", "").startswith("text/html"):
             self._start = message
         elif message["type"] == "http.response.body" and self._start is not None:
             self._body += message.get("body", b"")
@@ -71,7 +72,3 @@ class _PageReply:
         headers["Content-Length"] = str(len(body))
         await self._send(start)
         await self._send({"type": "http.response.body", "body": body})
-
-
-def _is_page(start: Message) -> bool:
-    return MutableHeaders(scope=start).get("content-type", "").startswith("text/html")

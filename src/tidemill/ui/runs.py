@@ -45,8 +45,8 @@ class _RunsPage:
         with add_section("Recent", "by owner and track"):
             self._strip = _RunStrip()
         with add_section("Newest first"):
-            choices = (("all" if s is None else str(s), _format_runs_url(s), s == state) for s in (None, *RunState))
-            add_choices("States", choices)
+            states = ((str(s), f"/runs?state={s}", s == state) for s in RunState)
+            add_choices("States", (("all", "/runs", state is None), *states))
             self._table = ValueTable("Runs", (*columns.RUN, Column("", self._build_kill_cell)), empty="no runs")
 
     async def refresh_page(self) -> None:
@@ -62,10 +62,6 @@ class _RunsPage:
         if not self._can_act or run.state not in (*ACTIVE_STATES, *PENDING_STATES):
             return TableCell("")
         return TableCell("Kill", action=lambda: PageActions(self._context).kill_run(run.id, run.subject))
-
-
-def _format_runs_url(state: RunState | None) -> str:
-    return "/runs" if state is None else f"/runs?state={state}"
 
 
 class _RunStrip:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tidemill.model.channel import ChannelRole
 from tidemill.model.run import Run
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import RegisteredTrigger, RegisteredWorkflow
@@ -14,7 +13,6 @@ from tidemill.runtime.inspect.status import (
     ChannelStatus,
     FlowStatus,
     ProjectStatus,
-    hide_state_channels,
     read_status,
 )
 
@@ -34,12 +32,6 @@ class ProjectSnapshot:
     @property
     def is_empty(self) -> bool:
         return not self.status.channels and not self.status.flows
-
-    def select_status(self, *, states: bool) -> ProjectStatus:
-        return self.status if states else hide_state_channels(self.status)
-
-    def list_inputs(self) -> list[str]:
-        return [name for name, c in self.channel_index.items() if c.registered.channel.role is ChannelRole.INPUT]
 
     @cached_property
     def paused_workflows(self) -> frozenset[str]:

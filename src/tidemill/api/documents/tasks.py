@@ -1,7 +1,7 @@
 """Converts actions to tasks, which are executed and identified like any other task."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from os.path import normpath
 from typing import Any
@@ -11,7 +11,7 @@ from tidemill.errors import WorkflowError
 from tidemill.model import task as model
 from tidemill.model.action import Action, CommandLine, FunctionCall, OneShotWorkflow, Query, Script
 from tidemill.model.block import BlockKind
-from tidemill.model.code import Json, trace_script
+from tidemill.model.code import trace_script
 from tidemill.model.query import can_rename_table, rename_tables
 from tidemill.model.task import Code, Command, Function, ReadMode, Sql, Task
 from tidemill.retention.memo import MemoNode
@@ -103,19 +103,13 @@ def format_channel_name(action: str) -> str:
 def _build_code(action: Action, sources: SourceResolver) -> Code:
     match action.work:
         case CommandLine(command, files):
-            return Command(command, fingerprint={"files": dict(_compute_digests(files, sources))})
+            digests = {file: hashlib.sha256(sources.read_file(file)).hexdigest() for file in files}
+            return Command(command, fingerprint={"files": digests})
         case Script(script, arguments):
-            return Command((SUBMIT, script, *arguments), fingerprint=_describe_script(script, sources))
+            traced = trace_script(sources.read_file(script).decode(), script)
+            fingerprint = {"function": list(traced.pieces), "unseen": list(traced.unseen)}
+            return Command((SUBMIT, script, *arguments), fingerprint=fingerprint)
         case Query(query):
             return Sql(query)
         case FunctionCall(function):
             return Function(sources.find_function(function))
-
-
-def _compute_digests(files: tuple[str, ...], sources: SourceResolver) -> Iterator[tuple[str, str]]:
-    return ((file, hashlib.sha256(sources.read_file(file)).hexdigest()) for file in files)
-
-
-def _describe_script(path: str, sources: SourceResolver) -> Mapping[str, Json | list[Any]]:
-    traced = trace_script(sources.read_file(path).decode(), path)
-    return {"function": list(traced.pieces), "unseen": list(traced.unseen)}

@@ -71,7 +71,8 @@ async def insert_file(
     async with upload.receive_upload(
         request, memory_limit=options.max_shared_bytes, limit=options.max_upload_bytes
     ) as content:
-        if isinstance(content, bytes) and _can_share_block(file_format, kind):
+        # Small text deltas may wait in memory for others; the decoded size of a small binary file is unknown.
+        if isinstance(content, bytes) and kind is BlockKind.DELTA and file_format in _TEXT:
             result = await _insert_small(mill, small, SmallInsert(name, content, file_format, key))
             assert isinstance(result, InsertResult)  # a duplicate message may lack its block, an insert does not
         else:
@@ -111,11 +112,6 @@ def _insert_upload(
         if format is UploadFormat.ARROW:
             path, format = _to_parquet(path, options.max_upload_bytes), UploadFormat.PARQUET
         return Inserter(mill.executor, _load_upload).insert_file(channel, path, format=format, kind=kind, key=key)
-
-
-def _can_share_block(format: UploadFormat, kind: BlockKind) -> bool:
-    """Small text deltas may wait in memory for others; the decoded size of a small binary file is unknown."""
-    return kind is BlockKind.DELTA and format in _TEXT
 
 
 @contextmanager

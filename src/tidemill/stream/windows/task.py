@@ -50,7 +50,8 @@ class WindowOperator:
         events = self._number_events(batch.new[WindowTaskSpec.ARGUMENT])
         before = self._list_waiting()
         clock = batch.now if self._code.is_input else NEVER
-        ended = _read_ended_events(batch.new.get(WindowTaskSpec.ENDED, ()))
+        ended_blocks = batch.new.get(WindowTaskSpec.ENDED, ())
+        ended = [EndedEvent(LineageTag.from_text(t), b.arrived) for b in ended_blocks for t in read_tags(b.rows)]
         arrived = [*events.arrived[-1:].tolist(), *(event.arrived for event in ended[-1:])]
         result = self._input.run(self._mark_events(events, ended), max([clock, *arrived]))
         outputs = {
@@ -86,10 +87,6 @@ class WindowOperator:
     def _list_waiting(self) -> dict[tuple[str, ...], None]:
         """List the tags of incomplete waves."""
         return dict.fromkeys((str(tag),) for tag in self._waves.waiting_tags)
-
-
-def _read_ended_events(blocks: Sequence[InputBlock]) -> list[EndedEvent]:
-    return [EndedEvent(LineageTag.from_text(tag), block.arrived) for block in blocks for tag in read_tags(block.rows)]
 
 
 def _build_queue_delta(state: WindowState) -> pa.Table:
