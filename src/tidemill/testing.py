@@ -18,24 +18,16 @@ def check_laws(updates: Updates, base: Rows, deltas: Sequence[Rows]) -> None:
         contents.append(merge_rows(updates, contents[-1], delta))
     for i, (first, second) in enumerate(pairwise(deltas)):
         one_delta = merge_rows(updates, contents[i], chain_deltas(updates, first, second))
-        _law(
-            is_same_bag(one_delta, contents[i + 2]),
-            f"merging deltas {i} and {i + 1} differs from merging their chain",
-            updates,
-        )
+        problem = f"merging deltas {i} and {i + 1} differs from merging their chain"
+        _law(is_same_bag(one_delta, contents[i + 2]), problem, updates)
     for i, (a, b, c) in enumerate(zip(deltas, deltas[1:], deltas[2:], strict=False)):
-        left, right = (
-            chain_deltas(updates, chain_deltas(updates, a, b), c),
-            chain_deltas(updates, a, chain_deltas(updates, b, c)),
-        )
+        left = chain_deltas(updates, chain_deltas(updates, a, b), c)
+        right = chain_deltas(updates, a, chain_deltas(updates, b, c))
         _law(is_same_bag(left, right), f"chaining deltas {i} to {i + 2} is not associative", updates)
     for i, (before, after) in enumerate(pairwise(contents)):
         merged = merge_rows(updates, before, diff_contents(updates, before, after))
-        _law(
-            is_same_bag(merged, after),
-            f"merging the diff of the contents around delta {i} does not give the content after it",
-            updates,
-        )
+        problem = f"merging the diff of the contents around delta {i} does not give the content after it"
+        _law(is_same_bag(merged, after), problem, updates)
 
 
 def _law(holds: bool, problem: str, updates: Updates) -> None:

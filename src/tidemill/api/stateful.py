@@ -120,18 +120,15 @@ def build_wave_start_task(name: str, channel: str) -> Task:
 
 def build_wave_end_tasks(task: Task, channel: str, is_written: IsWritten) -> list[Task]:
     """Build, for each output of a task, the task that passes on the events of a channel that ended in it."""
-    ended = (_build_wave_end_task(write.port, channel, is_written) for write in task.writes)
-    return [replace(end_task, location=task.location) for end_task in ended]
-
-
-def _build_wave_end_task(output: str, channel: str, is_written: IsWritten) -> Task:
-    reads = [
-        TaskInput(WaveEndSpec.EVENTS, channel, ReadMode.NEW),
-        TaskInput(WaveEndSpec.RESULTS, output, ReadMode.NEW),
-        *_build_wave_end_reads(WaveEndSpec.BEFORE, channel, is_written),
-    ]
-    ended = format_ended_channel(output)
-    return build_stateful_task(ended, WaveEndSpec(), reads, {WaveEndSpec.ENDED: ended})
+    events = TaskInput(WaveEndSpec.EVENTS, channel, ReadMode.NEW)
+    before = _build_wave_end_reads(WaveEndSpec.BEFORE, channel, is_written)
+    end_tasks = []
+    for write in task.writes:
+        reads = [events, TaskInput(WaveEndSpec.RESULTS, write.port, ReadMode.NEW), *before]
+        ended = format_ended_channel(write.port)
+        end_task = build_stateful_task(ended, WaveEndSpec(), reads, {WaveEndSpec.ENDED: ended})
+        end_tasks.append(replace(end_task, location=task.location))
+    return end_tasks
 
 
 def build_barrier_task(name: str, branches: Sequence[str], is_written: IsWritten) -> Task:
@@ -146,11 +143,8 @@ def build_barrier_task(name: str, branches: Sequence[str], is_written: IsWritten
 
 def _build_wave_end_reads(argument: str, channel: str, is_written: IsWritten) -> list[TaskInput]:
     """Return the input with the events that ended on the way to a channel, if a task writes it."""
-    return (
-        [TaskInput(argument, format_ended_channel(channel), ReadMode.NEW)]
-        if is_written(format_ended_channel(channel))
-        else []
-    )
+    ended = format_ended_channel(channel)
+    return [TaskInput(argument, ended, ReadMode.NEW)] if is_written(ended) else []
 
 
 def _format_windows_name(task: Task, read: TaskInput) -> str:

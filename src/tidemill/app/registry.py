@@ -192,15 +192,10 @@ def _find_unsafe_calls(tree: exp.Query) -> Iterator[str]:
     for node in tree.walk():
         if isinstance(node, exp.QueryTransform | exp.Command | exp.Into):
             yield f"{type(node).__name__} is not allowed"
-        name = _get_function_name(node)
-        if name is not None and name.lower() in FORBIDDEN_FUNCTIONS:
-            yield f"the function {name} is not allowed"
-
-
-def _get_function_name(node: exp.Expr) -> str | None:
-    if isinstance(node, exp.Anonymous):
-        return node.name
-    return node.sql_name() if isinstance(node, exp.Func) else None
+        if isinstance(node, exp.Func):
+            name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+            if name.lower() in FORBIDDEN_FUNCTIONS:
+                yield f"the function {name} is not allowed"
 
 
 def _take_first_line(error: BaseException) -> str:

@@ -308,15 +308,13 @@ class Tidemill:
         Their files, and those of dead runs, are marked, and removed after the grace period of the settings, or after
         `grace` ('0s': at once).
         """
+        periods, since = self.maintenance.rules.grace, None
         with translate_value_error(BadInput):
-            since = None if keep is None else to_microseconds(self.catalog.read_time() - parse_duration(keep))
-        return VacuumService(self.executor, grace=self._parse_grace(grace)).collect_garbage(since)
-
-    def _parse_grace(self, grace: str | None) -> GracePeriods:
-        if grace is None:
-            return self.maintenance.rules.grace
-        with translate_value_error(BadInput):
-            return GracePeriods(parse_duration(grace), parse_duration(grace))
+            if grace is not None:
+                periods = GracePeriods(parse_duration(grace), parse_duration(grace))
+            if keep is not None:
+                since = to_microseconds(self.catalog.read_time() - parse_duration(keep))
+        return VacuumService(self.executor, grace=periods).collect_garbage(since)
 
     def run_maintenance(self, channels: Iterable[str] | None = None) -> MaintenanceResult:
         """Do the maintenance that is due on these channels, or on all: compaction, garbage collection, expiry of runs.

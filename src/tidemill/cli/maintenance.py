@@ -29,11 +29,9 @@ def compact(
 
 
 def _format_compaction(block: Block | None) -> str:
-    return (
-        "nothing to merge"
-        if block is None
-        else f"{format_plural(block.rows, 'row')} in block {block.id} at {block.seq}"
-    )
+    if block is None:
+        return "nothing to merge"
+    return f"{format_plural(block.rows, 'row')} in block {block.id} at {block.seq}"
 
 
 def gc(

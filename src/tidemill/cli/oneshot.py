@@ -53,10 +53,8 @@ def _read_text(path: Path) -> str:
 
 def _format_submission(submission: Submission) -> str:
     total, computed = format_plural(len(submission.actions), "action"), len(_list_computed(submission))
-    return (
-        f"submission {submission.id} {submission.state}: {total}, {computed} computed, "
-        f"{_format_savings(submission)} saved"
-    )
+    result = f"{total}, {computed} computed, {_format_savings(submission)} saved"
+    return f"submission {submission.id} {submission.state}: {result}"
 
 
 def submissions(
@@ -156,11 +154,7 @@ def storage(
         dropped = service.drop_dataset(drop)
         return Answer({"dropped": dropped.identity}, f"{dropped.workflow}/{dropped.name} is dropped")
     must_evict = amount is not None and not dry_run
-    report = (
-        service.build_evictor().free_bytes(amount)
-        if must_evict and amount is not None
-        else service.report_storage(amount)
-    )
+    report = service.build_evictor().free_bytes(amount or 0) if must_evict else service.report_storage(amount)
     if amount is not None and report.problems:
         raise EvictionFailed(report.problems[0])
     now = mill.catalog.read_time()

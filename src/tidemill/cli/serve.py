@@ -190,11 +190,8 @@ def dispatching(
         "catch_up_limit": catch_up_limit,
     }
     changes = {name: value for name, value in options.items() if value is not None}
-    overrides = (
-        {}
-        if reset
-        else {**mill.dispatch_config.select_overrides(mill.catalog.servers.read_setting_overrides()), **changes}
-    )
+    current = mill.dispatch_config.select_overrides(mill.catalog.servers.read_setting_overrides())
+    overrides = {} if reset else {**current, **changes}
     config = mill.dispatch_config.apply_overrides(overrides)
     if reset or changes:
         mill.catalog.servers.override_settings(dict.fromkeys(options) | overrides)

@@ -91,11 +91,8 @@ def _render_explanation(explanation: TableExplanation) -> Iterator[RenderableTyp
 def _render_plan(plan: PlanExplanation) -> Iterator[RenderableType]:
     due = "nothing is due" if plan.due is None else f"a freshness target is due in {format_span(plan.due)}"
     title = "plan, now" if plan.is_due else f"plan, to reflect all data ({due})"
-    empty = (
-        "nothing to do"
-        if plan.seconds is not None or not plan.rejected
-        else "no plan would meet every freshness target"
-    )
+    is_feasible = plan.seconds is not None or not plan.rejected
+    empty = "nothing to do" if is_feasible else "no plan would meet every freshness target"
     yield render_list(title, columns.PLANNED_STEP, plan.steps, empty=empty)
     if plan.rejected:
         yield render_list("not chosen", columns.REJECTED_STEP, plan.rejected)

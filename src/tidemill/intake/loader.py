@@ -40,11 +40,9 @@ def load_file(path: Path, request: LoadRequest) -> LoadResult:
     """
     source, updates = InputFile.from_path(path, request.format), request.updates
     digest = source.compute_digest()
-    layout = (
-        DeltaLayout.from_schema(request.schema, updates)
-        if request.kind is BlockKind.DELTA
-        else DeltaLayout.from_schema(_build_content_schema(request.schema, updates), Append())
-    )
+    layout = DeltaLayout.from_schema(request.schema, updates)
+    if request.kind is BlockKind.BASE:
+        layout = DeltaLayout.from_schema(_build_content_schema(request.schema, updates), Append())
     writer = BlockFileWriter(request.directory, layout.arrow_schema)
     progress = partial(request.progress or (lambda _name, _fraction: None), f"reading {path.name}")
     try:

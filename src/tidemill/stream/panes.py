@@ -210,10 +210,8 @@ class _LateEvents:
     def sum_additions(self, pairs: Numbers) -> list[Numbers]:
         """Return what these events add to each of the windows."""
         find_position = build_place_lookup(pairs[:, 0], pairs[:, 1])
-        begin, end = (
-            find_position(self.windows[:, 0], self.windows[:, 1]),
-            find_position(self.windows[:, 0], self.windows[:, 1] + 1),
-        )
+        groups, starts = self.windows[:, 0], self.windows[:, 1]
+        begin, end = find_position(groups, starts), find_position(groups, starts + 1)
         is_listed = begin < end
         totals = [np.zeros(len(pairs), np.int64) for _ in self.values]
         for total, value in zip(totals, self.values, strict=True):

@@ -44,10 +44,8 @@ class PageActions:
 
     async def pause_workflow(self, workflow: str, *, paused: bool) -> None:
         """Pause or resume a workflow."""
-        question = (
-            f"Pause workflow {workflow}? Servers run none of its flows until it is resumed; arriving data is stored."
-        )
-        if not paused or await ask_confirmation(question, "Pause"):
+        effect = "Servers run none of its flows until it is resumed; arriving data is stored."
+        if not paused or await ask_confirmation(f"Pause workflow {workflow}? {effect}", "Pause"):
             verb = "pause" if paused else "resume"
             pause = partial(self.context.mill.catalog.workflows.set_paused, workflow, paused=paused)
             await self._perform_action(

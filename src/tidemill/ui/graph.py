@@ -150,12 +150,10 @@ def _format_eyebrow(channel: ChannelStatus, flow: str | None) -> str:
 def _list_facts(snapshot: ProjectSnapshot, channel: ChannelStatus, node: DiagramNode, now: float) -> Iterator[str]:
     newest = channel.watermark or max((r.latest_version for r in channel.reflects), default=None)
     age = f" · {format_age(to_timestamp(newest), now)}" if newest is not None else ""
-    row_count = (
-        f"{format_count(channel.registered.rows)} rows in blocks"
-        if channel.rows is None
-        else f"{format_count(channel.rows)} rows"
-    )
-    yield f"{row_count}{age}"
+    if channel.rows is None:
+        yield f"{format_count(channel.registered.rows)} rows in blocks{age}"
+    else:
+        yield f"{format_count(channel.rows)} rows{age}"
     flow = snapshot.flow_index.get(node.flow or "")
     if flow is None:
         readers = format_plural(len(channel.consumers), "task")

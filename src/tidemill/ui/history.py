@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from tidemill.display.columns import build_usage_columns
-from tidemill.model.usage import UsageFigures, UsagePeriod
+from tidemill.model.usage import UsagePeriod
 from tidemill.retention.usage_history import TimeResolution, UsageSplit, fill_gaps
-from tidemill.runtime.oneshot.service import OneShotService
 from tidemill.ui.charts import BarChart, BarSeries, choose_count_unit, choose_size_unit, choose_time_unit
 from tidemill.ui.context import PageContext, open_frame
 from tidemill.ui.elements import HtmlText, add_choices, add_section, run_off_loop
@@ -66,19 +65,17 @@ async def show_history(
             table = ValueTable("History", build_usage_columns(query.per), empty="nothing")
 
         async def refresh_charts() -> None:
-            figures, split_figures = await run_off_loop(_read_figures, context.mill.oneshot_service, query)
+            service = context.mill.oneshot_service
+            period = query.compute_period(await run_off_loop(context.mill.catalog.read_time))
+            figures = await run_off_loop(service.compute_usage, period, query.by)
             periods = fill_gaps(figures, query.by, PERIODS)
             for chart in charts:
                 chart.show_figures(periods, query.by)
-            table.show_values(reversed(split_figures))
+            if query.per is not None:
+                figures = await run_off_loop(service.compute_usage, period, query.by, query.per)
+            table.show_values(reversed(figures))
 
         await context.keep_refreshing(refresh_charts)
-
-
-def _read_figures(service: OneShotService, query: HistoryQuery) -> tuple[list[UsageFigures], list[UsageFigures]]:
-    period = query.compute_period(service.executor.catalog.read_time())
-    figures = service.compute_usage(period, query.by)
-    return figures, figures if query.per is None else service.compute_usage(period, query.by, query.per)
 
 
 def _add_charts() -> tuple[BarChart, ...]:

@@ -122,13 +122,10 @@ def _draw_lines(layout: DiagramLayout, width: float) -> dict[Edge, ui.element]:
         picture.props["viewBox"] = f"0 0 {width:g} {layout.height + GAP:g}"
         picture.props["preserveAspectRatio"] = "none"
         picture.props["aria-hidden"] = "true"
-        return {edge: _draw_line(route) for edge, route in layout.routes.items()}
-
-
-def _draw_line(route: tuple[DiagramPlace, ...]) -> ui.element:
-    path = add_box("line", "path")
-    path.props["d"] = format_path(route)
-    return path
+        lines = {edge: add_box("line", "path") for edge in layout.routes}
+    for edge, route in layout.routes.items():
+        lines[edge].props["d"] = format_path(route)
+    return lines
 
 
 def format_path(route: tuple[DiagramPlace, ...]) -> str:
