@@ -14,7 +14,7 @@ from tests.catalog.driver import AT_ONCE
 
 import tidemill as tm
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.intake import load_file
+from tidemill.intake.loader import load_file
 from tidemill.model.change import Rows
 from tidemill.model.flow import BoundFlow
 from tidemill.ports.storage import BlockStore

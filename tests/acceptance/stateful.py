@@ -15,7 +15,7 @@ from sqlalchemy import Engine, event
 from tests.acceptance.test_crash import Tripwire
 
 from tidemill.catalog import open_catalog
-from tidemill.intake import load_file
+from tidemill.intake.loader import load_file
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.ports.engine import EngineLimits
 from tidemill.runtime.runs.execution import Executor

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemill.app.deliveries import build_deliveries
 from tidemill.app.project import Project
+from tidemill.app.serving import build_deliveries
 from tidemill.app.settings import Settings, load_settings
 from tidemill.app.wiring import Tidemill
 from tidemill.server.routes.push import PRODUCER

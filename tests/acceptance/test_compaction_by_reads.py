@@ -11,7 +11,7 @@ from tests.acceptance.mill import Mill, open_plain_mill
 
 import tidemill as tm
 from tidemill.errors import Conflict
-from tidemill.intake import load_file
+from tidemill.intake.loader import load_file
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Rows
 from tidemill.model.run import RunKind

@@ -18,7 +18,7 @@ from tests.acceptance.plain import PlainEngine
 
 from tidemill.algebra.reference import is_same_bag
 from tidemill.catalog import SqlCatalog
-from tidemill.intake import load_file
+from tidemill.intake.loader import load_file
 from tidemill.model.run import ACTIVE_STATES, MAX_LOST_ATTEMPTS, PENDING_STATES, RunKind, RunState
 from tidemill.model.trigger import IntervalTrigger
 from tidemill.runtime.runs.execution import Executor

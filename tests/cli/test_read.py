@@ -11,7 +11,7 @@ import pytest
 from tests.cli.program import FakeEngine, Program
 
 from tidemill.encoding.values import format_csv_line, to_json, to_text
-from tidemill.intake import load_file
+from tidemill.intake.loader import load_file
 from tidemill.model.change import Append
 from tidemill.model.schema import Schema
 from tidemill.model.view import View

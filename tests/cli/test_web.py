@@ -13,7 +13,7 @@ from tidemill.cli.web import build_viewer
 from tidemill.errors import Conflict
 from tidemill.model.access import UserRole
 from tidemill.server.access import Caller
-from tidemill.ui import Viewer
+from tidemill.ui.context import Viewer
 from tidemill.wire.refusals import Forbidden
 
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidemill.errors import BadInput
-from tidemill.intake import load_file
+from tidemill.intake.loader import load_file
 from tidemill.model.change import Append, Updates
 from tidemill.model.schema import Schema
 from tidemill.ports.storage import LoadRequest, LoadResult

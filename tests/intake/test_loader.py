@@ -12,7 +12,8 @@ import pytest
 from tests.intake.file_loader import FileLoader
 
 from tidemill.errors import BadInput, StorageError
-from tidemill.intake import csv_file, load_file
+from tidemill.intake import csv_file
+from tidemill.intake.loader import load_file
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Increment
 from tidemill.model.schema import Schema

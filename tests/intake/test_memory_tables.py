@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidemill.errors import BadInput
-from tidemill.intake import is_table, load_table
+from tidemill.intake.memory_tables import is_table, load_table
 from tidemill.model.change import Append, Updates, Upsert
 from tidemill.model.schema import Schema
 from tidemill.ports.storage import LoadRequest

@@ -23,7 +23,7 @@ from tests.intake.samples import (
 )
 
 from tidemill.errors import BadInput
-from tidemill.intake import load_file
+from tidemill.intake.loader import load_file
 from tidemill.model.change import Append
 from tidemill.model.schema import Schema
 from tidemill.ports.storage import LoadRequest

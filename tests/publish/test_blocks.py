@@ -14,7 +14,7 @@ from tests.publish.test_notify import hook as hook  # a fixture
 from tests.server.mill import ServedProject, serve_project
 from tests.server.test_sources import run_server
 
-from tidemill.app.deliveries import build_deliveries
+from tidemill.app.serving import build_deliveries
 from tidemill.app.settings import Settings
 from tidemill.encoding.block_rows import CHUNK_ROWS, RowSelection, split_into_chunks
 from tidemill.publish.blocks import BlockDelivery

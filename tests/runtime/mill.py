@@ -10,7 +10,7 @@ from typing import Any
 from tests.acceptance.plain import QueryEngine
 
 from tidemill.catalog import SqlCatalog, open_catalog
-from tidemill.intake import load_file
+from tidemill.intake.loader import load_file
 from tidemill.model.change import Rows
 from tidemill.model.flow import BoundFlow
 from tidemill.model.run import Run, RunState

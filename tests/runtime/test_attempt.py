@@ -11,7 +11,7 @@ from tests.acceptance.plain import PlainEngine
 import tidemill as tm
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import BlockDamaged, CatalogError, EngineLost, RunFailed, StorageError, TidemillError
-from tidemill.intake import load_file
+from tidemill.intake.loader import load_file
 from tidemill.model.run import MAX_LOST_ATTEMPTS, RunState
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.insert import Inserter

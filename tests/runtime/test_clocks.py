@@ -12,7 +12,7 @@ from tests.acceptance.plain import PlainEngine
 import tidemill as tm
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import RunFailed
-from tidemill.intake import load_file
+from tidemill.intake.loader import load_file
 from tidemill.model.run import RunKind, RunState
 from tidemill.ports.records import Server
 from tidemill.runtime.runs.execution import Executor

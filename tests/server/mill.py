@@ -22,7 +22,7 @@ from tidemill.model.access import UserRole
 from tidemill.ports.accounts import AccountCatalog
 from tidemill.server.access import AccessControl
 from tidemill.server.app import PREFIX, build_api
-from tidemill.server.options import ApiOptions
+from tidemill.server.dependencies import ApiOptions
 
 BASE_URL = "http://127.0.0.1"
 OPTIONS = ApiOptions(

@@ -23,8 +23,9 @@ from tidemill.app.serving import start_sources
 from tidemill.app.settings import Settings
 from tidemill.app.sources import build_subscriptions, format_lease_name
 from tidemill.errors import BadInput, CatalogError, StorageError
-from tidemill.intake.sources import FolderSource, TcpSource, WebSubSource
-from tidemill.intake.sources.websub import to_json_lines
+from tidemill.intake.sources.folder import FolderSource
+from tidemill.intake.sources.tcp import TcpSource
+from tidemill.intake.sources.websub import WebSubSource, to_json_lines
 from tidemill.runtime.runs.sources import DataSource, SourceRunner
 from tidemill.server.http_server import HttpListener
 

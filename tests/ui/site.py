@@ -31,7 +31,8 @@ from tidemill.model.schema import Field, Schema
 from tidemill.model.task import Refresh, Task
 from tidemill.model.view import View
 from tidemill.ports.engine import Log, WriteTarget
-from tidemill.ui import Viewer, mount_pages
+from tidemill.ui.context import Viewer
+from tidemill.ui.page import mount_pages
 from tidemill.wire.refusals import Forbidden
 
 KINDS = {int: "BIGINT", float: "DOUBLE"}

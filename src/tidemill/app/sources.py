@@ -8,7 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from tidemill.app.settings import FolderSettings, PushSettings, SourceSettings, TcpSettings, WebSubSettings, read_fields
-from tidemill.intake.sources import FolderSource, TcpSource, WebSubSource
+from tidemill.intake.sources.folder import FolderSource
+from tidemill.intake.sources.tcp import TcpSource
+from tidemill.intake.sources.websub import WebSubSource
 from tidemill.runtime.runs.insert_batcher import InsertBatcher, SmallInsert
 from tidemill.runtime.runs.sources import DataSource, Work
 

@@ -28,7 +28,9 @@ from tidemill.app.settings import (
 )
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import BadInput, ConfigError, TidemillError, translate_value_error
-from tidemill.intake import insert_batch, is_table, load_file, load_table
+from tidemill.intake import insert_batch
+from tidemill.intake.loader import load_file
+from tidemill.intake.memory_tables import is_table, load_table
 from tidemill.model.block import Block, BlockKind, ChannelPosition, parse_block_kind
 from tidemill.model.registration import RegistrationChange
 from tidemill.model.renamed import raise_missing_attribute

@@ -15,10 +15,9 @@ from sqlglot import exp
 
 from tidemill.encoding.arrow_types import is_nested
 from tidemill.errors import BadInput
-from tidemill.intake.cell_columns import ColumnConverter
+from tidemill.intake.cell_columns import ColumnConverter, from_text
 from tidemill.intake.delta_layout import DeltaLayout
 from tidemill.intake.input_file import InputFile
-from tidemill.intake.text_values import from_text
 
 BLOCK_BYTES = 4 << 20
 """The greatest length of a row. Arrow reads about thirty blocks ahead, so that this also bounds memory."""

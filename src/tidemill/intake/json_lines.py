@@ -14,10 +14,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tidemill.encoding.arrow_types import is_nested, list_struct_fields, to_arrow_type
-from tidemill.intake.cell_columns import ColumnConverter, InvalidCell
+from tidemill.intake.cell_columns import ColumnConverter, InvalidCell, from_text
 from tidemill.intake.delta_layout import DeltaLayout
 from tidemill.intake.input_file import InputFile
-from tidemill.intake.text_values import from_text
 from tidemill.model.schema import Field
 
 

@@ -15,7 +15,7 @@ from tidemill.ports.catalog import Catalog
 from tidemill.publish.mail import SmtpMailer
 from tidemill.publish.webhook import post_body, sign_body
 
-log = logging.getLogger("tidemill.app.deliveries")
+log = logging.getLogger("tidemill.app.serving")
 
 _PAUSES = (1.0, 5.0, 30.0, 120.0, 600.0)  # seconds after the first failure, the second, and so on
 

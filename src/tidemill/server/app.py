@@ -18,10 +18,9 @@ from tidemill.runtime.runs.insert_batcher import InsertAnswer, InsertBatcher, In
 from tidemill.server.access import AccessControl, Throttle
 from tidemill.server.authentication import ApiAuthentication
 from tidemill.server.batching import BatchSize, RequestBatcher
-from tidemill.server.body_limit import BodyLimit, MemoryBudget
+from tidemill.server.dependencies import ApiOptions
 from tidemill.server.error_handlers import COMMON_STATUSES, ErrorResponder, build_response_references, build_responses
 from tidemill.server.feed import PAGE_SIZE, EventFeed
-from tidemill.server.options import ApiOptions
 from tidemill.server.page_authentication import PageAuthentication
 from tidemill.server.request_guard import RequestGuard
 from tidemill.server.routes import (
@@ -40,6 +39,7 @@ from tidemill.server.routes import (
     websub,
     workflows,
 )
+from tidemill.server.upload import BodyLimit, MemoryBudget
 
 PREFIX = "/api/v1"
 

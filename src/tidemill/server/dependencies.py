@@ -1,6 +1,7 @@
-"""Dependencies of routes: the project, an authorised caller, and parameters with their allowed values."""
+"""Options of the API, and dependencies of routes: the project, an authorised caller, and parameters."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
@@ -15,8 +16,26 @@ from tidemill.runtime.runs.requests import find_flow_workflow, find_run_workflow
 from tidemill.server.access import AccessControl, Caller
 from tidemill.server.batching import RequestBatcher
 from tidemill.server.feed import EventFeed
-from tidemill.server.options import ApiOptions
 from tidemill.wire.refusals import Unidentified
+
+
+@dataclass(frozen=True, slots=True)
+class ApiOptions:
+    """Sizes are in bytes, times in seconds."""
+
+    allowed_hosts: tuple[str, ...] = ()  # names by which clients may address the server, besides those of loopback
+    max_upload_bytes: int = 1024**3  # of one insert, compressed and decompressed
+    max_body_bytes: int = 1024**2  # of any other request
+    max_shared_bytes: int = 256 * 1024  # inserts up to this size may share a block with concurrent ones
+    max_wait: float = 0.5  # seconds that a pushed message waits for others to share its block
+    max_rows: int = 100_000  # that fill a block without further waiting
+    max_bytes: int = 8 * 1024**2  # likewise
+    max_message_bytes: int = 1024**2  # of one pushed message
+    max_unacknowledged_bytes: int = 512 * 1024  # of one connection's messages; beyond, it is not read from
+    memory_bytes: int = 64 * 1024**2  # of all connections' messages together; beyond, none is read from
+    poll_interval: float = 0.5  # between two polls for new events
+    stream_seconds: float = 300.0  # after which a stream ends: the client reconnects, and its token is checked again
+
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 _ANY_NAME = r"^[^/\x00-\x1f\x7f]+$"

@@ -19,6 +19,7 @@ from tidemill.ui.elements import (
     add_section,
     run_off_loop,
 )
+from tidemill.ui.snapshot import ProjectSnapshot
 from tidemill.ui.table import ValueTable
 
 DEPTHS = (1, 2, 5, 20)
@@ -74,9 +75,8 @@ class _BlockPage:
         with add_section("Blocks derived from it"):
             self._derived = ValueTable("Derived blocks", build_columns("from"), empty="none yet")
 
-    async def refresh_page(self) -> None:
+    async def refresh_page(self, _snapshot: ProjectSnapshot, now: float) -> None:
         trace = await run_off_loop(self._context.mill.trace, self._number, self._depth)
-        now = await run_off_loop(self._context.mill.catalog.read_time)
         block = trace.block
         self._state.show_state(str(block.state))
         self._facts.show_values(

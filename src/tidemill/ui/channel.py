@@ -21,6 +21,7 @@ from tidemill.ui.elements import ActionButton, FactList, PageHeading, add_box, a
 from tidemill.ui.explanation import ExplanationView
 from tidemill.ui.health import judge_health
 from tidemill.ui.sample import NewestRowsView, add_sample, read_newest_rows
+from tidemill.ui.snapshot import ProjectSnapshot
 from tidemill.ui.table import ValueTable
 
 BLOCKS = 50
@@ -122,9 +123,7 @@ class _ChannelPage:
         with add_section("Runs that write it"):
             self._runs = ValueTable("Runs", columns.RUN, empty="no run yet")
 
-    async def refresh_page(self) -> None:
-        snapshot = await self._context.feed.read_snapshot()
-        now = await run_off_loop(self._context.mill.catalog.read_time)
+    async def refresh_page(self, snapshot: ProjectSnapshot, now: float) -> None:
         status = snapshot.channel_index.get(self._name)
         if status is None:
             raise NotFound(f"channel {self._name!r} is no longer registered")

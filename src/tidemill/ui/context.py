@@ -13,6 +13,7 @@ from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
 from tidemill.ui.elements import ActionButton, HtmlText, add_box, add_link, run_off_loop
 from tidemill.ui.feed import CatalogFeed
+from tidemill.ui.snapshot import ProjectSnapshot
 from tidemill.wire.refusals import Forbidden
 
 
@@ -44,7 +45,8 @@ REFRESH_SECONDS = 5.0
 """Seconds after which a page is refreshed although nothing happened: ages grow, and triggers become overdue."""
 
 T = TypeVar("T")
-Refresh = Callable[[], Awaitable[None]]
+Refresh = Callable[[ProjectSnapshot, float], Awaitable[None]]
+"""Shows a state of the project, at this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +76,20 @@ class PageContext:
             add_link("Back to the graph", "/")
         return result
 
-    async def keep_refreshing(self, refresh: Refresh) -> None:
-        """Show something now, and again whenever something happened or some time has passed."""
-        view = _LiveView(refresh)
+    async def keep_refreshing(self, refresh: Refresh) -> Callable[[], Awaitable[None]]:
+        """Show something now, and again whenever something happened, some time has passed, or the result is called."""
+        view = _LiveView(self, refresh)
         await view.refresh_view()
         self.feed.changed.subscribe(view.refresh_view)
         ui.timer(REFRESH_SECONDS, view.refresh_view, immediate=False)
+        return view.refresh_view
 
 
 class _LiveView:
     """Refreshes one view, never concurrently; a request during a refresh causes another one after it."""
 
-    def __init__(self, refresh: Refresh) -> None:
+    def __init__(self, context: PageContext, refresh: Refresh) -> None:
+        self._context = context
         self._refresh = refresh
         self._refreshing = self._requested = False
         self._banner = HtmlText("", "p", "banner")
@@ -105,7 +109,8 @@ class _LiveView:
 
     async def _refresh_once(self) -> None:
         try:
-            await self._refresh()
+            snapshot = await self._context.feed.read_snapshot()
+            await self._refresh(snapshot, await run_off_loop(self._context.mill.catalog.read_time))
             problem = ""
         except TidemillError as error:
             problem = str(error)

@@ -7,7 +7,8 @@ from nicegui import ui
 from tidemill.display import columns
 from tidemill.ports.records import Event
 from tidemill.ui.context import PageContext, open_frame
-from tidemill.ui.elements import HtmlText, add_section, run_off_loop
+from tidemill.ui.elements import HtmlText, add_section
+from tidemill.ui.snapshot import ProjectSnapshot
 from tidemill.ui.table import ValueTable
 
 MAX_EVENTS = 100
@@ -21,12 +22,11 @@ async def show_events(context: PageContext) -> None:
             filter_input.props("outlined dense clearable debounce=200")
             table = ValueTable("Events", columns.EVENT, empty="no such event among the newest")
 
-        async def refresh_table() -> None:
-            now = await run_off_loop(context.mill.catalog.read_time)
+        async def refresh_table(_snapshot: ProjectSnapshot, now: float) -> None:
             table.show_values(find_matching_events(context.feed.events, filter_input.value or ""), now)
 
-        filter_input.on_value_change(lambda _: refresh_table())
-        await context.keep_refreshing(refresh_table)
+        refresh = await context.keep_refreshing(refresh_table)
+        filter_input.on_value_change(lambda _: refresh())
 
 
 def find_matching_events(events: Iterable[Event], query: str) -> list[Event]:

@@ -73,13 +73,11 @@ class _FlowPage:
         if self._running is not None:
             await PageActions(self._context).kill_run(self._running.id, self._name)
 
-    async def refresh_page(self) -> None:
-        snapshot = await self._context.feed.read_snapshot()
+    async def refresh_page(self, snapshot: ProjectSnapshot, now: float) -> None:
         flow = snapshot.flow_index.get(self._name)
         if flow is None:
             raise NotFound(f"flow {self._name!r} is no longer registered")
         history = await run_off_loop(read_flow_history, self._context.mill.catalog, self._name)
-        now = await run_off_loop(self._context.mill.catalog.read_time)
         self._show_buttons(snapshot, flow, history)
         self._heading.show_health(judge_health(snapshot, now).flows[self._name])
         self._tasks.show_values([replace(t, location=self._context.format_location(t.location)) for t in flow.tasks])

@@ -17,6 +17,7 @@ from tidemill.ui.charts import add_chart, build_options, update_chart
 from tidemill.ui.context import PageContext, open_frame
 from tidemill.ui.elements import HtmlText, add_choices, add_section, run_off_loop
 from tidemill.ui.run_lanes import choose_window
+from tidemill.ui.snapshot import ProjectSnapshot
 from tidemill.ui.table import LiveTable, Row
 
 DESCRIPTIONS = {
@@ -39,10 +40,8 @@ async def show_freshness(context: PageContext, measure: StalenessMeasure = Stale
         with add_section("Now"):
             table = LiveTable("Now", ("table", ">staleness", ">age"), empty="no table yet")
 
-        async def refresh_charts() -> None:
-            snapshot = await context.feed.read_snapshot()
+        async def refresh_charts(snapshot: ProjectSnapshot, now: float) -> None:
             history = await run_off_loop(read_history, context.mill.catalog, snapshot.status, list(context.feed.events))
-            now = await run_off_loop(context.mill.catalog.read_time)
             length = choose_window(history.find_start(), now)
             curves = compute_curves(history, measure, now - length, now)
             update_chart(single, build_chart_options(curves, now, length))

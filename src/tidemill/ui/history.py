@@ -9,6 +9,7 @@ from tidemill.retention.usage_history import TimeResolution, UsageSplit, fill_ga
 from tidemill.ui.charts import BarChart, BarSeries, choose_count_unit, choose_size_unit, choose_time_unit
 from tidemill.ui.context import PageContext, open_frame
 from tidemill.ui.elements import HtmlText, add_choices, add_section, run_off_loop
+from tidemill.ui.snapshot import ProjectSnapshot
 from tidemill.ui.table import ValueTable
 
 PERIODS = 48
@@ -64,9 +65,9 @@ async def show_history(
         with add_section(f"By {query.by}", "the newest first, in UTC"):
             table = ValueTable("History", build_usage_columns(query.per), empty="nothing")
 
-        async def refresh_charts() -> None:
+        async def refresh_charts(_snapshot: ProjectSnapshot, now: float) -> None:
             service = context.mill.oneshot_service
-            period = query.compute_period(await run_off_loop(context.mill.catalog.read_time))
+            period = query.compute_period(now)
             figures = await run_off_loop(service.compute_usage, period, query.by)
             periods = fill_gaps(figures, query.by, PERIODS)
             for chart in charts:

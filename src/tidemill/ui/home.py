@@ -7,7 +7,7 @@ from nicegui import ui
 from tidemill.model.channel import ChannelRole
 from tidemill.runtime.inspect.status import hide_state_channels
 from tidemill.ui.context import PageContext, open_frame
-from tidemill.ui.elements import HtmlText, StateBadge, add_box, add_link, run_off_loop
+from tidemill.ui.elements import HtmlText, StateBadge, add_box, add_link
 from tidemill.ui.graph import DiagramGraph, NodeCard, build_cards, build_graph, find_waiting_edges
 from tidemill.ui.health import HealthState, judge_health
 from tidemill.ui.layout import GAP, DiagramLayout, DiagramPlace, Edge, compute_layout
@@ -35,9 +35,7 @@ class _HomePage:
         self._hint = HtmlText("", "p", "hint")
         self._drawing = _GraphDrawing()
 
-    async def refresh_page(self) -> None:
-        snapshot = await self._context.feed.read_snapshot()
-        now = await run_off_loop(self._context.mill.catalog.read_time)
+    async def refresh_page(self, snapshot: ProjectSnapshot, now: float) -> None:
         self._welcome.set_visibility(snapshot.is_empty)
         self._line.set_visibility(not snapshot.is_empty)
         self._show_hint(snapshot)

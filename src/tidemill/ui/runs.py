@@ -25,7 +25,7 @@ from tidemill.ui.elements import (
     run_off_loop,
 )
 from tidemill.ui.run_lanes import WINDOWS, RunLane, RunLaneBar, build_lanes, choose_window, format_marks
-from tidemill.ui.snapshot import RUNS
+from tidemill.ui.snapshot import RUNS, ProjectSnapshot
 from tidemill.ui.table import ValueTable
 
 MAX_RUNS = 100
@@ -49,9 +49,7 @@ class _RunsPage:
             add_choices("States", (("all", "/runs", state is None), *states))
             self._table = ValueTable("Runs", (*columns.RUN, Column("", self._build_kill_cell)), empty="no runs")
 
-    async def refresh_page(self) -> None:
-        snapshot = await self._context.feed.read_snapshot()
-        now = await run_off_loop(self._context.mill.catalog.read_time)
+    async def refresh_page(self, snapshot: ProjectSnapshot, now: float) -> None:
         self._strip.show_lanes(snapshot.runs, now)
         runs = list(snapshot.runs)
         if self._state is not None:
@@ -142,11 +140,10 @@ class _RunPage:
     async def _kill_run(self) -> None:
         await PageActions(self._context).kill_run(self._number, self._subject)
 
-    async def refresh_page(self) -> None:
+    async def refresh_page(self, _snapshot: ProjectSnapshot, now: float) -> None:
         catalog = self._context.mill.catalog
         run = await run_off_loop(catalog.runs.read, self._number)
         details = await run_off_loop(read_run_details, catalog, self._number)
-        now = await run_off_loop(catalog.read_time)
         self._state.show_state(str(run.state))
         is_active = run.state in (*ACTIVE_STATES, *PENDING_STATES)
         self._kill.set_visibility(is_active and self._context.get_viewer().can_act_somewhere)

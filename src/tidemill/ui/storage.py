@@ -11,6 +11,7 @@ from tidemill.runtime.oneshot.storage_report import RetainedDataset
 from tidemill.ui.actions import PageActions
 from tidemill.ui.context import PageContext, open_frame
 from tidemill.ui.elements import ActionButton, HtmlText, add_box, add_section, run_off_loop
+from tidemill.ui.snapshot import ProjectSnapshot
 from tidemill.ui.table import ValueTable
 
 MAX_DATASETS = 200
@@ -55,19 +56,19 @@ class _StoragePage:
 
     async def _set_paused(self, *, paused: bool) -> None:
         await PageActions(self._context).pause_maintenance(paused=paused)
-        await self.refresh_page()
+        await self._show_maintenance()
 
-    def _show_maintenance(self, *, paused: bool) -> None:
+    async def _show_maintenance(self) -> None:
+        paused = await run_off_loop(is_paused, self._context.mill.catalog.servers)
         automatic = self._context.mill.settings.maintenance.automatic
         state = "is paused" if paused else "is automatic"
         self._maintenance.set_text(f"Maintenance {state if automatic else 'is not automatic: the settings say so'}.")
         self._pause.set_visibility(self._can_pin and not paused)
         self._resume.set_visibility(self._can_pin and paused)
 
-    async def refresh_page(self) -> None:
-        self._show_maintenance(paused=await run_off_loop(is_paused, self._context.mill.catalog.servers))
+    async def refresh_page(self, _snapshot: ProjectSnapshot, now: float) -> None:
+        await self._show_maintenance()
         report = await run_off_loop(self._evictor.report_storage)
-        now = await run_off_loop(self._context.mill.catalog.read_time)
         self._shares.show_values(report.shares.listed_shares)
         self._problems.set_text(" ".join(report.problems))
         self._problems.set_visibility(bool(report.problems))

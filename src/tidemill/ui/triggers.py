@@ -10,6 +10,7 @@ from tidemill.ports.records import RegisteredWorkflow, Server
 from tidemill.ui.actions import PageActions
 from tidemill.ui.context import PageContext, open_frame
 from tidemill.ui.elements import HtmlText, add_section, run_off_loop
+from tidemill.ui.snapshot import ProjectSnapshot
 from tidemill.ui.table import ValueTable
 
 FIRINGS = 50
@@ -32,10 +33,8 @@ class _TriggersPage:
         with add_section("Firings", "newest first"):
             self._firings = ValueTable("Firings", columns.FIRING, empty="none yet")
 
-    async def refresh_page(self) -> None:
-        snapshot = await self._context.feed.read_snapshot()
+    async def refresh_page(self, snapshot: ProjectSnapshot, now: float) -> None:
         firings = await run_off_loop(self._context.mill.catalog.triggers.list_firings, None, FIRINGS)
-        now = await run_off_loop(self._context.mill.catalog.read_time)
         self._conditions.show_values(snapshot.triggers, now)
         self._workflows.show_values(snapshot.workflows, now)
         self._firings.show_values(firings, now)
@@ -56,12 +55,10 @@ async def show_servers(context: PageContext) -> None:
             shown = (*columns.SERVER[:4], tracks, *columns.SERVER[5:])
             table = ValueTable("Servers", shown, empty="no server yet; start one with: tidemill up")
 
-        async def refresh_table() -> None:
-            snapshot = await context.feed.read_snapshot()
+        async def refresh_table(snapshot: ProjectSnapshot, now: float) -> None:
             servers = await run_off_loop(context.mill.catalog.servers.list)
             busy.clear()
             busy.update(r.owner for r in snapshot.status.active if r.state in ACTIVE_STATES and not r.backfill)
-            now = await run_off_loop(context.mill.catalog.read_time)
             table.show_values(servers, now)
 
         await context.keep_refreshing(refresh_table)

@@ -9,7 +9,7 @@ import pytest
 from tests.runtime.mill import Mill
 
 import tidemill as tm
-from tidemill.intake import load_file
+from tidemill.intake.loader import load_file
 from tidemill.model.block import BlockKind
 from tidemill.model.store import GracePeriods
 from tidemill.runtime.maintenance.pins import pin_block

@@ -13,7 +13,8 @@ import tidemill as tm
 from tidemill.algebra.reference import is_same_bag
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import BadInput, NotFound, StorageError
-from tidemill.intake import insert_batch, load_file
+from tidemill.intake import insert_batch
+from tidemill.intake.loader import load_file
 from tidemill.ports.catalog import Clock
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.insert import Inserter, InsertResult

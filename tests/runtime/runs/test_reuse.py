@@ -12,7 +12,7 @@ from tests.acceptance.plain import QueryEngine
 from tests.runtime.mill import Mill
 
 import tidemill as tm
-from tidemill.intake import load_file
+from tidemill.intake.loader import load_file
 from tidemill.model.block import Block, BlockKind
 from tidemill.model.schema import Schema
 from tidemill.model.store import GracePeriods

@@ -14,18 +14,16 @@ from starlette.concurrency import run_in_threadpool
 
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import BadInput, InsertInProgress
-from tidemill.intake import load_file
+from tidemill.intake.loader import load_file
 from tidemill.model.block import BlockKind
 from tidemill.ports.storage import LoadRequest, LoadResult
 from tidemill.runtime.runs.insert import POLL_SECONDS, Inserter, InsertResult
 from tidemill.runtime.runs.insert_batcher import InsertRequest, InsertSuccess, SmallInsert
 from tidemill.server import upload
 from tidemill.server.batching import RequestBatcher
-from tidemill.server.body_limit import build_too_large_error
-from tidemill.server.dependencies import AS_CHANNEL_OPERATOR, Mill, Name, TheInsertBatcher, TheOptions, Wake
+from tidemill.server.dependencies import AS_CHANNEL_OPERATOR, ApiOptions, Mill, Name, TheInsertBatcher, TheOptions, Wake
 from tidemill.server.error_handlers import Responses, build_responses
-from tidemill.server.options import ApiOptions
-from tidemill.server.upload import UploadFormat
+from tidemill.server.upload import UploadFormat, build_too_large_error
 from tidemill.wire import schemas
 
 router = APIRouter(tags=["channels"])

@@ -15,11 +15,9 @@ from tidemill.runtime.runs.insert_batcher import InsertRequest, InsertSuccess
 from tidemill.runtime.runs.push import DuplicateMessage, PushMessage
 from tidemill.server import upload
 from tidemill.server.batching import BatchSize, RequestBatcher
-from tidemill.server.body_limit import MemoryBudget
-from tidemill.server.dependencies import AS_CHANNEL_OPERATOR, Mill, Name, TheInsertBatcher, TheOptions
+from tidemill.server.dependencies import AS_CHANNEL_OPERATOR, ApiOptions, Mill, Name, TheInsertBatcher, TheOptions
 from tidemill.server.error_handlers import ErrorResponder, Responses, build_responses
-from tidemill.server.options import ApiOptions
-from tidemill.server.upload import UploadFormat
+from tidemill.server.upload import MemoryBudget, UploadFormat
 from tidemill.wire.push_messages import (
     CLOSE_GOING_AWAY,
     CLOSE_INTERNAL_ERROR,

@@ -14,8 +14,7 @@ from tidemill.app.wiring import Tidemill
 from tidemill.encoding.block_rows import RowSelection, split_into_chunks
 from tidemill.runtime.inspect.change_feed import find_next_block
 from tidemill.server.batching import RequestBatcher
-from tidemill.server.dependencies import AS_VIEWER, Mill, Name, TheOptions
-from tidemill.server.options import ApiOptions
+from tidemill.server.dependencies import AS_VIEWER, ApiOptions, Mill, Name, TheOptions
 from tidemill.wire.push_messages import CLOSE_GOING_AWAY, CLOSE_INTERNAL_ERROR
 from tidemill.wire.subscribe_client import SubscriptionDocument
 

@@ -11,8 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from tidemill.app.sources import format_lease_name
 from tidemill.errors import NotFound
-from tidemill.intake.sources import WebSubSource, compute_renewal, to_json_lines
-from tidemill.intake.sources.websub import CALLBACK_PREFIX
+from tidemill.intake.sources.websub import CALLBACK_PREFIX, WebSubSource, compute_renewal, to_json_lines
 from tidemill.runtime.runs.insert_batcher import SmallInsert
 from tidemill.server.dependencies import Mill, TheInsertBatcher
 
