@@ -298,7 +298,9 @@ class Client:
             backfill_tracks=backfill_tracks,
             catch_up_limit=catch_up_limit,
         )
-        return self._api.put(server_schemas.DispatchConfigDocument, "dispatching", json=overrides.model_dump())
+        return self._api.request(
+            "PUT", server_schemas.DispatchConfigDocument, "dispatching", json=overrides.model_dump()
+        )
 
     def apply(self) -> list[server_schemas.RegistrationStepDocument]:
         return self._api.post(server_schemas.RegistrationStepsDocument, "apply").steps
@@ -311,7 +313,7 @@ class Client:
 
     def prioritise(self, workflow: str, priority: int) -> server_schemas.WorkflowDocument:
         body = {"priority": priority}
-        return self._api.put(server_schemas.WorkflowDocument, "workflows", workflow, "priority", json=body)
+        return self._api.request("PUT", server_schemas.WorkflowDocument, "workflows", workflow, "priority", json=body)
 
     def trigger(self, number: int) -> server_schemas.TriggerDocument:
         return self._api.get(server_schemas.TriggerDocument, "triggers", number)
@@ -410,7 +412,7 @@ class Client:
         return self._api.get(account_schemas.UserListDocument, "users").users
 
     def save_user(self, name: str, role: UserRole | str) -> account_schemas.UserDocument:
-        return self._api.put(account_schemas.UserDocument, "users", name, json={"role": str(role)})
+        return self._api.request("PUT", account_schemas.UserDocument, "users", name, json={"role": str(role)})
 
     def remove_user(self, name: str) -> None:
         self._api.delete("users", name)
@@ -433,7 +435,9 @@ class Client:
 
     def set_owners(self, workflow: str, owners: Iterable[str]) -> list[str]:
         body = {"owners": list(owners)}
-        return self._api.put(account_schemas.OwnerListDocument, "workflows", workflow, "owners", json=body).owners
+        return self._api.request(
+            "PUT", account_schemas.OwnerListDocument, "workflows", workflow, "owners", json=body
+        ).owners
 
     def audit(self, *, before: int | None = None, limit: int = 100) -> list[account_schemas.AuditEntryDocument]:
         return self._api.get(account_schemas.AuditLogDocument, "audit", before=before, limit=limit).entries

@@ -16,12 +16,7 @@ from tidemill.model.registration import RegistrationChange, diff_registration
 from tidemill.model.workflow import WorkflowSpec, find_dangling_triggers
 from tidemill.planner.validation import find_target_problems
 from tidemill.planner.workflow_graph import build_graph
-from tidemill.runtime.runs.analysis import (
-    find_learned_schemas,
-    read_knowledge,
-    record_knowledge,
-    record_learned_schemas,
-)
+from tidemill.runtime.runs import analysis
 from tidemill.spark.engine import SparkEngine
 from tidemill.spark.session import ship_module
 
@@ -46,7 +41,7 @@ class WorkflowRegistration:
     def project(self) -> Project:
         """The declarations of the project's workflow files, imported once, resolved with the last known schemas."""
         if self._project is None:
-            self._resolve_project(read_knowledge(self._catalog.workflows))
+            self._resolve_project(analysis.read_knowledge(self._catalog.workflows))
         assert self._project is not None
         for module in self._project.modules:
             ship_module(module)
@@ -56,7 +51,7 @@ class WorkflowRegistration:
         """The workflows of the files, and those that documents declare."""
         yield from self.project.workflows
         documents = [w.document for w in self._catalog.workflows.list() if w.document is not None]
-        knowledge = read_knowledge(self._catalog.workflows) if documents else NO_KNOWLEDGE
+        knowledge = analysis.read_knowledge(self._catalog.workflows) if documents else NO_KNOWLEDGE
         for document in documents:
             yield registry.build_workflow(registry.WorkflowDefinition.model_validate(document), knowledge)
 
@@ -72,9 +67,9 @@ class WorkflowRegistration:
         triggers that wait for undeclared channels or flows; and `Conflict`, as `apply` does, for changes that would
         make existing data unreadable.
         """
-        knowledge = read_knowledge(self._catalog.workflows, self._engine)
+        knowledge = analysis.read_knowledge(self._catalog.workflows, self._engine)
         self._resolve_project(knowledge)
-        record_knowledge(self._catalog.workflows, knowledge)
+        analysis.record_knowledge(self._catalog.workflows, knowledge)
         for workflow in self.project.workflows:
             self._check_workflow(workflow)
         refusals = [
@@ -94,14 +89,14 @@ class WorkflowRegistration:
     def register(self, data: Mapping[str, Any]) -> tuple[RegistrationChange, ...]:
         """Register a workflow given as a document; returns the changes."""
         document = registry.parse_definition(data)
-        knowledge = read_knowledge(self._catalog.workflows, self._engine)
+        knowledge = analysis.read_knowledge(self._catalog.workflows, self._engine)
         workflow = registry.build_workflow(document, knowledge)
         if any(w.name == workflow.name for w in self.project.workflows):
             raise Conflict(
                 f"workflow {workflow.name!r} is declared by a workflow file of this server; change that file"
             )
         self._check_workflow(workflow)
-        record_knowledge(self._catalog.workflows, knowledge)
+        analysis.record_knowledge(self._catalog.workflows, knowledge)
         steps = self._compute_difference(workflow)
         self._catalog.workflows.apply(workflow, document.model_dump(mode="json"))
         return steps
@@ -118,7 +113,7 @@ class WorkflowRegistration:
         registered = {b.name: b.identity for b in self._catalog.flows.list()}
         if binding is not None and registered.get(name) != binding.compute_identity():
             # Other processes may have found schemas since.
-            self._resolve_project(read_knowledge(self._catalog.workflows))
+            self._resolve_project(analysis.read_knowledge(self._catalog.workflows))
             binding = self._find_binding(name)
         if binding is None:
             known = ", ".join(sorted(b.name for w in self.project.workflows for b in w.bindings))
@@ -130,9 +125,9 @@ class WorkflowRegistration:
     def apply_learned_schemas(self, blocks: Sequence[Block]) -> None:
         """Resolve and apply the workflows again if a run has shown columns that a declared table needs."""
         for workflow in self.project.workflows:
-            schemas = find_learned_schemas(self._knowledge, workflow, blocks)
+            schemas = analysis.find_learned_schemas(self._knowledge, workflow, blocks)
             if schemas and not self._compute_difference(workflow):  # unapplied changes of the user are not applied here
-                record_learned_schemas(self._catalog.workflows, schemas)
+                analysis.record_learned_schemas(self._catalog.workflows, schemas)
                 try:
                     self.apply()
                 except TidemillError as error:  # the run is committed; the table stays in batch until it is applied

@@ -5,13 +5,8 @@ from typing import Any
 
 from tidemill.encoding import values
 from tidemill.model.schema import Schema
-from tidemill.runtime.freshness.staleness import (
-    StalenessHistory,
-    StalenessMeasure,
-    compute_curves,
-    measure_staleness,
-    sum_curves,
-)
+from tidemill.runtime.freshness import staleness
+from tidemill.runtime.freshness.staleness import StalenessHistory, StalenessMeasure
 from tidemill.runtime.inspect.lineage import EventLineage
 from tidemill.runtime.oneshot.storage_report import StorageReport
 from tidemill.wire import explain_schemas, oneshot_schemas, schemas
@@ -43,14 +38,14 @@ def serialize_staleness(
     history: StalenessHistory, measure: StalenessMeasure, since: float, now: float
 ) -> schemas.StalenessDocument:
     """The staleness of each table over time, and that of all tables together."""
-    curves = compute_curves(history, measure, since, now)
-    total = schemas.StalenessCurveDocument.model_validate(sum_curves(curves, history.weights))
+    curves = staleness.compute_curves(history, measure, since, now)
+    total = schemas.StalenessCurveDocument.model_validate(staleness.sum_curves(curves, history.weights))
     tables = [
         schemas.StalenessCurveDocument.build(
             table=curve.table,
             points=curve.points,
             integral=curve.integral,
-            now=measure_staleness(history, curve.table, measure, now),
+            now=staleness.measure_staleness(history, curve.table, measure, now),
         )
         for curve in curves
     ]

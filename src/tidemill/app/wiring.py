@@ -11,21 +11,11 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidemill.app import settings as config
 from tidemill.app.engine_limits import build_limits
 from tidemill.app.flows import ChoiceReporter, FlowRunner
 from tidemill.app.project import Project, build_source_resolver, load_project, locate_program
 from tidemill.app.registration import WorkflowRegistration
-from tidemill.app.settings import (
-    STATE_DIRECTORY,
-    MaintenanceSettings,
-    Settings,
-    StorageSettings,
-    find_project,
-    load_settings,
-    read_fields,
-    resolve_sqlite_url,
-    resolve_storage_url,
-)
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import BadInput, ConfigError, TidemillError, translate_value_error
 from tidemill.intake import insert_batch
@@ -83,7 +73,7 @@ class Tidemill:
         mill.read("digests").show()
     """
 
-    def __init__(self, directory: Path, settings: Settings, project: Project | None = None) -> None:
+    def __init__(self, directory: Path, settings: config.Settings, project: Project | None = None) -> None:
         self.directory = directory
         self.settings = settings
         self.catalog, self.store = _open_catalog_and_store(directory, settings)
@@ -139,8 +129,8 @@ class Tidemill:
     @classmethod
     def open(cls, directory: str | Path = ".") -> Tidemill:
         """Open the project at, or above, a directory."""
-        project_directory = find_project(Path(directory))
-        return cls(project_directory, load_settings(project_directory))
+        project_directory = config.find_project(Path(directory))
+        return cls(project_directory, config.load_settings(project_directory))
 
     @staticmethod
     def adopt_store(directory: str | Path = ".") -> StoreMarker | None:
@@ -148,8 +138,8 @@ class Tidemill:
 
         Returns the store's previous marker, if any. Nothing is deleted.
         """
-        project_directory = find_project(Path(directory))
-        catalog, store = _open_catalog_and_store(project_directory, load_settings(project_directory))
+        project_directory = config.find_project(Path(directory))
+        catalog, store = _open_catalog_and_store(project_directory, config.load_settings(project_directory))
         try:
             return adopt_store(catalog, store)
         finally:
@@ -243,7 +233,7 @@ class Tidemill:
     @property
     def dispatch_config(self) -> DispatchConfig:
         """The dispatch settings of this project's servers, which users may override at run time."""
-        return DispatchConfig(**read_fields(DispatchConfig, self.settings.server))
+        return DispatchConfig(**config.read_fields(DispatchConfig, self.settings.server))
 
     def explain(self, table: str) -> TableExplanation:
         """How a table is refreshed, its variants, and the variant that a run would choose now, with the reason."""
@@ -345,7 +335,7 @@ class Tidemill:
         return self.catalog.channels.read_position(channel, version=version)
 
 
-def _build_maintenance_rules(maintenance: MaintenanceSettings, budgets: StorageBudgets) -> MaintenanceRules:
+def _build_maintenance_rules(maintenance: config.MaintenanceSettings, budgets: StorageBudgets) -> MaintenanceRules:
     keep = None if maintenance.retention is None else parse_duration(maintenance.retention)
     grace = GracePeriods(parse_duration(maintenance.grace_period), parse_duration(maintenance.orphan_retention))
     return MaintenanceRules(
@@ -359,13 +349,13 @@ def _build_maintenance_rules(maintenance: MaintenanceSettings, budgets: StorageB
     )
 
 
-def _open_catalog_and_store(directory: Path, settings: Settings) -> tuple[SqlCatalog, BlockStore]:
+def _open_catalog_and_store(directory: Path, settings: config.Settings) -> tuple[SqlCatalog, BlockStore]:
     """The catalog and the store of a project, without a check that they belong together."""
     _create_home(directory)
-    catalog = open_catalog(resolve_sqlite_url(settings.catalog.url, directory))
+    catalog = open_catalog(config.resolve_sqlite_url(settings.catalog.url, directory))
     try:
         store = open_store(
-            resolve_storage_url(settings.storage.url, directory),
+            config.resolve_storage_url(settings.storage.url, directory),
             cache=directory / settings.storage.cache,
             staged=settings.storage.staged,
             options=settings.storage.options,
@@ -376,7 +366,7 @@ def _open_catalog_and_store(directory: Path, settings: Settings) -> tuple[SqlCat
     return catalog, store
 
 
-def _build_budgets(storage: StorageSettings) -> StorageBudgets:
+def _build_budgets(storage: config.StorageSettings) -> StorageBudgets:
     def build_budget(size: str) -> StorageBudget:
         return StorageBudget(parse_size(size), storage.eviction_threshold)
 
@@ -387,10 +377,10 @@ def _build_budgets(storage: StorageSettings) -> StorageBudgets:
 
 def _create_home(project: Path) -> None:
     try:
-        (project / STATE_DIRECTORY).mkdir(exist_ok=True)
+        (project / config.STATE_DIRECTORY).mkdir(exist_ok=True)
     except OSError as error:
         raise ConfigError(
-            f"{project / STATE_DIRECTORY} cannot be created: {error.strerror}; choose a writable directory"
+            f"{project / config.STATE_DIRECTORY} cannot be created: {error.strerror}; choose a writable directory"
         ) from error
 
 

@@ -6,26 +6,15 @@ from rich.console import RenderableType
 
 from tidemill.cli.output import NONE, build_table, render_list
 from tidemill.display import columns
-from tidemill.display.formatting import (
-    format_age,
-    format_count,
-    format_duration,
-    format_plural,
-    to_timestamp,
-)
+from tidemill.display import formatting as fmt
 from tidemill.display.table import Column, TableCell, link_run, show_state
 from tidemill.model.registration import RegistrationChange
 from tidemill.model.run import Run
 from tidemill.model.time import Version
 from tidemill.model.units import format_size, format_span
 from tidemill.planner.catalog_state import TargetStatus
-from tidemill.runtime.freshness.staleness import (
-    StalenessHistory,
-    StalenessMeasure,
-    compute_curves,
-    measure_staleness,
-    sum_curves,
-)
+from tidemill.runtime.freshness import staleness
+from tidemill.runtime.freshness.staleness import StalenessHistory, StalenessMeasure
 from tidemill.runtime.inspect.statistics import TaskStatistics
 from tidemill.runtime.inspect.status import ChannelConsumer, ChannelStatus, FlowStatus, ReflectedVersions
 
@@ -42,10 +31,10 @@ CHANNEL: tuple[Column[ChannelStatus], ...] = (
     Column("channel", lambda c, _: c.registered.channel.name),
     Column("role", lambda c, _: str(c.registered.channel.role)),
     Column("updates", lambda c, _: columns.format_updates(c.registered.channel.updates)),
-    Column(">head", lambda c, _: format_count(c.registered.head.seq)),
-    Column(">rows", lambda c, _: format_count(c.rows)),
-    Column(">blocks", lambda c, _: format_count(c.registered.blocks)),
-    Column(">rows in blocks", lambda c, _: format_count(c.registered.rows)),
+    Column(">head", lambda c, _: fmt.format_count(c.registered.head.seq)),
+    Column(">rows", lambda c, _: fmt.format_count(c.rows)),
+    Column(">blocks", lambda c, _: fmt.format_count(c.registered.blocks)),
+    Column(">rows in blocks", lambda c, _: fmt.format_count(c.registered.rows)),
     Column(">size", lambda c, _: format_size(c.registered.bytes)),
     Column("reflects", lambda c, now: [*format_reflected(c.reflects, now), *_format_watermark(c.watermark, now)]),
     Column("consumers", lambda c, _: [format_consumer(consumer) for consumer in c.consumers]),
@@ -69,13 +58,13 @@ STATISTICS: tuple[Column[TaskStatistics], ...] = (
     Column(">selectivity", lambda s, _: _format_figure(s.selectivity)),
     Column(">rows in/s", lambda s, _: _format_figure(s.input_rate)),
     Column(">rows out/s", lambda s, _: _format_figure(s.output_rate)),
-    Column(">pending", lambda s, _: format_plural(s.queue, "block")),
+    Column(">pending", lambda s, _: fmt.format_plural(s.queue, "block")),
 )
 
 BLOCK = (
     *columns.BLOCK[:-1],
     # A derived block has no version: it is as new as the newest input that it reflects.
-    Column[columns.AnyBlock]("visible", lambda b, now: format_age(to_timestamp(b.version), now)),
+    Column[columns.AnyBlock]("visible", lambda b, now: fmt.format_age(fmt.to_timestamp(b.version), now)),
 )
 
 
@@ -98,25 +87,25 @@ def render_tasks(values: Iterable[FlowStatus]) -> RenderableType:
 
 
 def _format_watermark(watermark: Version | None, now: float) -> list[str]:
-    return [] if watermark is None else [f"event time: watermark {format_age(to_timestamp(watermark), now)}"]
+    return [] if watermark is None else [f"event time: watermark {fmt.format_age(fmt.to_timestamp(watermark), now)}"]
 
 
 def format_reflected(values: Iterable[ReflectedVersions], now: float) -> list[str]:
-    return [f"{' > '.join(r.pathway)}: {format_age(to_timestamp(r.latest_version), now)}" for r in values]
+    return [f"{' > '.join(r.pathway)}: {fmt.format_age(fmt.to_timestamp(r.latest_version), now)}" for r in values]
 
 
 def format_consumer(value: ChannelConsumer) -> str:
     name = value.flow if value.flow == value.task else f"{value.flow}/{value.task}"
-    behind = f"{format_plural(value.behind, 'block')} behind" if value.behind else "up to date"
+    behind = f"{fmt.format_plural(value.behind, 'block')} behind" if value.behind else "up to date"
     return f"{name} ({', '.join(value.modes)}): {behind}"
 
 
 def _format_run_age(run: Run | None, now: float) -> str | None:
-    return None if run is None else format_age(run.finished or run.started or run.created, now)
+    return None if run is None else fmt.format_age(run.finished or run.started or run.created, now)
 
 
 def format_run_duration(run: Run | None, now: float) -> str | None:
-    return None if run is None else format_duration(run.started, run.finished, now)
+    return None if run is None else fmt.format_duration(run.started, run.finished, now)
 
 
 def _format_figure(value: float | None) -> str | None:
@@ -130,10 +119,10 @@ def render_targets(values: Iterable[ChannelStatus]) -> RenderableType:
 
 
 def _build_target_rows(status: TargetStatus) -> Iterable[list[object]]:
-    for pathway, staleness in sorted(status.staleness.items()):
+    for pathway, seconds in sorted(status.staleness.items()):
         bound = status.bounds.get(pathway)
-        verdict = NONE if bound is None else _show_verdict(staleness <= bound, "late")
-        yield [f"staleness by {' > '.join(pathway)}", format_span(staleness), _format_span(bound), verdict]
+        verdict = NONE if bound is None else _show_verdict(seconds <= bound, "late")
+        yield [f"staleness by {' > '.join(pathway)}", format_span(seconds), _format_span(bound), verdict]
     if status.consistency is not None and status.inconsistency is not None:
         inconsistency, bound = max(0.0, status.inconsistency), status.consistency
         verdict = _show_verdict(not status.is_inconsistent, "missed")
@@ -153,10 +142,10 @@ def _format_span(seconds: float | None) -> str:
 def render_staleness(history: StalenessHistory, since: float, now: float) -> RenderableType:
     worst = {
         c.table: max(value for _, value in c.points)
-        for c in compute_curves(history, StalenessMeasure.STALENESS, since, now)
+        for c in staleness.compute_curves(history, StalenessMeasure.STALENESS, since, now)
     }
     figures = {
-        name: [*(measure_staleness(history, name, m, now) for m in StalenessMeasure), worst.get(name)]
+        name: [*(staleness.measure_staleness(history, name, m, now) for m in StalenessMeasure), worst.get(name)]
         for name in sorted(history.provenance)
     }
     rows = ([name, *map(_format_span, values)] for name, values in figures.items())
@@ -165,7 +154,9 @@ def render_staleness(history: StalenessHistory, since: float, now: float) -> Ren
 
 def format_weighted_staleness(history: StalenessHistory, since: float, now: float) -> str:
     """Format the staleness of all tables, weighted by priority: now, and on average over time."""
-    summed = sum_curves(compute_curves(history, StalenessMeasure.STALENESS, since, now), history.weights)
+    summed = staleness.sum_curves(
+        staleness.compute_curves(history, StalenessMeasure.STALENESS, since, now), history.weights
+    )
     if not summed.points:
         return "all tables by priority: nothing yet"
     latest, mean = summed.points[-1][1], summed.integral / (now - since)

@@ -3,16 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tidemill.display import formatting as fmt
 from tidemill.display import table
-from tidemill.display.formatting import (
-    escape_controls,
-    format_age,
-    format_count,
-    format_duration,
-    format_seconds,
-    format_utc,
-    take_first_line,
-)
 from tidemill.display.table import Column, TableCell, show_state
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
@@ -46,9 +38,9 @@ RUN: tuple[Column[Run], ...] = (
     Column("subject", lambda r, _: TableCell(r.subject, format_subject_url(r))),
     Column("state", lambda r, _: show_state(r.state)),
     Column(">attempt", lambda r, _: r.attempt),
-    Column("when", lambda r, now: format_age(r.finished or r.started or r.created, now)),
-    Column(">took", lambda r, now: format_duration(r.started, r.finished, now)),
-    Column("error", lambda r, _: take_first_line(r.error)),
+    Column("when", lambda r, now: fmt.format_age(r.finished or r.started or r.created, now)),
+    Column(">took", lambda r, now: fmt.format_duration(r.started, r.finished, now)),
+    Column("error", lambda r, _: fmt.take_first_line(r.error)),
 )
 
 
@@ -64,7 +56,7 @@ BLOCK: tuple[Column[AnyBlock], ...] = (
     Column("kind", lambda b, _: str(b.kind)),
     Column("state", lambda b, _: show_state(b.state, ", pinned" if b.pinned else "")),
     Column("made by", lambda b, _: format_origin(b)),
-    Column(">rows", lambda b, _: format_count(b.rows)),
+    Column(">rows", lambda b, _: fmt.format_count(b.rows)),
     Column(">size", lambda b, _: format_size(b.bytes)),
     Column(">files", lambda b, _: len(b.files)),
     Column(">run", lambda b, _: table.link_run(b.run)),
@@ -72,11 +64,11 @@ BLOCK: tuple[Column[AnyBlock], ...] = (
 
 EVENT: tuple[Column[Event], ...] = (
     Column(">event", lambda e, _: e.id),
-    Column("when", lambda e, now: format_age(e.at, now)),
+    Column("when", lambda e, now: fmt.format_age(e.at, now)),
     Column("kind", lambda e, _: e.kind),
     Column("subject", lambda e, _: e.subject),
     Column(">run", lambda e, _: table.link_run(e.run)),
-    Column("detail", lambda e, _: escape_controls(_format_detail(e.detail))),
+    Column("detail", lambda e, _: fmt.escape_controls(_format_detail(e.detail))),
 )
 
 
@@ -95,22 +87,24 @@ def _show_due(trigger: RegisteredTrigger, now: float) -> TableCell | str | None:
         return "fired, waits for other conditions" if trigger.fired is not None else "on the event"
     if is_overdue(trigger, now):
         return TableCell(f"{format_span(now - trigger.due)} late", tone="late")
-    return format_age(trigger.due, now) if trigger.due > now else "now"
+    return fmt.format_age(trigger.due, now) if trigger.due > now else "now"
 
 
 TRIGGER: tuple[Column[RegisteredTrigger], ...] = (
     Column("flow", lambda t, _: table.link_flow(t.flow)),
     Column("condition", lambda t, _: str(t.leaf)),
     Column("due", _show_due),
-    Column("pending", lambda t, _: None if t.since is None else f"{format_count(t.rows)} rows, {format_size(t.bytes)}"),
-    Column(">missed", lambda t, _: format_count(t.missed)),
+    Column(
+        "pending", lambda t, _: None if t.since is None else f"{fmt.format_count(t.rows)} rows, {format_size(t.bytes)}"
+    ),
+    Column(">missed", lambda t, _: fmt.format_count(t.missed)),
 )
 
 FIRING: tuple[Column[TriggerFiring], ...] = (
     Column("flow", lambda f, _: table.link_flow(f.flow)),
     Column("trigger", lambda f, _: str(f.trigger)),
-    Column("when", lambda f, now: format_age(f.at, now)),
-    Column(">missed", lambda f, _: format_count(f.missed)),
+    Column("when", lambda f, now: fmt.format_age(f.at, now)),
+    Column(">missed", lambda f, _: fmt.format_count(f.missed)),
     Column(">run", lambda f, _: table.link_run(f.run)),
 )
 
@@ -118,7 +112,7 @@ WORKFLOW: tuple[Column[RegisteredWorkflow], ...] = (
     Column("workflow", lambda w, _: w.name),
     Column("state", lambda w, _: show_state("paused") if w.paused else TableCell("active", tone="fresh")),
     Column(">priority", lambda w, _: w.priority),
-    Column("changed", lambda w, now: format_age(w.applied, now)),
+    Column("changed", lambda w, now: fmt.format_age(w.applied, now)),
 )
 
 
@@ -133,8 +127,8 @@ SERVER: tuple[Column[Server], ...] = (
     Column("state", _show_server_state),
     Column("", lambda s, _: "leader" if s.leader else ""),
     Column(">tracks", lambda s, _: s.tracks),
-    Column("started", lambda s, now: format_age(s.started, now)),
-    Column("seen", lambda s, now: format_age(s.last_heartbeat, now)),
+    Column("started", lambda s, now: fmt.format_age(s.started, now)),
+    Column("seen", lambda s, now: fmt.format_age(s.last_heartbeat, now)),
 )
 
 READ: tuple[Column[ReadingDocument], ...] = (
@@ -146,9 +140,9 @@ READ: tuple[Column[ReadingDocument], ...] = (
 
 STATS: tuple[Column[tuple[str, Mapping[str, Any]]], ...] = (
     Column("task", lambda s, _: s[0]),
-    Column(">seconds", lambda s, _: format_seconds(s[1].get("seconds"), 3)),
-    Column(">rows read", lambda s, _: format_count(s[1].get("rows_in"))),
-    Column(">rows written", lambda s, _: format_count(s[1].get("rows_out"))),
+    Column(">seconds", lambda s, _: fmt.format_seconds(s[1].get("seconds"), 3)),
+    Column(">rows read", lambda s, _: fmt.format_count(s[1].get("rows_in"))),
+    Column(">rows written", lambda s, _: fmt.format_count(s[1].get("rows_out"))),
 )
 
 TASK: tuple[Column[RegisteredTask], ...] = (
@@ -169,21 +163,21 @@ PLANNED_STEP: tuple[Column[explanation.PlannedStep], ...] = (
     Column("task", lambda s, _: s.task),
     Column("variant", lambda s, _: s.variant),
     Column("reads", lambda s, _: s.reads),
-    Column(">seconds", lambda s, _: format_seconds(s.seconds)),
+    Column(">seconds", lambda s, _: fmt.format_seconds(s.seconds)),
 )
 
 REJECTED_STEP: tuple[Column[explanation.RejectedStep], ...] = (
     Column("task", lambda s, _: s.task),
     Column("variant", lambda s, _: s.variant),
-    Column(">seconds", lambda s, _: format_seconds(s.seconds)),
+    Column(">seconds", lambda s, _: fmt.format_seconds(s.seconds)),
     Column("because", lambda s, _: s.reason),
 )
 
 STEP: tuple[Column[StepReport], ...] = (
     Column("step", lambda s, _: s.step),
     Column("ran on", lambda s, _: s.place),
-    Column(">seconds", lambda s, _: format_seconds(s.seconds, 3)),
-    Column(">rows collected", lambda s, _: format_count(s.rows)),
+    Column(">seconds", lambda s, _: fmt.format_seconds(s.seconds, 3)),
+    Column(">rows collected", lambda s, _: fmt.format_count(s.rows)),
     Column(">bytes collected", lambda s, _: None if s.bytes is None else format_size(s.bytes)),
     Column("because", lambda s, _: s.reason),
 )
@@ -210,8 +204,8 @@ def build_variant_columns(writer: explanation.WriterExplanation) -> tuple[Column
         Column("variant", lambda v, _: v.name),
         Column("reads", lambda v, _: [f"{channel} ({', '.join(modes)})" for channel, modes in v.reads]),
         Column("writes", lambda v, _: [f"{c} ({', '.join(filter(None, (k, updates)))})" for c, k, updates in v.writes]),
-        Column(">rows", lambda v, _: format_count(v.rows)),
-        Column(">seconds", lambda v, _: format_seconds(v.seconds, 1)),
+        Column(">rows", lambda v, _: fmt.format_count(v.rows)),
+        Column(">seconds", lambda v, _: fmt.format_seconds(v.seconds, 1)),
         Column("now", lambda v, _: show_verdict(v)),
     )
 
@@ -220,14 +214,14 @@ def build_usage_columns(split: str | None) -> tuple[Column[UsageFigures], ...]:
     """The columns of usage figures; `split`: what they are split by."""
     group = () if split is None else (Column[UsageFigures](split, lambda f, _: f.group),)
     return (
-        Column("from", lambda f, _: format_utc(f.begin)),
+        Column("from", lambda f, _: fmt.format_utc(f.begin)),
         *group,
-        Column(">submissions", lambda f, _: format_count(f.submissions)),
-        Column(">actions", lambda f, _: format_count(f.actions)),
-        Column(">computed", lambda f, _: format_count(f.computed)),
+        Column(">submissions", lambda f, _: fmt.format_count(f.submissions)),
+        Column(">actions", lambda f, _: fmt.format_count(f.actions)),
+        Column(">computed", lambda f, _: fmt.format_count(f.computed)),
         Column(">hits", lambda f, _: f"{f.hits} ({f.hit_rate:.0%})"),
-        Column(">refreshes", lambda f, _: format_count(f.refreshes)),
-        Column(">failed", lambda f, _: format_count(f.failed)),
+        Column(">refreshes", lambda f, _: fmt.format_count(f.refreshes)),
+        Column(">failed", lambda f, _: fmt.format_count(f.failed)),
         Column(">took", lambda f, _: format_span(f.seconds)),
         Column(">saved", lambda f, _: format_span(f.saved_seconds)),
         Column(">written", lambda f, _: format_size(f.bytes)),
@@ -256,7 +250,7 @@ _DATASET: tuple[Column[Any], ...] = (
 RETAINED: tuple[Column[RetainedDataset], ...] = (
     *_DATASET,
     Column(">took", lambda d, _: format_span(d.dataset.seconds)),
-    Column("used", lambda d, now: format_age(d.dataset.used_at, now)),
+    Column("used", lambda d, now: fmt.format_age(d.dataset.used_at, now)),
     Column("state", lambda d, _: str(d.dataset.state)),
     Column("retained because", lambda d, _: d.why),
 )

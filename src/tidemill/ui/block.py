@@ -8,17 +8,9 @@ from tidemill.display.table import Column, format_channel_url, link_block
 from tidemill.model.block import Block
 from tidemill.model.units import format_size
 from tidemill.runtime.inspect.block_trace import MAX_TRACE_DEPTH
+from tidemill.ui import elements
 from tidemill.ui.context import PageContext, open_frame
-from tidemill.ui.elements import (
-    FactList,
-    HtmlText,
-    StateBadge,
-    add_box,
-    add_choices,
-    add_link,
-    add_section,
-    run_off_loop,
-)
+from tidemill.ui.elements import run_off_loop
 from tidemill.ui.snapshot import ProjectSnapshot
 from tidemill.ui.table import ValueTable
 
@@ -61,18 +53,18 @@ class _BlockPage:
         self._context = context
         self._number = block.id
         self._depth = depth
-        with add_box("heading"):
-            add_link(block.channel, format_channel_url(block.channel), "eyebrow")
-            with add_box("heading-line"):
-                HtmlText(f"Block {block.id}", "h1")
-                self._state = StateBadge(str(block.state))
-        self._facts = FactList()
+        with elements.add_box("heading"):
+            elements.add_link(block.channel, format_channel_url(block.channel), "eyebrow")
+            with elements.add_box("heading-line"):
+                elements.HtmlText(f"Block {block.id}", "h1")
+                self._state = elements.StateBadge(str(block.state))
+        self._facts = elements.FactList()
         choices = ((format_plural(n, "step"), f"/blocks/{block.id}?depth={n}", n == depth) for n in DEPTHS)
-        add_choices("Depth of the trace", choices)
-        self._limit = HtmlText("There are more blocks; open one of these.", "p", "banner")
-        with add_section("Derived from"):
+        elements.add_choices("Depth of the trace", choices)
+        self._limit = elements.HtmlText("There are more blocks; open one of these.", "p", "banner")
+        with elements.add_section("Derived from"):
             self._sources = ValueTable("Sources", build_columns("for"), empty="it was inserted, or its sources expired")
-        with add_section("Blocks derived from it"):
+        with elements.add_section("Blocks derived from it"):
             self._derived = ValueTable("Derived blocks", build_columns("from"), empty="none yet")
 
     async def refresh_page(self, _snapshot: ProjectSnapshot, now: float) -> None:

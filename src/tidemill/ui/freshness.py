@@ -4,14 +4,8 @@ from typing import Any
 
 from tidemill.display.table import link_channel
 from tidemill.model.units import format_span
-from tidemill.runtime.freshness.staleness import (
-    StalenessCurve,
-    StalenessHistory,
-    StalenessMeasure,
-    compute_curves,
-    measure_staleness,
-    sum_curves,
-)
+from tidemill.runtime.freshness import staleness
+from tidemill.runtime.freshness.staleness import StalenessCurve, StalenessHistory, StalenessMeasure
 from tidemill.runtime.freshness.visibility import read_history
 from tidemill.ui.charts import add_chart, build_options, update_chart
 from tidemill.ui.context import PageContext, open_frame
@@ -43,16 +37,16 @@ async def show_freshness(context: PageContext, measure: StalenessMeasure = Stale
         async def refresh_charts(snapshot: ProjectSnapshot, now: float) -> None:
             history = await run_off_loop(read_history, context.mill.catalog, snapshot.status, list(context.feed.events))
             length = choose_window(history.find_start(), now)
-            curves = compute_curves(history, measure, now - length, now)
+            curves = staleness.compute_curves(history, measure, now - length, now)
             update_chart(single, build_chart_options(curves, now, length))
-            update_chart(summed, build_chart_options((sum_curves(curves, history.weights),), now, length))
+            update_chart(summed, build_chart_options((staleness.sum_curves(curves, history.weights),), now, length))
             table.show_rows([_build_row(history, name, now) for name in sorted(history.provenance)])
 
         await context.keep_refreshing(refresh_charts)
 
 
 def _build_row(history: StalenessHistory, table: str, now: float) -> Row:
-    values = (measure_staleness(history, table, measure, now) for measure in StalenessMeasure)
+    values = (staleness.measure_staleness(history, table, measure, now) for measure in StalenessMeasure)
     return (link_channel(table), *(None if v is None else format_span(v) for v in values))
 
 

@@ -10,20 +10,10 @@ from tidemill.display.columns import format_subject_url
 from tidemill.display.formatting import format_duration, format_utc
 from tidemill.display.table import Column, TableCell, format_run_url, select_columns
 from tidemill.model.run import ACTIVE_STATES, PENDING_STATES, Run, RunState
+from tidemill.ui import elements
 from tidemill.ui.actions import PageActions
 from tidemill.ui.context import PageContext, open_frame
-from tidemill.ui.elements import (
-    ActionButton,
-    FactList,
-    HtmlText,
-    LogView,
-    StateBadge,
-    add_box,
-    add_choices,
-    add_link,
-    add_section,
-    run_off_loop,
-)
+from tidemill.ui.elements import run_off_loop
 from tidemill.ui.run_lanes import WINDOWS, RunLane, RunLaneBar, build_lanes, choose_window, format_marks
 from tidemill.ui.snapshot import RUNS, ProjectSnapshot
 from tidemill.ui.table import ValueTable
@@ -41,12 +31,12 @@ class _RunsPage:
         self._context = context
         self._state = state
         self._can_act = context.get_viewer().can_act_somewhere
-        HtmlText("Runs", "h1")
-        with add_section("Recent", "by owner and track"):
+        elements.HtmlText("Runs", "h1")
+        with elements.add_section("Recent", "by owner and track"):
             self._strip = _RunStrip()
-        with add_section("Newest first"):
+        with elements.add_section("Newest first"):
             states = ((str(s), f"/runs?state={s}", s == state) for s in RunState)
-            add_choices("States", (("all", "/runs", state is None), *states))
+            elements.add_choices("States", (("all", "/runs", state is None), *states))
             self._table = ValueTable("Runs", (*columns.RUN, Column("", self._build_kill_cell)), empty="no runs")
 
     async def refresh_page(self, snapshot: ProjectSnapshot, now: float) -> None:
@@ -66,9 +56,9 @@ class _RunStrip:
     """Bars on lanes; each is a link to its run."""
 
     def __init__(self) -> None:
-        self._container = add_box("strip")
-        with add_box("strip-scale"):
-            self._marks = [HtmlText(text) for text in format_marks(WINDOWS[-1])]
+        self._container = elements.add_box("strip")
+        with elements.add_box("strip-scale"):
+            self._marks = [elements.HtmlText(text) for text in format_marks(WINDOWS[-1])]
 
     def show_lanes(self, runs: Sequence[Run], now: float) -> None:
         length = choose_window(min((r.started for r in runs if r.started is not None), default=None), now)
@@ -80,13 +70,13 @@ class _RunStrip:
             for lane in lanes:
                 _add_lane(lane, now)
             if not lanes:
-                HtmlText("Nothing ran.", "p", "muted empty")
+                elements.HtmlText("Nothing ran.", "p", "muted empty")
 
 
 def _add_lane(lane: RunLane, now: float) -> None:
-    with add_box("lane"):
-        HtmlText(lane.name, classes="lane-name")
-        with add_box("lane-bars"):
+    with elements.add_box("lane"):
+        elements.HtmlText(lane.name, classes="lane-name")
+        with elements.add_box("lane-bars"):
             for bar in lane.bars:
                 _add_bar(bar, now)
 
@@ -95,7 +85,7 @@ def _add_bar(bar: RunLaneBar, now: float) -> ui.link:
     run = bar.run
     kind = "backfill" if run.backfill else "run"
     label = f"{kind} {run.id} of {run.subject}: {run.state}, {format_duration(run.started, run.finished, now)}"
-    link = add_link("", format_run_url(run.id), f"lane-bar tone-{run.state}")
+    link = elements.add_link("", format_run_url(run.id), f"lane-bar tone-{run.state}")
     link.style(f"left: {bar.left * 100:.3f}%; width: {bar.width * 100:.3f}%")
     link.props["aria-label"] = link.props["title"] = label
     return link
@@ -116,26 +106,26 @@ class _RunPage:
         self._context = context
         self._number = run.id
         self._subject = run.subject
-        with add_box("heading"):
-            add_link(run.subject, format_subject_url(run), "eyebrow")
-            with add_box("heading-line"):
-                HtmlText(f"Run {run.id}", "h1")
-                self._state = StateBadge("ready")
-                with add_box("actions"):
-                    self._kill = ActionButton("Kill", self._kill_run, "danger")
-        self._error = HtmlText("", "pre", "log error")
-        self._facts = FactList()
-        with add_section("Tasks"):
+        with elements.add_box("heading"):
+            elements.add_link(run.subject, format_subject_url(run), "eyebrow")
+            with elements.add_box("heading-line"):
+                elements.HtmlText(f"Run {run.id}", "h1")
+                self._state = elements.StateBadge("ready")
+                with elements.add_box("actions"):
+                    self._kill = elements.ActionButton("Kill", self._kill_run, "danger")
+        self._error = elements.HtmlText("", "pre", "log error")
+        self._facts = elements.FactList()
+        with elements.add_section("Tasks"):
             self._tasks = ValueTable("Tasks", columns.STATS, empty="nothing was measured")
-        with add_section("Steps"):
+        with elements.add_section("Steps"):
             self._steps = ValueTable("Steps", columns.STEP, empty="no steps of declared tables")
-        with add_box("columns"):
-            with add_section("Read"):
+        with elements.add_box("columns"):
+            with elements.add_section("Read"):
                 self._reads = ValueTable("Read", columns.READ, empty="nothing, or it did not finish")
-            with add_section("Blocks written"):
+            with elements.add_section("Blocks written"):
                 self._written = ValueTable("Blocks", WRITTEN)
-        with add_section("Log"):
-            self._log = LogView()
+        with elements.add_section("Log"):
+            self._log = elements.LogView()
 
     async def _kill_run(self) -> None:
         await PageActions(self._context).kill_run(self._number, self._subject)

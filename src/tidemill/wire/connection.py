@@ -39,9 +39,6 @@ class ApiConnection:
     def post(self, document_type: type[S], *where: str | int, **options: Any) -> S:
         return self.request("POST", document_type, *where, **options)
 
-    def put(self, document_type: type[S], *where: str | int, json: Any) -> S:
-        return self.request("PUT", document_type, *where, json=json)
-
     def delete(self, *where: str | int) -> None:
         self._send_request("DELETE", where)
 

@@ -18,15 +18,7 @@ from tidemill.server.batching import BatchSize, RequestBatcher
 from tidemill.server.dependencies import AS_CHANNEL_OPERATOR, ApiOptions, Mill, Name, TheInsertBatcher, TheOptions
 from tidemill.server.error_handlers import ErrorResponder, Responses, build_responses
 from tidemill.server.upload import MemoryBudget, UploadFormat
-from tidemill.wire.push_messages import (
-    CLOSE_GOING_AWAY,
-    CLOSE_INTERNAL_ERROR,
-    CLOSE_POLICY_VIOLATION,
-    PushDocument,
-    PushReplyDocument,
-    parse_message,
-    render_reply,
-)
+from tidemill.wire import push_messages as messages
 from tidemill.wire.refusals import UnknownFormat
 from tidemill.wire.schemas import ErrorDocument
 
@@ -66,7 +58,7 @@ class ProducerSocket:
         try:
             await self._acknowledge_messages()
             await reading
-            await self._close_socket(CLOSE_GOING_AWAY)
+            await self._close_socket(messages.CLOSE_GOING_AWAY)
         except WebSocketDisconnect:
             pass
         except Exception as error:
@@ -95,7 +87,7 @@ class ProducerSocket:
         return message["bytes"] if text is None else text.encode()
 
     async def _enqueue_message(self, data: bytes) -> None:
-        number, lines = parse_message(data)
+        number, lines = messages.parse_message(data)
         size = len(data) + _OVERHEAD_BYTES
         for budget in self.budgets:
             if not budget.has_space(size):
@@ -116,7 +108,7 @@ class ProducerSocket:
                 while self._pending and _is_durable(self._pending[0].result):
                     last = self._pending.popleft()
                     self._release_bytes(last.size)
-                await self._send_reply(PushReplyDocument(acknowledged=last.number))
+                await self._send_reply(messages.PushReplyDocument(acknowledged=last.number))
             if self._ended:
                 return
             self._arrived.clear()
@@ -127,11 +119,12 @@ class ProducerSocket:
         document = ErrorDocument.model_validate_json(bytes(self.responder(error).body))
         number = self._pending[0].number if self._pending else None
         with suppress(WebSocketDisconnect):
-            await self._send_reply(PushReplyDocument(error=document.error, number=number))
-        await self._close_socket(CLOSE_POLICY_VIOLATION if isinstance(error, BadInput) else CLOSE_INTERNAL_ERROR)
+            await self._send_reply(messages.PushReplyDocument(error=document.error, number=number))
+        is_invalid = isinstance(error, BadInput)
+        await self._close_socket(messages.CLOSE_POLICY_VIOLATION if is_invalid else messages.CLOSE_INTERNAL_ERROR)
 
-    async def _send_reply(self, reply: PushReplyDocument) -> None:
-        await self.socket.send_text(render_reply(reply))
+    async def _send_reply(self, reply: messages.PushReplyDocument) -> None:
+        await self.socket.send_text(messages.render_reply(reply))
 
     async def _close_socket(self, code: int) -> None:
         if self.socket.application_state is WebSocketState.CONNECTED:
@@ -170,7 +163,7 @@ Number = Annotated[
     ),
 ]
 _BODY = upload.describe_body("Events as JSON lines.", "application/x-ndjson")
-_REPEATED: Responses = {200: {"model": PushDocument, "description": "The message was already in the channel"}}
+_REPEATED: Responses = {200: {"model": messages.PushDocument, "description": "The message was already in the channel"}}
 
 
 @router.post(
@@ -188,7 +181,7 @@ async def push_message(
     name: Name,
     producer: Producer,
     number: Number,
-) -> PushDocument:
+) -> messages.PushDocument:
     """Push a producer's message into an input channel; the response is sent once it is durable. One at a time."""
     if upload.find_format(request, None) is not UploadFormat.JSON_LINES:
         raise UnknownFormat("events are pushed as JSON lines; send them as application/x-ndjson")
@@ -203,7 +196,7 @@ async def push_message(
     repeated = isinstance(result, DuplicateMessage)
     if repeated:
         response.status_code = 200
-    return PushDocument(acknowledged=number, repeated=repeated)
+    return messages.PushDocument(acknowledged=number, repeated=repeated)
 
 
 @router.websocket("/channels/{name}/push", dependencies=AS_CHANNEL_OPERATOR)
@@ -219,7 +212,8 @@ async def serve_producer(
     await run_in_threadpool(mill.insert_batcher.inserter.get_input_channel, name)
     sequences = await run_in_threadpool(mill.catalog.channels.read_producer_sequences, name, [producer])
     await socket.accept()
-    await socket.send_text(render_reply(PushReplyDocument(producer=producer, last=sequences[producer])))
+    greeting = messages.PushReplyDocument(producer=producer, last=sequences[producer])
+    await socket.send_text(messages.render_reply(greeting))
     state = socket.app.state
     budgets = MemoryBudget(options.max_unacknowledged_bytes), state.memory_budget
     await ProducerSocket(socket, name, producer, small, options, budgets, state.error_responder).serve()

@@ -8,45 +8,34 @@ from tidemill.app import inspection
 from tidemill.model.run import RunKind, RunState
 from tidemill.runtime.inspect.status import read_status
 from tidemill.runtime.runs.requests import request_flow_run, request_retry
-from tidemill.server.dependencies import (
-    AS_FLOW_OPERATOR,
-    AS_RUN_OPERATOR,
-    AS_VIEWER,
-    Before,
-    FlowName,
-    Limit,
-    Mill,
-    Number,
-    OfSubject,
-    Wake,
-)
+from tidemill.server import dependencies as deps
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import explain_schemas, schemas
 
 flows = APIRouter(tags=["flows"], responses=build_responses(404))
 
 
-@flows.get("/flows", dependencies=AS_VIEWER)
-def list_flows(mill: Mill) -> schemas.FlowListDocument:
+@flows.get("/flows", dependencies=deps.AS_VIEWER)
+def list_flows(mill: deps.Mill) -> schemas.FlowListDocument:
     """List the bound flows with their tasks, the channels that these read and write, and their last runs."""
     return schemas.FlowListDocument.build(flows=read_status(mill.catalog).flows)
 
 
-@flows.get("/flows/{name}", dependencies=AS_VIEWER)
-def get_flow(mill: Mill, name: FlowName) -> schemas.FlowDetailsDocument:
+@flows.get("/flows/{name}", dependencies=deps.AS_VIEWER)
+def get_flow(mill: deps.Mill, name: deps.FlowName) -> schemas.FlowDetailsDocument:
     """Show one bound flow."""
     return schemas.FlowDetailsDocument.build(flow=inspection.find_flow_status(mill.catalog, name))
 
 
-@flows.get("/flows/{name}/explain", dependencies=AS_VIEWER)
-def explain_flow(mill: Mill, name: FlowName) -> explain_schemas.ExplanationListDocument:
+@flows.get("/flows/{name}/explain", dependencies=deps.AS_VIEWER)
+def explain_flow(mill: deps.Mill, name: deps.FlowName) -> explain_schemas.ExplanationListDocument:
     """Show how each table that a flow writes is refreshed, and what a run would do now."""
     tables = inspection.list_written_tables(mill.catalog, name)
     return explain_schemas.ExplanationListDocument.build(flow=name, tables=[mill.explain(table) for table in tables])
 
 
-@flows.post("/flows/{name}/runs", status_code=202, responses=build_responses(409), dependencies=AS_FLOW_OPERATOR)
-def request_run(mill: Mill, wake: Wake, name: FlowName, backfill: bool = False) -> schemas.RunDocument:
+@flows.post("/flows/{name}/runs", status_code=202, responses=build_responses(409), dependencies=deps.AS_FLOW_OPERATOR)
+def request_run(mill: deps.Mill, wake: deps.Wake, name: deps.FlowName, backfill: bool = False) -> schemas.RunDocument:
     """Request a run of a flow; a server executes it as soon as possible, a backfill on a separate track."""
     requested = request_flow_run(mill.catalog, name, backfill=backfill)
     wake()
@@ -56,40 +45,42 @@ def request_run(mill: Mill, wake: Wake, name: FlowName, backfill: bool = False) 
 router = APIRouter(tags=["runs"])
 
 
-@router.get("/runs", dependencies=AS_VIEWER)
+@router.get("/runs", dependencies=deps.AS_VIEWER)
 def list_runs(
-    mill: Mill,
+    mill: deps.Mill,
     state: Annotated[RunState | None, Query(description="Only in this state.")] = None,
     kind: Annotated[RunKind | None, Query(description="Only of this kind.")] = None,
-    subject: OfSubject = None,
-    before: Before = None,
-    limit: Limit = 20,
+    subject: deps.OfSubject = None,
+    before: deps.Before = None,
+    limit: deps.Limit = 20,
 ) -> schemas.RunListDocument:
     """List runs, the newest first. The next page begins `before` the last of this one."""
     runs = mill.catalog.runs.list(state=state, kind=kind, subject=subject, before=before, limit=limit)
     return schemas.RunListDocument.build(runs=runs)
 
 
-@router.get("/runs/{run}", responses=build_responses(404), dependencies=AS_VIEWER)
-def get_run(mill: Mill, run: Number) -> schemas.RunDetailsDocument:
+@router.get("/runs/{run}", responses=build_responses(404), dependencies=deps.AS_VIEWER)
+def get_run(mill: deps.Mill, run: deps.Number) -> schemas.RunDetailsDocument:
     """Show one run: the blocks that it read and wrote, and its log."""
     return inspection.read_run_details(mill.catalog, run)
 
 
-@router.get("/runs/{run}/log", responses=build_responses(404), dependencies=AS_VIEWER)
-def get_log(mill: Mill, run: Number) -> schemas.RunLogDocument:
+@router.get("/runs/{run}/log", responses=build_responses(404), dependencies=deps.AS_VIEWER)
+def get_log(mill: deps.Mill, run: deps.Number) -> schemas.RunLogDocument:
     """Show the log of all attempts at a run, in order."""
     return schemas.RunLogDocument(run=run, log=mill.catalog.runs.read_log(run))
 
 
-@router.post("/runs/{run}/kill", responses=build_responses(404, 409), dependencies=AS_RUN_OPERATOR)
-def kill_run(mill: Mill, run: Number) -> schemas.RunDocument:
+@router.post("/runs/{run}/kill", responses=build_responses(404, 409), dependencies=deps.AS_RUN_OPERATOR)
+def kill_run(mill: deps.Mill, run: deps.Number) -> schemas.RunDocument:
     """Kill a run that is ready or running; none of its results become visible."""
     return schemas.RunDocument.model_validate(mill.catalog.runs.kill(run))
 
 
-@router.post("/runs/{run}/retry", status_code=202, responses=build_responses(404, 409), dependencies=AS_RUN_OPERATOR)
-def retry_run(mill: Mill, wake: Wake, run: Number) -> schemas.RunDocument:
+@router.post(
+    "/runs/{run}/retry", status_code=202, responses=build_responses(404, 409), dependencies=deps.AS_RUN_OPERATOR
+)
+def retry_run(mill: deps.Mill, wake: deps.Wake, run: deps.Number) -> schemas.RunDocument:
     """Request a new run in place of one that failed or was killed."""
     requested = request_retry(mill.catalog, run)
     wake()

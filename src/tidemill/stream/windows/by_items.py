@@ -7,15 +7,8 @@ from itertools import groupby
 from typing import ClassVar
 
 from tidemill.model.window import Unit, Window
-from tidemill.stream.windows.former import (
-    NEVER,
-    FormerOutput,
-    QueueEntry,
-    WindowFormer,
-    drop_late_entries,
-    expire_entries,
-    list_present,
-)
+from tidemill.stream.windows import former
+from tidemill.stream.windows.former import NEVER, FormerOutput, QueueEntry, WindowFormer
 
 Item = list[QueueEntry]
 
@@ -74,7 +67,7 @@ class _ItemFormer(CountingFormer):
         items = self._items[: self.size]
         if self.form_window(_flatten_items(items), None, at, out):
             del self._items[: self.size]
-            expire_entries(_flatten_items(items), out)
+            former.expire_entries(_flatten_items(items), out)
 
 
 class CountByCount(_ItemFormer):
@@ -89,12 +82,12 @@ class CountByCount(_ItemFormer):
     def add_item(self, item: Item, at: int, out: FormerOutput) -> None:
         if self.skip:
             self.skip -= 1
-            expire_entries(item, out)
+            former.expire_entries(item, out)
             return
         self._items.append(item)
         if len(self._items) == self.size:
             self.form_first_window(at, out)
-            expire_entries(_flatten_items(self._items[: self.step]), out)
+            former.expire_entries(_flatten_items(self._items[: self.step]), out)
             del self._items[: self.step]
             self.skip = max(0, self.step - self.size)
 
@@ -116,7 +109,7 @@ class TimeByCount(_ItemFormer):
 
     def add_item(self, item: Item, at: int, out: FormerOutput) -> None:
         if _find_item_time(item) < self.floor:
-            drop_late_entries(item, out)
+            former.drop_late_entries(item, out)
             return
         insort(self._items, item, key=_build_sort_key)
         while len(self._items) >= self.size:
@@ -148,7 +141,7 @@ class TimeByCount(_ItemFormer):
         self.floor = max(self.floor, floor)
         items = self._items
         while items and _find_item_time(items[0]) < self.floor:
-            expire_entries(items.pop(0), out)
+            former.expire_entries(items.pop(0), out)
 
 
 def _find_item_time(item: Item) -> int:
@@ -174,7 +167,7 @@ class _WaveFormer(CountingFormer):
         waves.append(item)
         while len(waves) >= self.step and (members := self.find_filled_window(waves)) is not None:
             self.form_window(members, None, at, out)
-            expire_entries([e for wave in waves[: self.step] for e in wave], out)
+            former.expire_entries([e for wave in waves[: self.step] for e in wave], out)
             del waves[: self.step]
 
     @abstractmethod
@@ -184,7 +177,7 @@ class _WaveFormer(CountingFormer):
 
 class WavesOverTokens(_WaveFormer):
     def find_filled_window(self, waves: list[list[QueueEntry]]) -> list[QueueEntry] | None:
-        tokens = list_present(e for wave in waves for e in wave)
+        tokens = former.list_present(e for wave in waves for e in wave)
         return tokens[: self.size] if len(tokens) >= self.size else None
 
 
@@ -196,4 +189,4 @@ class WavesOverTime(_WaveFormer):
         end = start + self.size
         if all(e.time < end for wave in waves for e in wave):
             return None
-        return list_present(e for wave in waves for e in wave if start <= e.time < end)
+        return former.list_present(e for wave in waves for e in wave if start <= e.time < end)

@@ -4,16 +4,8 @@ from bisect import bisect_right, insort
 from collections.abc import Sequence
 
 from tidemill.model.window import Window
-from tidemill.stream.windows.former import (
-    NEVER,
-    FormerOutput,
-    QueueEntry,
-    WindowFormer,
-    by_time,
-    drop_late_entries,
-    expire_entries,
-    list_present,
-)
+from tidemill.stream.windows import former
+from tidemill.stream.windows.former import NEVER, FormerOutput, QueueEntry, WindowFormer
 
 
 class _LookBackFormer(WindowFormer):
@@ -39,21 +31,21 @@ class TokensOverTime(_LookBackFormer):
 
     def add_entry(self, entry: QueueEntry, out: FormerOutput) -> None:
         if entry.time <= self.newest - self.size:
-            drop_late_entries([entry], out)
+            former.drop_late_entries([entry], out)
             return
         self.newest = max(self.newest, entry.time)
-        insort(self._queue, entry, key=by_time)
+        insort(self._queue, entry, key=former.by_time)
         expired_count = bisect_right(self._queue, self.newest - self.size, key=lambda e: e.time)
-        expire_entries(self._queue[:expired_count], out)
+        former.expire_entries(self._queue[:expired_count], out)
         del self._queue[:expired_count]
         if self.count_event() and self.form_window(
             self._queue, (self.newest - self.size, self.newest), entry.arrived, out
         ):
-            expire_entries(self._queue, out)
+            former.expire_entries(self._queue, out)
             self._queue = []
 
     def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
-        self._queue = sorted(entries, key=by_time)
+        self._queue = sorted(entries, key=former.by_time)
 
 
 class TokensOverWaves(_LookBackFormer):
@@ -69,15 +61,16 @@ class TokensOverWaves(_LookBackFormer):
 
     def add_entry(self, entry: QueueEntry, out: FormerOutput) -> None:
         if entry.wave not in self._waves and entry.wave <= self.newest:
-            drop_late_entries([entry], out)
+            former.drop_late_entries([entry], out)
             return
         self.restore_entries([entry])
         if len(self._waves) > self.size:
             oldest = next(iter(self._waves))
             self.newest = max(self.newest, oldest)
-            expire_entries(self._waves.pop(oldest), out)
+            former.expire_entries(self._waves.pop(oldest), out)
         if self.count_event():
-            self.form_window(list_present(e for wave in self._waves.values() for e in wave), None, entry.arrived, out)
+            members = former.list_present(e for wave in self._waves.values() for e in wave)
+            self.form_window(members, None, entry.arrived, out)
 
     def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
         for entry in entries:

@@ -12,13 +12,8 @@ from itertools import count
 
 from tidemill.model.window import Unit, Window
 from tidemill.stream.waves import WaveEnd
+from tidemill.stream.windows import by_items
 from tidemill.stream.windows.between import BetweenMarks
-from tidemill.stream.windows.by_items import (
-    CountByCount,
-    TimeByCount,
-    WavesOverTime,
-    WavesOverTokens,
-)
 from tidemill.stream.windows.former import FormedWindow, FormerOutput, QueueEntry, WindowFormer
 from tidemill.stream.windows.looking_back import TokensOverTime, TokensOverWaves
 from tidemill.stream.windows.time_by_time import TimeByTime
@@ -28,14 +23,14 @@ Group = Hashable
 
 FORMS: Mapping[tuple[Unit, Unit] | None, type[WindowFormer]] = {
     (Unit.TIME, Unit.TIME): TimeByTime,
-    (Unit.TIME, Unit.TOKENS): TimeByCount,
-    (Unit.TIME, Unit.WAVES): TimeByCount,
-    (Unit.TOKENS, Unit.TOKENS): CountByCount,
+    (Unit.TIME, Unit.TOKENS): by_items.TimeByCount,
+    (Unit.TIME, Unit.WAVES): by_items.TimeByCount,
+    (Unit.TOKENS, Unit.TOKENS): by_items.CountByCount,
     (Unit.TOKENS, Unit.TIME): TokensOverTime,
     (Unit.TOKENS, Unit.WAVES): TokensOverWaves,
-    (Unit.WAVES, Unit.TOKENS): WavesOverTokens,
-    (Unit.WAVES, Unit.TIME): WavesOverTime,
-    (Unit.WAVES, Unit.WAVES): CountByCount,
+    (Unit.WAVES, Unit.TOKENS): by_items.WavesOverTokens,
+    (Unit.WAVES, Unit.TIME): by_items.WavesOverTime,
+    (Unit.WAVES, Unit.WAVES): by_items.CountByCount,
     None: BetweenMarks,
 }
 """Window formers by the units of step and size; None: by condition."""

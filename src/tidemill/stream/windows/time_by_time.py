@@ -4,15 +4,8 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 
 from tidemill.model.window import Window
-from tidemill.stream.windows.former import (
-    NEVER,
-    FormerOutput,
-    QueueEntry,
-    WindowFormer,
-    by_time,
-    drop_late_entries,
-    expire_entries,
-)
+from tidemill.stream.windows import former
+from tidemill.stream.windows.former import NEVER, FormerOutput, QueueEntry, WindowFormer
 
 
 class TimeByTime(WindowFormer):
@@ -28,9 +21,9 @@ class TimeByTime(WindowFormer):
     def add_entry(self, entry: QueueEntry, out: FormerOutput) -> None:
         self.pass_time(entry.arrived, out)
         if entry.time < self.floor:
-            drop_late_entries([entry], out)
+            former.drop_late_entries([entry], out)
             return
-        insort(self._queue, entry, key=by_time)
+        insort(self._queue, entry, key=former.by_time)
         self._close_windows(entry.time, entry.arrived, out)
 
     def pass_time(self, clock: int, out: FormerOutput) -> None:
@@ -58,12 +51,12 @@ class TimeByTime(WindowFormer):
         return ((watermark - self.size) // self.step + 1) * self.step
 
     def _find_place(self, time: int) -> int:
-        return bisect_left(self._queue, (time, NEVER), key=by_time)
+        return bisect_left(self._queue, (time, NEVER), key=former.by_time)
 
     def _advance_floor(self, floor: int, out: FormerOutput) -> None:
         self.floor = max(self.floor, floor)
         expired_count = self._find_place(self.floor)
-        expire_entries(self._queue[:expired_count], out)
+        former.expire_entries(self._queue[:expired_count], out)
         del self._queue[:expired_count]
 
     def find_due_time(self) -> int | None:
@@ -71,4 +64,4 @@ class TimeByTime(WindowFormer):
         return self._find_first_start() + self.size + delay if self._queue and delay is not None else None
 
     def restore_entries(self, entries: Sequence[QueueEntry]) -> None:
-        self._queue = sorted(entries, key=by_time)
+        self._queue = sorted(entries, key=former.by_time)
