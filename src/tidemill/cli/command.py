@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
@@ -25,15 +24,9 @@ Every = Annotated[bool, typer.Option("--all", help="Show the state channels of d
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Maximum number to show.")]
 
 
-@dataclass(frozen=True, slots=True)
-class GlobalOptions:
-    project: Path
-
-
 def find_start(ctx: typer.Context) -> Path:
     """Return the directory from which the project is searched upwards."""
-    options = ctx.find_object(GlobalOptions)
-    return options.project if options else Path()
+    return ctx.find_object(Path) or Path()
 
 
 def open_project(ctx: typer.Context) -> Tidemill:

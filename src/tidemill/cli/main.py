@@ -30,7 +30,7 @@ from tidemill.cli import (
     sim,
     status,
 )
-from tidemill.cli.command import GlobalOptions, build_command
+from tidemill.cli.command import build_command
 from tidemill.cli.output import Answer, print_json_message, print_message, write_output
 from tidemill.errors import TidemillError
 
@@ -108,7 +108,7 @@ def _set_globals(
     ] = False,
 ) -> None:
     """Keep derived tables fresh on Spark."""
-    ctx.obj = GlobalOptions(project)
+    ctx.obj = project
     if ctx.invoked_subcommand is None:
         write_output(f"{ctx.get_help()}\n")
 

@@ -58,10 +58,7 @@ class RequestGuard:
         self._responder = responder
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
-            await self._guard_socket(scope, receive, send)
-            return
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         sender = _ResponseSender(send)
@@ -71,21 +68,14 @@ class RequestGuard:
         except ClientDisconnect:
             return
         except Exception as error:
+            is_socket = scope["type"] == "websocket"
+            if is_socket and (sender.started or not isinstance(error, TidemillError)):
+                raise
             response = self._responder(error)
+            if is_socket:  # it is refused before it is opened, with a response that gives the reason
+                await receive()
             if not sender.started:
                 await response(scope, receive, sender)
-
-    async def _guard_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a socket before it is opened, with a response that gives the reason: any page can open one."""
-        sender = _ResponseSender(send)
-        try:
-            self._check_request(scope)
-            await self._app(scope, receive, sender)
-        except TidemillError as error:
-            if sender.started:  # the socket was opened
-                raise
-            await receive()
-            await self._responder(error)(scope, receive, sender)
 
     def _check_request(self, scope: Scope) -> None:
         if scope["path"] in HEALTH_PATHS:

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from tidemill.app.wiring import Tidemill
+from tidemill.display.formatting import take_first_line
 from tidemill.errors import BadInput, InsertInProgress
 from tidemill.intake.loader import load_file
 from tidemill.model.block import BlockKind
@@ -138,7 +139,7 @@ def _to_parquet(path: Path, limit: int) -> Path:
         _convert_arrow(path, converted, limit)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BadInput(
-            f"the upload cannot be read as Arrow ({_take_first_line(error)}). Nothing was inserted"
+            f"the upload cannot be read as Arrow ({take_first_line(str(error))}). Nothing was inserted"
         ) from error
     return converted
 
@@ -157,7 +158,3 @@ def _convert_arrow(path: Path, target: Path, limit: int) -> None:
                 if size > limit:
                     raise build_too_large_error(limit)
                 writer.write_batch(batch)
-
-
-def _take_first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
