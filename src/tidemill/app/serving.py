@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import BinaryIO
 
-from tidemill.app import settings
-from tidemill.app.settings import MailSettings, WebhookSettings
+from tidemill.app import settings as config
 from tidemill.app.sources import SourceFactory
 from tidemill.app.wiring import Tidemill
 from tidemill.encoding.block_rows import RowSelection, split_into_chunks
@@ -94,9 +93,9 @@ def _evict_datasets(alarms: AlarmCatalog, evictor: DatasetEvictor) -> None:
         log.info("evicted %d datasets with %d bytes", len(report.evictions), report.freed_bytes)
 
 
-def _build_receiver(name: str, settings: WebhookSettings | MailSettings) -> WebhookReceiver | MailReceiver:
+def _build_receiver(name: str, settings: config.ReceiverSettings) -> WebhookReceiver | MailReceiver:
     kinds = frozenset(settings.events)
-    if isinstance(settings, WebhookSettings):
+    if isinstance(settings, config.WebhookSettings):
         return WebhookReceiver(name, settings.url, settings.secret, kinds)
     return MailReceiver(name, build_postbox(settings), kinds)
 
@@ -105,14 +104,14 @@ FileOpener = Callable[[str], BinaryIO]
 
 
 def build_deliveries(
-    deliveries: Mapping[str, settings.DeliverySettings], catalog: Catalog, open: FileOpener, inserts: InsertBatcher
+    deliveries: Mapping[str, config.DeliverySettings], catalog: Catalog, open: FileOpener, inserts: InsertBatcher
 ) -> list[BlockDelivery]:
     """The deliveries of the settings; `open` opens a file of a block."""
     return [_build_delivery(name, delivery, catalog, open, inserts) for name, delivery in deliveries.items()]
 
 
-def build_postbox(postbox: settings.MailSettings | settings.MailDeliverySettings) -> SmtpMailer:
-    return SmtpMailer(**settings.read_fields(SmtpMailer, postbox))
+def build_postbox(postbox: config.MailSettings | config.MailDeliverySettings) -> SmtpMailer:
+    return SmtpMailer(**config.read_fields(SmtpMailer, postbox))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,7 @@ class BlockInsert:
 
 
 def _build_delivery(
-    name: str, delivery: settings.DeliverySettings, catalog: Catalog, open: FileOpener, inserts: InsertBatcher
+    name: str, delivery: config.DeliverySettings, catalog: Catalog, open: FileOpener, inserts: InsertBatcher
 ) -> BlockDelivery:
     selection = RowSelection.from_texts(",".join(delivery.columns), delivery.where)
 
@@ -146,11 +145,11 @@ def _build_delivery(
     return BlockDelivery(name, delivery.channel, _build_block_receiver(name, delivery, inserts), catalog, read_parts)
 
 
-def _build_block_receiver(name: str, delivery: settings.DeliverySettings, inserts: InsertBatcher) -> BlockReceiver:
+def _build_block_receiver(name: str, delivery: config.DeliverySettings, inserts: InsertBatcher) -> BlockReceiver:
     match delivery:
-        case settings.MailDeliverySettings():
+        case config.MailDeliverySettings():
             return BlockMail(build_postbox(delivery))
-        case settings.ChannelDeliverySettings():
+        case config.ChannelDeliverySettings():
             return BlockInsert(name, delivery.to, inserts)
         case _:
             return BlockWebhook(delivery.url, delivery.secret)
