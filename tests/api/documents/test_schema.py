@@ -10,9 +10,9 @@ from typing import Any
 import jsonschema_rs
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.api.documents.schema import build_schema
 from tests.api.documents.test_parser import WORKFLOW
 
-from tidemill.api.documents.form import build_schema
 from tidemill.api.documents.parser import check_form
 
 PUBLISHED = Path(__file__).parents[3] / "docs" / "schemas" / "one-shot-workflow.json"
@@ -20,7 +20,7 @@ VALIDATOR = jsonschema_rs.validator_for(build_schema())
 
 
 def test_the_published_schema_is_up_to_date() -> None:
-    assert json.loads(PUBLISHED.read_text()) == build_schema(), "publish json.dumps(schema(), indent=2)"
+    assert json.loads(PUBLISHED.read_text()) == build_schema(), "publish json.dumps(build_schema(), indent=2)"
 
 
 def test_the_example_is_valid() -> None:
