@@ -102,27 +102,27 @@ class _LayoutBuilder:
             self.left[target].append(source)
 
     def order_columns(self) -> None:
-        """Sort each column by its neighbours' positions, in alternating directions."""
-        for sweep in range(SWEEPS):
-            forwards = sweep % 2 == 0
-            sides = self.left if forwards else self.right
-            for rank in sorted(self.columns, reverse=not forwards):
-                places = {k: i for column in self.columns.values() for i, k in enumerate(column)}
-                self.columns[rank].sort(key=lambda k: _compute_mean([places[n] for n in sides[k]], places[k]))
+        """Sort each column by its neighbours' positions."""
+        for rank, sides in self._sweep_columns():
+            places = {k: i for column in self.columns.values() for i, k in enumerate(column)}
+            self.columns[rank].sort(key=lambda k: _compute_mean([places[n] for n in sides[k]], places[k]))
 
     def compute_places(self) -> dict[str, DiagramPlace]:
         for column in self.columns.values():
             self._stack_column(column, {})
-        for sweep in range(SWEEPS):
-            forwards = sweep % 2 == 0
-            for rank in sorted(self.columns, reverse=not forwards):
-                sides = self.left if forwards else self.right
-                targets = {
-                    k: _compute_mean([self.middle[n] for n in sides[k]], self.middle[k]) for k in self.columns[rank]
-                }
-                self._stack_column(self.columns[rank], targets)
+        for rank, sides in self._sweep_columns():
+            column = self.columns[rank]
+            targets = {k: _compute_mean([self.middle[n] for n in sides[k]], self.middle[k]) for k in column}
+            self._stack_column(column, targets)
         self._shift_to_top()
         return {key: DiagramPlace(self.rank[key], self.middle[key]) for key in self.rank}
+
+    def _sweep_columns(self) -> Iterator[tuple[int, dict[str, list[str]]]]:
+        """Yield the columns in alternating directions, with the neighbours that were placed before."""
+        for sweep in range(SWEEPS):
+            is_forward = sweep % 2 == 0
+            for rank in sorted(self.columns, reverse=not is_forward):
+                yield rank, self.left if is_forward else self.right
 
     def _stack_column(self, column: Sequence[str], targets: Mapping[str, float]) -> None:
         """Place nodes as close as possible to their targets, in order and without overlap."""
