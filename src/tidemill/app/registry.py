@@ -24,7 +24,7 @@ MAX_QUERY_LENGTH = 100_000
 """The greatest length of a query in characters."""
 
 _RENAMED = {"tables.*.together": "refresh_group"}
-_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+_Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=200)]
 
 FORBIDDEN_FUNCTIONS = frozenset(
     {
@@ -46,7 +46,7 @@ class _DefinitionPart(BaseModel):
 
 class DataTriggerDefinition(_DefinitionPart):
     kind: Literal["data"]
-    channel: str = Field(pattern=_NAME, max_length=200)
+    channel: _Name
     rows: int | None = Field(default=None, gt=0, le=10**15)
     bytes: int | None = Field(default=None, gt=0, le=10**15)
     age: float | None = Field(default=None, gt=0, le=10**9)
@@ -65,31 +65,25 @@ class CronTriggerDefinition(_DefinitionPart):
 
 class AfterTriggerDefinition(_DefinitionPart):
     kind: Literal["after"]
-    flow: str = Field(pattern=_NAME, max_length=200)
+    flow: _Name
     reached: Literal["launched", "completed", "failed"] = "completed"
+
+
+SingleTrigger = DataTriggerDefinition | EveryTriggerDefinition | CronTriggerDefinition | AfterTriggerDefinition
 
 
 class AllTriggerDefinition(_DefinitionPart):
     kind: Literal["all"]
-    parts: tuple[
-        DataTriggerDefinition | EveryTriggerDefinition | CronTriggerDefinition | AfterTriggerDefinition, ...
-    ] = Field(min_length=1, max_length=20)
+    parts: tuple[SingleTrigger, ...] = Field(min_length=1, max_length=20)
 
 
-AnyTrigger = Annotated[
-    DataTriggerDefinition
-    | EveryTriggerDefinition
-    | CronTriggerDefinition
-    | AfterTriggerDefinition
-    | AllTriggerDefinition,
-    Field(discriminator="kind"),
-]
+AnyTrigger = Annotated[SingleTrigger | AllTriggerDefinition, Field(discriminator="kind")]
 
 
 class InputDefinition(_DefinitionPart):
     """An input channel: with a key it takes upserts, else appends."""
 
-    name: str = Field(pattern=_NAME, max_length=200)
+    name: _Name
     columns: str = Field(max_length=20_000, description="As in SQL: 'id bigint, city string'")
     key: tuple[str, ...] = ()
 
@@ -97,16 +91,13 @@ class InputDefinition(_DefinitionPart):
 class TableDefinition(_DefinitionPart):
     """A table defined by a query over the document's other channels, and refreshed automatically."""
 
-    name: str = Field(pattern=_NAME, max_length=200)
+    name: _Name
     query: str = Field(max_length=MAX_QUERY_LENGTH)
     refresh: Literal["auto", "batch", "incremental", "incremental_strict"] = "auto"
     triggers: tuple[AnyTrigger, ...] = Field(default=(), max_length=20)
     priority: float = Field(default=1.0, gt=0, le=10**9, description="Weight of its staleness")
-    refresh_group: str | None = Field(
-        default=None,
-        pattern=_NAME,
-        max_length=200,
-        description="Name of its refresh group: one run refreshes all tables of a group",
+    refresh_group: _Name | None = Field(
+        default=None, description="Name of its refresh group: one run refreshes all tables of a group"
     )
     target_lag: _Lag | dict[str, _Lag] | None = Field(
         default=None, description="'1 day'; or by input channel, or by a route 'input > table'"
@@ -117,7 +108,7 @@ class TableDefinition(_DefinitionPart):
 class WorkflowDefinition(_DefinitionPart):
     """A workflow of SQL tables."""
 
-    name: str = Field(pattern=_NAME, max_length=200)
+    name: _Name
     inputs: tuple[InputDefinition, ...] = Field(default=(), max_length=1000)
     tables: tuple[TableDefinition, ...] = Field(default=(), max_length=1000)
 
