@@ -9,7 +9,6 @@ from tidemill.cli import tables
 from tidemill.cli.command import AsJson, Tidemill
 from tidemill.cli.output import Answer, show_answer
 from tidemill.display.formatting import format_plural
-from tidemill.model.registration import RegistrationChange
 from tidemill.wire.server_schemas import RegistrationPlanDocument
 
 CHANGES = 2
@@ -38,17 +37,12 @@ def apply(
     """Register the declarations of the workflow files. On a terminal it asks first, unless --yes or --json is given."""
     planned, warnings = mill.plan(), mill.infeasible_targets()
     if not as_json:
-        _announce_changes(planned, warnings, ask=not yes and sys.stdin.isatty())
+        show_answer(False, {}, tables.render_steps(planned), *_format_warnings(warnings))
+        if planned and not yes and sys.stdin.isatty():
+            typer.confirm("Apply these changes?", abort=True)
     steps = mill.apply()
     document = RegistrationPlanDocument.build(steps=steps, infeasible_targets=warnings)
     return Answer(document, *([f"applied {format_plural(len(steps), 'change')}"] if steps else []))
-
-
-def _announce_changes(steps: tuple[RegistrationChange, ...], warnings: tuple[str, ...], *, ask: bool) -> None:
-    """Show the changes with warnings, and stop unless the user at the terminal confirms them."""
-    show_answer(False, {}, tables.render_steps(steps), *_format_warnings(warnings))
-    if steps and ask:
-        typer.confirm("Apply these changes?", abort=True)
 
 
 def _format_warnings(warnings: tuple[str, ...]) -> list[str]:

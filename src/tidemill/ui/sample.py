@@ -30,20 +30,16 @@ def add_sample(context: PageContext, channel: str) -> None:
             rows = await run_off_loop(context.mill.rows, channel, None, ROWS)
             status.set_text(f"The first {len(rows)} rows, in no particular order." if rows else "It has no rows.")
             container.clear()
-            with container:
-                _add_rows_table(rows)
+            if rows:
+                with container:
+                    table = LiveTable("Sample", list(rows[0]))
+                table.show_rows([[format_cell(value) for value in row.values()] for row in rows])
         except TidemillError as error:
             status.set_text(str(error))
         finally:
             button.props.pop("disabled", None)
 
     button = ActionButton(f"Show {ROWS} rows", show_sample)
-
-
-def _add_rows_table(rows: list[dict[str, Any]]) -> None:
-    if rows:
-        table = LiveTable("Sample", list(rows[0]))
-        table.show_rows([[format_cell(value) for value in row.values()] for row in rows])
 
 
 NEWEST_ROWS = 10
