@@ -34,35 +34,19 @@ class DiagramGraph:
 def build_graph(status: ProjectStatus) -> DiagramGraph:
     """The channels of `status` and the tasks between them; the only writer of a channel is drawn as part of it."""
     names = [c.registered.channel.name for c in status.channels]
-    tasks = [(f.name, t) for f in status.flows for t in f.tasks]
-    writers = Counter(c for _, t in tasks for c in _list_written(t, names))
-    merged = {
-        k: c
-        for k, c in ((_format_task_key(f, t), _find_only_written(t, names)) for f, t in tasks)
-        if c and writers[c] == 1
-    }
-    by_channel = {c: (f, t.name) for f, t in tasks for c in _list_written(t, names) if writers[c] == 1}
+    tasks = [(f"task {f.name}/{t.name}", f.name, t) for f in status.flows for t in f.tasks]
+    written = {key: _list_written(task, names) for key, _, task in tasks}
+    writers = Counter(c for channels in written.values() for c in channels)
+    merged = {key: cs[0] for key, cs in written.items() if len(cs) == 1 and writers[cs[0]] == 1}
+    by_channel = {c: (flow, task.name) for key, flow, task in tasks for c in written[key] if writers[c] == 1}
     channels = [DiagramNode(f"channel {n}", n, *by_channel.get(n, (None, None))) for n in names]
-    separate = [
-        DiagramNode(_format_task_key(f, t), None, f, t.name) for f, t in tasks if _format_task_key(f, t) not in merged
-    ]
-    edges = dict.fromkeys(
-        e for f, t in tasks for e in _list_edges(_format_task_key(f, t), t, names, merged.get(_format_task_key(f, t)))
-    )
+    separate = [DiagramNode(key, None, flow, task.name) for key, flow, task in tasks if key not in merged]
+    edges = dict.fromkeys(e for key, _, task in tasks for e in _list_edges(key, task, names, merged.get(key)))
     return DiagramGraph((*channels, *separate), tuple(edges))
-
-
-def _format_task_key(flow: str, task: RegisteredTask) -> str:
-    return f"task {flow}/{task.name}"
 
 
 def _list_written(task: RegisteredTask, visible: list[str]) -> list[str]:
     return [c for c in dict.fromkeys(c for c, _ in task.writes) if c in visible]
-
-
-def _find_only_written(task: RegisteredTask, visible: list[str]) -> str | None:
-    written = _list_written(task, visible)
-    return written[0] if len(written) == 1 else None
 
 
 def _list_edges(
