@@ -18,36 +18,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from tidemill.algebra import operators as ops
 from tidemill.algebra.expression import Expression, build_column, build_literal, quote_name, to_expression
-from tidemill.algebra.operators import (
-    AggregateCall,
-    Aggregation,
-    BlockScan,
-    CustomMerge,
-    Explode,
-    Filter,
-    Join,
-    JoinKind,
-    NamedExpression,
-    Operator,
-    Projection,
-    Scan,
-    ScanMode,
-    SingleRow,
-    StepReference,
-    Union,
-    add_columns,
-    map_children,
-    pair_columns,
-    prefix_columns,
-    select_columns,
-    select_distinct,
-    tag_sides,
-    to_items,
-    union_all,
-    union_by_name,
-    walk_operators,
-)
 from tidemill.algebra.patches import ManyToOneJoin, to_patches, to_upserts
 from tidemill.algebra.properties import Key, find_keys, is_append_only, is_unique_on
 from tidemill.algebra.restrict import exclude_rows, restrict_rows
@@ -63,7 +35,7 @@ from tidemill.algebra.states import (
 )
 from tidemill.model.change import COUNT, DELETED
 
-_PLUS, _MINUS = NamedExpression(COUNT, build_literal("1L")), NamedExpression(COUNT, build_literal("-1L"))
+_PLUS, _MINUS = ops.NamedExpression(COUNT, build_literal("1L")), ops.NamedExpression(COUNT, build_literal("-1L"))
 _HIT = "_hit"
 _EXISTS, _EXISTED = "_is", "_was"
 """Columns that mark whether a key exists now, and existed before."""
@@ -73,255 +45,261 @@ class Derivation:
     """The change of one query, given which of its channels changed."""
 
     def __init__(
-        self, states: Mapping[Operator, State], changed: Collection[str], pinned: Collection[str] = ()
+        self, states: Mapping[ops.Operator, State], changed: Collection[str], pinned: Collection[str] = ()
     ) -> None:
         """`pinned` channels are read as they were when last consumed; their newer content is ignored."""
         self.states = states
         self.changed = frozenset(changed) - frozenset(pinned)
         self.pinned = frozenset(pinned)
-        self.steps: dict[str, Operator] = {}
-        self._changes: dict[Operator, Operator | None] = {}
-        self._joins: dict[Operator, int] = {}
-        self._numbers: dict[Operator, int] = {}
+        self.steps: dict[str, ops.Operator] = {}
+        self._changes: dict[ops.Operator, ops.Operator | None] = {}
+        self._joins: dict[ops.Operator, int] = {}
+        self._numbers: dict[ops.Operator, int] = {}
 
     # -- content -------------------------------------------------------------------------------------------------
 
-    def derive_old(self, op: Operator) -> Operator:
+    def derive_old(self, op: ops.Operator) -> ops.Operator:
         """The content when the channels were last consumed."""
         state = self.states.get(op)
         if state is not None:
             return state.finish_rows(state.scan_state())
-        if isinstance(op, Scan):
-            return replace(op, mode=ScanMode.OLD) if op.channel in self.changed | self.pinned else op
-        return map_children(op, self.derive_old)
+        if isinstance(op, ops.Scan):
+            return replace(op, mode=ops.ScanMode.OLD) if op.channel in self.changed | self.pinned else op
+        return ops.map_children(op, self.derive_old)
 
-    def derive_new(self, op: Operator) -> Operator:
+    def derive_new(self, op: ops.Operator) -> ops.Operator:
         """The content now."""
         state = self.states.get(op)
-        if isinstance(op, Scan):
+        if isinstance(op, ops.Scan):
             return self.derive_old(op) if op.channel in self.pinned else op
         if state is None:
-            return map_children(op, self.derive_new)
+            return ops.map_children(op, self.derive_new)
         if not self.can_change(op):
             return self.derive_old(op)
         return self._renew_state(op, state)
 
-    def can_change(self, op: Operator) -> bool:
+    def can_change(self, op: ops.Operator) -> bool:
         """Whether any row may have changed."""
         return self.derive_change(op) is not None
 
-    def _renew_state(self, op: Operator, state: State) -> Operator:
+    def _renew_state(self, op: ops.Operator, state: State) -> ops.Operator:
         """The state's rows of untouched keys, and the new rows of touched keys."""
         if isinstance(state, ResultState):
             recomputed = self._recompute_result(state)
             if not state.partition_columns:
                 return recomputed
             touched = self._find_touched_partitions(state)
-            return Union((exclude_rows(state.scan_state(), touched, pair_columns(touched.columns)), recomputed))
+            return ops.Union((exclude_rows(state.scan_state(), touched, ops.pair_columns(touched.columns)), recomputed))
         if state.is_distinct_only:
-            return Union((state.scan_state(), self._find_added_rows(state)))
+            return ops.Union((state.scan_state(), self._find_added_rows(state)))
         groups = self.find_touched_groups(state)
-        untouched = state.finish_rows(exclude_rows(state.scan_state(), groups, pair_columns(state.group.keys)))
-        present = Filter(groups, to_expression(build_presence_condition(NEW)))
-        return Union((untouched, Projection(present, state.build_result_items(NEW))))
+        untouched = state.finish_rows(exclude_rows(state.scan_state(), groups, ops.pair_columns(state.group.keys)))
+        present = ops.Filter(groups, to_expression(build_presence_condition(NEW)))
+        return ops.Union((untouched, ops.Projection(present, state.build_result_items(NEW))))
 
     # -- change --------------------------------------------------------------------------------------------------
 
-    def derive_change(self, op: Operator) -> Operator | None:
+    def derive_change(self, op: ops.Operator) -> ops.Operator | None:
         """The change as signed rows: the operator's columns and `_count`."""
         if op not in self._changes:
             self._changes[op] = self._compute_change(op)
         return self._changes[op]
 
-    def _compute_change(self, op: Operator) -> Operator | None:
+    def _compute_change(self, op: ops.Operator) -> ops.Operator | None:
         match op:
-            case Scan():
+            case ops.Scan():
                 if op.channel not in self.changed:
                     return None
-                return replace(op, columns=(*op.columns, COUNT), mode=ScanMode.CHANGE)
-            case SingleRow() | StepReference() | BlockScan() | CustomMerge():
+                return replace(op, columns=(*op.columns, COUNT), mode=ops.ScanMode.CHANGE)
+            case ops.SingleRow() | ops.StepReference() | ops.BlockScan() | ops.CustomMerge():
                 return None
-            case Union():
+            case ops.Union():
                 parts = [c for c in map(self.derive_change, op.children) if c is not None]
-                return union_all(parts)
-            case Join():
+                return ops.union_all(parts)
+            case ops.Join():
                 return self._derive_join(op)
         below = self.derive_change(op.child)
         if below is None:
             return None
         match op:
-            case Projection():
-                return Projection(below, (*op.items, *to_items((COUNT,))))
-            case Filter():
-                return Filter(below, op.condition)
-            case Explode():
-                exploded = Explode(below, op.generator, op.outputs, op.outer)
-                return select_columns(exploded, (*op.columns, COUNT))
+            case ops.Projection():
+                return ops.Projection(below, (*op.items, *ops.to_items((COUNT,))))
+            case ops.Filter():
+                return ops.Filter(below, op.condition)
+            case ops.Explode():
+                exploded = ops.Explode(below, op.generator, op.outputs, op.outer)
+                return ops.select_columns(exploded, (*op.columns, COUNT))
         state = self.states[op]
         return self._derive_group(state) if isinstance(state, GroupState) else self._diff_result(state)
 
-    def _derive_group(self, state: GroupState) -> Operator:
+    def _derive_group(self, state: GroupState) -> ops.Operator:
         if state.is_distinct_only:
-            return add_columns(self._find_added_rows(state), _PLUS)
+            return ops.add_columns(self._find_added_rows(state), _PLUS)
         groups = self.find_touched_groups(state)
         sides = []
         for prefix, sign in ((OLD, _MINUS), (NEW, _PLUS)):
             condition = to_expression(f"{build_presence_condition(prefix)} AND {state.build_change_condition()}")
-            sides.append(Projection(Filter(groups, condition), (*state.build_result_items(prefix), sign)))
-        return Union(tuple(sides))
+            sides.append(ops.Projection(ops.Filter(groups, condition), (*state.build_result_items(prefix), sign)))
+        return ops.Union(tuple(sides))
 
-    def _diff_result(self, state: ResultState) -> Operator:
+    def _diff_result(self, state: ResultState) -> ops.Operator:
         """The new result of the touched partitions, less their old result."""
         name = f"change of {state.channel}"
         if name not in self.steps:
             old_rows = self._restrict_to_touched(state.scan_state(), state)
             new_rows = self._recompute_result(state)
-            self.steps[name] = cancel_signed_rows(Union((add_columns(new_rows, _PLUS), add_columns(old_rows, _MINUS))))
-        return StepReference(name, (*state.op.columns, COUNT))
+            self.steps[name] = cancel_signed_rows(
+                ops.Union((ops.add_columns(new_rows, _PLUS), ops.add_columns(old_rows, _MINUS)))
+            )
+        return ops.StepReference(name, (*state.op.columns, COUNT))
 
-    def _recompute_result(self, state: ResultState) -> Operator:
+    def _recompute_result(self, state: ResultState) -> ops.Operator:
         return state.build_state(self._restrict_to_touched(self.derive_new(state.op.child), state))
 
-    def _restrict_to_touched(self, rows: Operator, state: ResultState) -> Operator:
+    def _restrict_to_touched(self, rows: ops.Operator, state: ResultState) -> ops.Operator:
         """The rows of the partitions that the change touches; all rows if there is only one."""
         return _restrict_to(rows, self._find_touched_partitions(state)) if state.partition_columns else rows
 
-    def _find_touched_partitions(self, state: ResultState) -> StepReference:
+    def _find_touched_partitions(self, state: ResultState) -> ops.StepReference:
         """The partitions that the change touches."""
         return self._find_changed_keys(f"partitions of {state.channel}", state.op.child, state.partition_columns)
 
-    def _find_changed_keys(self, name: str, op: Operator, names: Key) -> StepReference:
+    def _find_changed_keys(self, name: str, op: ops.Operator, names: Key) -> ops.StepReference:
         """The distinct values of these columns in the changed rows."""
         if name not in self.steps:
             changed = self.find_touched_rows(op) if names in find_keys(op) else None
             source = changed if changed is not None else self.derive_change(op)
             assert source is not None
-            self.steps[name] = select_distinct(select_columns(source, names))
-        return StepReference(name, names)
+            self.steps[name] = ops.select_distinct(ops.select_columns(source, names))
+        return ops.StepReference(name, names)
 
     # -- groups --------------------------------------------------------------------------------------------------
 
-    def _find_added_rows(self, state: GroupState) -> StepReference:
+    def _find_added_rows(self, state: GroupState) -> ops.StepReference:
         """The distinct rows that the state does not contain yet."""
         name = f"new rows of {state.channel}"
         if name not in self.steps:
             keys = state.group.keys
-            changed_keys = select_columns(self._materialise_change(state.group.child), keys)
+            changed_keys = ops.select_columns(self._materialise_change(state.group.child), keys)
             compared = _compare_keys(changed_keys, _restrict_to(state.scan_state(), changed_keys), keys)
-            self.steps[name] = select_columns(Filter(compared, to_expression(f"{_EXISTED} = 0")), keys)
-        return StepReference(name, state.group.keys)
+            self.steps[name] = ops.select_columns(ops.Filter(compared, to_expression(f"{_EXISTED} = 0")), keys)
+        return ops.StepReference(name, state.group.keys)
 
-    def _materialise_change(self, op: Operator) -> Operator:
+    def _materialise_change(self, op: ops.Operator) -> ops.Operator:
         """The change, as a step unless it consists of steps already, because it is read more than once."""
         change = self.derive_change(op)
         assert change is not None
-        if all(isinstance(o, StepReference | Projection | Filter) for o in walk_operators(change)):
+        if all(isinstance(o, ops.StepReference | ops.Projection | ops.Filter) for o in ops.walk_operators(change)):
             return change
         number = self._numbers.setdefault(op, len(self._numbers) + 1)
         return self._add_step(f"change {number}", change)
 
-    def find_touched_groups(self, state: GroupState) -> StepReference:
+    def find_touched_groups(self, state: GroupState) -> ops.StepReference:
         """One row for each group that may have changed: its keys, its accumulators before and now."""
         name = f"groups of {state.channel}"
         if name not in self.steps:
             adding = state.is_exact or (state.is_combinable and is_append_only(state.group.child))
             self.steps[name] = self._add_accumulators(state) if adding else self._recompute_accumulators(state)
-        return StepReference(name, self.steps[name].columns)
+        return ops.StepReference(name, self.steps[name].columns)
 
-    def _add_accumulators(self, state: GroupState) -> Operator:
+    def _add_accumulators(self, state: GroupState) -> ops.Operator:
         """The accumulators of the change, added to the old accumulators."""
         change, keys = self._materialise_change(state.group.child), state.group.keys
         calls = [a.signed_call for a in state.accumulators if a.signed_call is not None]
-        amounts = [NamedExpression(ADDED + f.name, f.arguments[0]) for f in calls]
-        added = Projection(change, (*to_items(keys), *amounts))
-        old_state = self._read_old_state(state, select_columns(change, keys))
+        amounts = [ops.NamedExpression(ADDED + f.name, f.arguments[0]) for f in calls]
+        added = ops.Projection(change, (*ops.to_items(keys), *amounts))
+        old_state = self._read_old_state(state, ops.select_columns(change, keys))
         totals = [
-            AggregateCall(ADDED + f.name, f.function, (build_column(ADDED + f.name),), cast=f.cast) for f in calls
+            ops.AggregateCall(ADDED + f.name, f.function, (build_column(ADDED + f.name),), cast=f.cast) for f in calls
         ]
-        groups = Aggregation(
-            union_by_name(added, old_state), keys, (*totals, *_take_any_values(old_state.columns, keys))
+        groups = ops.Aggregation(
+            ops.union_by_name(added, old_state), keys, (*totals, *_take_any_values(old_state.columns, keys))
         )
         existed, exists = build_presence_condition(OLD), build_presence_condition(NEW)
-        combined = [NamedExpression(NEW + a.name, a.combine_values(OLD, ADDED, existed)) for a in state.accumulators]
-        return Filter(add_columns(groups, *combined), to_expression(f"{exists} OR {existed}"))
+        combined = [
+            ops.NamedExpression(NEW + a.name, a.combine_values(OLD, ADDED, existed)) for a in state.accumulators
+        ]
+        return ops.Filter(ops.add_columns(groups, *combined), to_expression(f"{exists} OR {existed}"))
 
-    def _recompute_accumulators(self, state: GroupState) -> Operator:
+    def _recompute_accumulators(self, state: GroupState) -> ops.Operator:
         """The accumulators of the touched groups, recomputed from all of their rows."""
         keys = state.group.keys
         touched_keys = self._find_changed_keys(f"keys of {state.channel}", state.group.child, keys)
         recomputed = state.build_state(_restrict_to(self.derive_new(state.group.child), touched_keys))
-        new_state, old_state = prefix_columns(recomputed, NEW, keys), self._read_old_state(state, touched_keys)
-        rows = union_by_name(new_state, old_state)
-        return Aggregation(rows, keys, _take_any_values(rows.columns, keys))
+        new_state, old_state = ops.prefix_columns(recomputed, NEW, keys), self._read_old_state(state, touched_keys)
+        rows = ops.union_by_name(new_state, old_state)
+        return ops.Aggregation(rows, keys, _take_any_values(rows.columns, keys))
 
-    def _read_old_state(self, state: GroupState, keys: Operator) -> Operator:
-        return prefix_columns(_restrict_to(state.scan_state(), keys), OLD, keys.columns)
+    def _read_old_state(self, state: GroupState, keys: ops.Operator) -> ops.Operator:
+        return ops.prefix_columns(_restrict_to(state.scan_state(), keys), OLD, keys.columns)
 
-    def _add_step(self, name: str, op: Operator) -> StepReference:
+    def _add_step(self, name: str, op: ops.Operator) -> ops.StepReference:
         self.steps.setdefault(name, op)
-        return StepReference(name, op.columns)
+        return ops.StepReference(name, op.columns)
 
     # -- joins ---------------------------------------------------------------------------------------------------
 
-    def _derive_join(self, op: Join) -> Operator | None:
+    def _derive_join(self, op: ops.Join) -> ops.Operator | None:
         if not self.can_change(op.left) and not self.can_change(op.right):
             return None
         match op.kind:
-            case JoinKind.INNER:
+            case ops.JoinKind.INNER:
                 parts = self._derive_inner_join(op)
-            case JoinKind.SEMI | JoinKind.ANTI:
+            case ops.JoinKind.SEMI | ops.JoinKind.ANTI:
                 parts = self._derive_semi_join(op)
             case _:
                 parts = self._derive_outer_join(op)
-        return union_all([select_columns(p, (*op.columns, COUNT)) for p in parts])
+        return ops.union_all([ops.select_columns(p, (*op.columns, COUNT)) for p in parts])
 
-    def _derive_inner_join(self, op: Join) -> list[Operator]:
+    def _derive_inner_join(self, op: ops.Join) -> list[ops.Operator]:
         left, right = self.derive_change(op.left), self.derive_change(op.right)
-        parts: list[Operator] = []
+        parts: list[ops.Operator] = []
         if left is not None:
             parts.append(replace(op, left=left, right=self.derive_new(op.right)))
         if right is not None:
             parts.append(replace(op, left=self._restrict_old_side(op.left, op, right), right=right))
         return parts
 
-    def _restrict_old_side(self, side: Operator, op: Join, change: Operator) -> Operator:
+    def _restrict_old_side(self, side: ops.Operator, op: ops.Join, change: ops.Operator) -> ops.Operator:
         """The old left rows that a change on the right can join with; bare scans are not restricted."""
         before = self.derive_old(side)
         if not op.keys or _is_scan_only(before):
             return before
-        step = self._add_step(f"keys of {self._label_join(op)}", select_distinct(select_columns(change, op.right_keys)))
+        step = self._add_step(
+            f"keys of {self._label_join(op)}", ops.select_distinct(ops.select_columns(change, op.right_keys))
+        )
         return restrict_rows(before, step, op.keys)
 
-    def _derive_semi_join(self, op: Join) -> list[Operator]:
+    def _derive_semi_join(self, op: ops.Join) -> list[ops.Operator]:
         """Semi and anti joins: the changed left rows, and the left rows whose partners were added or removed."""
         left, right = self.derive_change(op.left), self.derive_change(op.right)
-        parts: list[Operator] = []
+        parts: list[ops.Operator] = []
         if left is not None:
             parts.append(replace(op, left=left, right=self.derive_new(op.right)))
         if right is None:
             return parts
         if op.condition is None and op.keys:
             members = self._find_membership_changes(op)
-            sign = build_literal(f"-{quote_name(COUNT)}") if op.kind is JoinKind.ANTI else build_column(COUNT)
-            matched = Join(self.derive_old(op.left), members, JoinKind.INNER, op.keys, null_safe=op.null_safe)
-            signed = NamedExpression(COUNT, Expression(sign.text, frozenset([COUNT])))
-            return [*parts, Projection(matched, (*to_items(op.columns), signed))]
+            sign = build_literal(f"-{quote_name(COUNT)}") if op.kind is ops.JoinKind.ANTI else build_column(COUNT)
+            matched = ops.Join(self.derive_old(op.left), members, ops.JoinKind.INNER, op.keys, null_safe=op.null_safe)
+            signed = ops.NamedExpression(COUNT, Expression(sign.text, frozenset([COUNT])))
+            return [*parts, ops.Projection(matched, (*ops.to_items(op.columns), signed))]
         return parts + self._compare_memberships(op, right)
 
-    def _find_membership_changes(self, op: Join) -> StepReference:
+    def _find_membership_changes(self, op: ops.Join) -> ops.StepReference:
         """The right keys that were added (+1) and those that were removed (-1)."""
         name = f"members of {self._label_join(op)}"
         if name not in self.steps:
             keys = op.right_keys
             changed_keys = self._find_changed_keys(f"keys of {self._label_join(op)}", op.right, keys)
-            new_keys = select_columns(_restrict_to(self.derive_new(op.right), changed_keys), keys)
-            old_keys = select_columns(_restrict_to(self.derive_old(op.right), changed_keys), keys)
-            number = NamedExpression(COUNT, to_expression(f"CAST({_EXISTS} - {_EXISTED} AS BIGINT)"))
-            compared = add_columns(_compare_keys(new_keys, old_keys, keys), number)
-            self.steps[name] = select_columns(Filter(compared, to_expression(f"{COUNT} <> 0")), (*keys, COUNT))
-        return StepReference(name, (*op.right_keys, COUNT))
+            new_keys = ops.select_columns(_restrict_to(self.derive_new(op.right), changed_keys), keys)
+            old_keys = ops.select_columns(_restrict_to(self.derive_old(op.right), changed_keys), keys)
+            number = ops.NamedExpression(COUNT, to_expression(f"CAST({_EXISTS} - {_EXISTED} AS BIGINT)"))
+            compared = ops.add_columns(_compare_keys(new_keys, old_keys, keys), number)
+            self.steps[name] = ops.select_columns(ops.Filter(compared, to_expression(f"{COUNT} <> 0")), (*keys, COUNT))
+        return ops.StepReference(name, (*op.right_keys, COUNT))
 
-    def _compare_memberships(self, op: Join, right: Operator) -> list[Operator]:
+    def _compare_memberships(self, op: ops.Join, right: ops.Operator) -> list[ops.Operator]:
         """With a condition beside the keys, the affected left rows are joined again: with the new and the old right
         side.
         """
@@ -331,79 +309,81 @@ class Derivation:
             affected = restrict_rows(affected, changed_keys, op.keys)
             new_right, old_right = (_restrict_to(rows, changed_keys) for rows in (new_right, old_right))
         if is_append_only(op):  # rows are never removed: the change is the rows that had no partner before
-            unmatched = replace(op, left=affected, right=old_right, kind=JoinKind.ANTI)
-            return [add_columns(replace(op, left=unmatched, right=new_right), _PLUS)]
+            unmatched = replace(op, left=affected, right=old_right, kind=ops.JoinKind.ANTI)
+            return [ops.add_columns(replace(op, left=unmatched, right=new_right), _PLUS)]
         return [
-            add_columns(replace(op, left=affected, right=new_right), _PLUS),
-            add_columns(replace(op, left=affected, right=old_right), _MINUS),
+            ops.add_columns(replace(op, left=affected, right=new_right), _PLUS),
+            ops.add_columns(replace(op, left=affected, right=old_right), _MINUS),
         ]
 
-    def _derive_outer_join(self, op: Join) -> list[Operator]:
+    def _derive_outer_join(self, op: ops.Join) -> list[ops.Operator]:
         """An outer join is the inner join, and the rows without a partner."""
-        parts = self._derive_inner_join(replace(op, kind=JoinKind.INNER))
+        parts = self._derive_inner_join(replace(op, kind=ops.JoinKind.INNER))
         mirrored = replace(op, left=op.right, right=op.left, keys=tuple((r, c) for c, r in op.keys))
-        for side, outer in ((op, JoinKind.LEFT), (mirrored, JoinKind.RIGHT)):
-            if op.kind in (outer, JoinKind.FULL):
+        for side, outer in ((op, ops.JoinKind.LEFT), (mirrored, ops.JoinKind.RIGHT)):
+            if op.kind in (outer, ops.JoinKind.FULL):
                 # NULL has the type of the other parts of the union
-                nulls = [NamedExpression(c, build_literal("NULL")) for c in side.right.columns]
-                unmatched = self._derive_semi_join(replace(side, kind=JoinKind.ANTI))
-                parts += [add_columns(p, *nulls) for p in unmatched]
+                nulls = [ops.NamedExpression(c, build_literal("NULL")) for c in side.right.columns]
+                unmatched = self._derive_semi_join(replace(side, kind=ops.JoinKind.ANTI))
+                parts += [ops.add_columns(p, *nulls) for p in unmatched]
         return parts
 
-    def _label_join(self, op: Join) -> str:
+    def _label_join(self, op: ops.Join) -> str:
         """A label that identifies a join in the names of steps."""
-        right = Join(SingleRow(), op.right, JoinKind.SEMI, tuple(("_one", r) for r in op.right_keys))
+        right = ops.Join(ops.SingleRow(), op.right, ops.JoinKind.SEMI, tuple(("_one", r) for r in op.right_keys))
         return f"join {self._joins.setdefault(right, len(self._joins) + 1)}"
 
     # -- keyed results -------------------------------------------------------------------------------------------
 
-    def find_touched_rows(self, op: Operator) -> Operator | None:
+    def find_touched_rows(self, op: ops.Operator) -> ops.Operator | None:
         """For an operator with a key: the new row of each key that may have changed, or `_deleted`.
 
         None if there is no short form; `derive_change` gives the same information.
         """
         match op:
-            case Scan():
+            case ops.Scan():
                 if not op.keys or op.channel not in self.changed:
                     return None
-                return replace(op, columns=(*op.columns, DELETED), mode=ScanMode.TOUCHED)
-            case Projection():
+                return replace(op, columns=(*op.columns, DELETED), mode=ops.ScanMode.TOUCHED)
+            case ops.Projection():
                 below = self.find_touched_rows(op.child) if find_keys(op) else None
-                return below and Projection(below, (*op.items, *to_items((DELETED,))))
-            case Filter():
+                return below and ops.Projection(below, (*op.items, *ops.to_items((DELETED,))))
+            case ops.Filter():
                 below = self.find_touched_rows(op.child)
                 deletion = to_expression(f"{DELETED} OR NOT COALESCE({op.condition}, FALSE)")
-                return below and add_columns(below, NamedExpression(DELETED, deletion))
-            case Aggregation():
+                return below and ops.add_columns(below, ops.NamedExpression(DELETED, deletion))
+            case ops.Aggregation():
                 return self._find_group_rows(op)
-            case Join(kind=JoinKind.INNER | JoinKind.LEFT) if is_unique_on(op.right, op.right_keys):
+            case ops.Join(kind=ops.JoinKind.INNER | ops.JoinKind.LEFT) if is_unique_on(op.right, op.right_keys):
                 return self._find_join_rows(op)
             case _:
                 return None
 
-    def _find_group_rows(self, op: Aggregation) -> Operator | None:
+    def _find_group_rows(self, op: ops.Aggregation) -> ops.Operator | None:
         state = self.states.get(op)
         if not isinstance(state, GroupState) or not self.can_change(op):
             return None
         if state.is_distinct_only:
-            return add_columns(self._find_added_rows(state), NamedExpression(DELETED, build_literal("FALSE")))
-        groups = Filter(self.find_touched_groups(state), to_expression(state.build_change_condition()))
-        deletion = NamedExpression(DELETED, to_expression(f"NOT ({build_presence_condition(NEW)})"))
-        return Projection(groups, (*state.build_result_items(NEW), deletion))
+            return ops.add_columns(self._find_added_rows(state), ops.NamedExpression(DELETED, build_literal("FALSE")))
+        groups = ops.Filter(self.find_touched_groups(state), to_expression(state.build_change_condition()))
+        deletion = ops.NamedExpression(DELETED, to_expression(f"NOT ({build_presence_condition(NEW)})"))
+        return ops.Projection(groups, (*state.build_result_items(NEW), deletion))
 
-    def _find_join_rows(self, op: Join) -> Operator | None:
+    def _find_join_rows(self, op: ops.Join) -> ops.Operator | None:
         """The changed left rows and those whose partner changed, joined with the new right side."""
         left_rows = self.find_touched_rows(op.left)
         if not find_keys(op.left) or (left_rows is None and self.can_change(op.left)):
             return None
-        partners: StepReference | None = None
+        partners: ops.StepReference | None = None
         if self.can_change(op.right):
             if not op.keys:
                 return None
             partners = self._find_changed_keys(f"keys of {self._label_join(op)}", op.right, op.right_keys)
         return self._join_partners(op, left_rows, partners)
 
-    def _join_partners(self, op: Join, left_rows: Operator | None, partners: StepReference | None) -> Operator | None:
+    def _join_partners(
+        self, op: ops.Join, left_rows: ops.Operator | None, partners: ops.StepReference | None
+    ) -> ops.Operator | None:
         """The changed left rows and the left rows of these partners, joined with the new right side.
 
         An inner join's row without a partner is `_deleted`.
@@ -413,27 +393,31 @@ class Derivation:
             left_rows = self._add_step(
                 f"changed rows {self._numbers.setdefault(op, len(self._numbers) + 1)}", left_rows
             )
-        parts: list[Operator] = [] if left_rows is None else [left_rows]
-        key_sets: list[Operator] = []
+        parts: list[ops.Operator] = [] if left_rows is None else [left_rows]
+        key_sets: list[ops.Operator] = []
         if left_rows is not None:
-            key_sets.append(Projection(left_rows, tuple(NamedExpression(r, build_column(c)) for c, r in op.keys)))
+            key_sets.append(
+                ops.Projection(left_rows, tuple(ops.NamedExpression(r, build_column(c)) for c, r in op.keys))
+            )
         if partners is not None:
             affected = restrict_rows(self.derive_new(op.left), partners, op.keys)
             if left_rows is not None:
-                affected = exclude_rows(affected, select_columns(left_rows, key), pair_columns(key))
-            parts.append(add_columns(affected, NamedExpression(DELETED, build_literal("FALSE"))))
-            key_sets.append(select_columns(partners, op.right_keys))
-        rows, needed_keys = union_all(parts), union_all(key_sets)
+                affected = exclude_rows(affected, ops.select_columns(left_rows, key), ops.pair_columns(key))
+            parts.append(ops.add_columns(affected, ops.NamedExpression(DELETED, build_literal("FALSE"))))
+            key_sets.append(ops.select_columns(partners, op.right_keys))
+        rows, needed_keys = ops.union_all(parts), ops.union_all(key_sets)
         if rows is None or needed_keys is None:
             return None
         right = self.derive_new(op.right)
         right_rows = _restrict_to(right, needed_keys) if op.keys else right
-        marked = add_columns(right_rows, NamedExpression(_HIT, build_literal("TRUE")))
-        joined = Join(rows, marked, JoinKind.LEFT, op.keys, op.condition, op.null_safe)
-        deletion = DELETED if op.kind is JoinKind.LEFT else f"{DELETED} OR {_HIT} IS NULL"
-        return Projection(joined, (*to_items(op.columns), NamedExpression(DELETED, to_expression(deletion))))
+        marked = ops.add_columns(right_rows, ops.NamedExpression(_HIT, build_literal("TRUE")))
+        joined = ops.Join(rows, marked, ops.JoinKind.LEFT, op.keys, op.condition, op.null_safe)
+        deletion = DELETED if op.kind is ops.JoinKind.LEFT else f"{DELETED} OR {_HIT} IS NULL"
+        return ops.Projection(
+            joined, (*ops.to_items(op.columns), ops.NamedExpression(DELETED, to_expression(deletion)))
+        )
 
-    def derive_patches(self, result: ManyToOneJoin) -> Operator | None:
+    def derive_patches(self, result: ManyToOneJoin) -> ops.Operator | None:
         """For a many-to-one join: the changed left rows, and patches for the changed partners.
 
         Rows whose partner is new to an inner join were not in the result before: they are rows, not patches.
@@ -448,45 +432,45 @@ class Derivation:
             return None if rows is None else to_upserts(result, rows)
         label, new_partners = self._label_join(op), None
         marked = self._mark_known_partners(op, partners) if result.is_inner else partners
-        patched: Operator = self._add_step(f"partners of {label}", marked)
+        patched: ops.Operator = self._add_step(f"partners of {label}", marked)
         if result.is_inner:
             is_new = f"NOT {DELETED} AND {_EXISTED} IS NULL"
-            new_keys = select_columns(Filter(patched, to_expression(is_new)), op.right_keys)
+            new_keys = ops.select_columns(ops.Filter(patched, to_expression(is_new)), op.right_keys)
             new_partners = self._add_step(f"new partners of {label}", new_keys)
-            patched = Filter(patched, to_expression(f"NOT ({is_new})"))
+            patched = ops.Filter(patched, to_expression(f"NOT ({is_new})"))
         rows = self._join_partners(op, left_rows, new_partners)
-        return union_all([*([] if rows is None else [to_upserts(result, rows)]), to_patches(result, patched)])
+        return ops.union_all([*([] if rows is None else [to_upserts(result, rows)]), to_patches(result, patched)])
 
-    def _mark_known_partners(self, op: Join, partners: Operator) -> Operator:
+    def _mark_known_partners(self, op: ops.Join, partners: ops.Operator) -> ops.Operator:
         """The changed partners, marked if they existed before."""
         keys = op.right_keys
         changed = self._add_step(f"changed partners of {self._label_join(op)}", partners)
-        before = select_columns(restrict_rows(self.derive_old(op.right), changed, pair_columns(keys)), keys)
-        marked = add_columns(before, NamedExpression(_EXISTED, build_literal("TRUE")))
-        rows = union_by_name(changed, marked)
-        return Aggregation(rows, keys, _take_any_values((*changed.columns, _EXISTED), keys))
+        before = ops.select_columns(restrict_rows(self.derive_old(op.right), changed, ops.pair_columns(keys)), keys)
+        marked = ops.add_columns(before, ops.NamedExpression(_EXISTED, build_literal("TRUE")))
+        rows = ops.union_by_name(changed, marked)
+        return ops.Aggregation(rows, keys, _take_any_values((*changed.columns, _EXISTED), keys))
 
 
-def _is_scan_only(op: Operator) -> bool:
+def _is_scan_only(op: ops.Operator) -> bool:
     """Whether there are only projections and filters above its scans, so that restricting it early saves nothing."""
-    return all(isinstance(o, Scan | Projection | Filter) for o in walk_operators(op))
+    return all(isinstance(o, ops.Scan | ops.Projection | ops.Filter) for o in ops.walk_operators(op))
 
 
-def _restrict_to(rows: Operator, keys: Operator) -> Operator:
+def _restrict_to(rows: ops.Operator, keys: ops.Operator) -> ops.Operator:
     """The rows that match a row of `keys` in all of its columns."""
-    return restrict_rows(rows, keys, pair_columns(keys.columns))
+    return restrict_rows(rows, keys, ops.pair_columns(keys.columns))
 
 
-def _compare_keys(new: Operator, old: Operator, keys: Key) -> Operator:
+def _compare_keys(new: ops.Operator, old: ops.Operator, keys: Key) -> ops.Operator:
     """The distinct keys of both sides, marked whether they exist now (`_is`) and existed before (`_was`), as 1 or 0."""
     marks = (_EXISTS, _EXISTED)
-    return Aggregation(
-        tag_sides(new, old, marks), keys, tuple(AggregateCall(n, "max", (build_column(n),)) for n in marks)
+    return ops.Aggregation(
+        ops.tag_sides(new, old, marks), keys, tuple(ops.AggregateCall(n, "max", (build_column(n),)) for n in marks)
     )
 
 
-def _take_any_values(names: Key, keys: Key) -> tuple[AggregateCall, ...]:
+def _take_any_values(names: Key, keys: Key) -> tuple[ops.AggregateCall, ...]:
     """The only value that a key has in each column."""
     return tuple(
-        AggregateCall(n, "any_value", (build_column(n), build_literal("TRUE"))) for n in names if n not in keys
+        ops.AggregateCall(n, "any_value", (build_column(n), build_literal("TRUE"))) for n in names if n not in keys
     )

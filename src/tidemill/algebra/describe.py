@@ -4,74 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidemill.algebra.operators import (
-    AggregateCall,
-    Aggregation,
-    BlockScan,
-    CustomMerge,
-    Explode,
-    Filter,
-    GroupedMap,
-    Join,
-    Operator,
-    Projection,
-    Scan,
-    SingleRow,
-    StepReference,
-    TopN,
-    Union,
-    WindowFunction,
-    list_children,
-)
+from tidemill.algebra import operators as ops
 
 
-def describe_operator(op: Operator) -> str:
+def describe_operator(op: ops.Operator) -> str:
     return "\n".join(_format_lines(op, ""))
 
 
-def _format_lines(op: Operator, indent: str) -> Iterator[str]:
+def _format_lines(op: ops.Operator, indent: str) -> Iterator[str]:
     yield indent + format_headline(op)
-    for child in list_children(op):
+    for child in ops.list_children(op):
         yield from _format_lines(child, indent + "  ")
 
 
-def format_headline(op: Operator) -> str:
+def format_headline(op: ops.Operator) -> str:
     """One operator in one line."""
     match op:
-        case Scan():
+        case ops.Scan():
             key_text = f" key {', '.join(op.keys)}" if op.keys else (" append" if op.append_only else "")
             return f"scan {op.channel} {op.mode}{key_text}: {', '.join(op.columns)}"
-        case BlockScan():
+        case ops.BlockScan():
             return f"scan {len(op.blocks)} blocks: {', '.join(op.columns)}"
-        case CustomMerge():
+        case ops.CustomMerge():
             return f"{op.function} by {', '.join(op.updates.key)}"
-        case SingleRow():
+        case ops.SingleRow():
             return "one row"
-        case StepReference():
+        case ops.StepReference():
             return f"step {op.step}"
-        case Projection():
+        case ops.Projection():
             return "project " + ", ".join(
                 _format_item(i.name, i.value.text, plain=i.value.column_name) for i in op.items
             )
-        case Filter():
+        case ops.Filter():
             return f"filter {op.condition}"
-        case Explode():
+        case ops.Explode():
             return f"explode{' outer' if op.outer else ''} {op.generator} as {', '.join(op.outputs)}"
-        case Union():
+        case ops.Union():
             return "union"
-        case Join():
+        case ops.Join():
             on = ", ".join(f"{a} {'<=>' if op.null_safe else '='} {b}" for a, b in op.keys)
             return f"{op.kind} join on {on or 'nothing'}" + (f" where {op.condition}" if op.condition else "")
-        case Aggregation():
+        case ops.Aggregation():
             aggregates = ", ".join(map(_format_aggregate, op.calls))
             return f"group by {', '.join(op.keys)}: {aggregates}" if aggregates else f"distinct {', '.join(op.keys)}"
-        case WindowFunction():
+        case ops.WindowFunction():
             items = ", ".join(_format_item(i.name, i.value.text) for i in op.items)
             condition = f" where {op.condition}" if op.condition else ""
             return f"window by {', '.join(op.partition) or 'nothing'}: {items}{condition}"
-        case TopN():
+        case ops.TopN():
             return f"top {op.limit}{f' after {op.skip}' if op.skip else ''} by {', '.join(o.text for o in op.order)}"
-        case GroupedMap():
+        case ops.GroupedMap():
             return f"apply {op.identity} by {', '.join(op.keys)}: {op.schema}"
 
 
@@ -79,6 +61,6 @@ def _format_item(name: str, text: str, *, plain: str | None = None) -> str:
     return name if plain == name else f"{text} as {name}"
 
 
-def _format_aggregate(aggregate: AggregateCall) -> str:
+def _format_aggregate(aggregate: ops.AggregateCall) -> str:
     call = aggregate.text or f"{aggregate.function}({', '.join(a.text for a in aggregate.arguments) or '*'})"
     return f"{call} as {aggregate.name}" + (f" of {aggregate.type}" if aggregate.type else "")

@@ -10,26 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidemill.algebra import operators as ops
 from tidemill.algebra.expression import Expression, build_column, build_literal, quote_name, quote_text, to_expression
-from tidemill.algebra.operators import (
-    ORDER,
-    AggregateCall,
-    Aggregation,
-    CustomMerge,
-    Filter,
-    Join,
-    JoinKind,
-    NamedExpression,
-    Operator,
-    Projection,
-    Union,
-    WindowFunction,
-    add_columns,
-    pair_columns,
-    repeat_rows,
-    select_columns,
-    select_distinct,
-)
 from tidemill.algebra.restrict import Pairs, exclude_rows, restrict_rows
 from tidemill.algebra.states import cancel_signed_rows
 from tidemill.model.change import (
@@ -65,7 +47,7 @@ Names = tuple[str, ...]
 class Deltas:
     """The rows of consecutive deltas of one merge kind, with the number of their delta, from 1, in `ORDER`."""
 
-    rows: Operator
+    rows: ops.Operator
     updates: Updates
     content_schema: Schema
     count: int
@@ -76,30 +58,30 @@ class Deltas:
         return self.updates.build_delta_schema(self.content_schema)
 
     @property
-    def plain_rows(self) -> Operator:
-        return select_columns(self.rows, self.schema.names)
+    def plain_rows(self) -> ops.Operator:
+        return ops.select_columns(self.rows, self.schema.names)
 
 
-def merge_deltas(content: Operator, deltas: Deltas, *, is_small: bool) -> Operator:
+def merge_deltas(content: ops.Operator, deltas: Deltas, *, is_small: bool) -> ops.Operator:
     """The content after the deltas; `is_small` if most of its rows are untouched and should not be grouped."""
     updates, names = deltas.updates, content.columns
     match updates:
         case Append():
-            return Union((content, deltas.plain_rows))
+            return ops.Union((content, deltas.plain_rows))
         case Upsert(key):
-            untouched = exclude_rows(content, select_columns(deltas.rows, key), pair_columns(key))
-            return Union((untouched, drop_deletions(_pick_latest(deltas), names)))
+            untouched = exclude_rows(content, ops.select_columns(deltas.rows, key), ops.pair_columns(key))
+            return ops.Union((untouched, drop_deletions(_pick_latest(deltas), names)))
         case Patch():
             return _merge_patches(content, deltas, updates)
     if not is_small:
         return _reduce_content(content, deltas)
     key = updates.key or names
-    touched, pairs = select_distinct(deltas.rows, key), pair_columns(key)
+    touched, pairs = ops.select_distinct(deltas.rows, key), ops.pair_columns(key)
     reduced = _reduce_content(restrict_rows(content, touched, pairs), deltas)
-    return Union((exclude_rows(content, touched, pairs), reduced))
+    return ops.Union((exclude_rows(content, touched, pairs), reduced))
 
 
-def chain_deltas(deltas: Deltas) -> Operator:
+def chain_deltas(deltas: Deltas) -> ops.Operator:
     """The single delta that has the effect of all deltas."""
     if deltas.count == 1:
         return deltas.plain_rows
@@ -115,10 +97,12 @@ def chain_deltas(deltas: Deltas) -> Operator:
         case Patch() as updates:
             return _chain_patches(deltas, updates)
         case Custom() as updates:
-            return CustomMerge(None, deltas.rows, updates, "chain", deltas.schema)
+            return ops.CustomMerge(None, deltas.rows, updates, "chain", deltas.schema)
 
 
-def diff_contents(updates: Updates, before: Operator, after: Operator, schema: Schema, channel: str) -> Operator:
+def diff_contents(
+    updates: Updates, before: ops.Operator, after: ops.Operator, schema: Schema, channel: str
+) -> ops.Operator:
     """The delta that turns `before` into `after`, which are contents of the channel."""
     match updates:
         case Append():
@@ -130,175 +114,177 @@ def diff_contents(updates: Updates, before: Operator, after: Operator, schema: S
             return _diff_by_key(updates, before, after)
         case Patch(key):
             replaced = _diff_by_key(Upsert(key), before, after)
-            return add_columns(replaced, NamedExpression(PATCH, build_literal("FALSE")))
+            return ops.add_columns(replaced, ops.NamedExpression(PATCH, build_literal("FALSE")))
         case Custom():
-            sides = Union((number_rows(before, 1), number_rows(after, 2)))
-            return CustomMerge(sides, None, updates, "diff", updates.build_delta_schema(schema))
+            sides = ops.Union((number_rows(before, 1), number_rows(after, 2)))
+            return ops.CustomMerge(sides, None, updates, "diff", updates.build_delta_schema(schema))
 
 
-def sign_contents(before: Operator, after: Operator) -> Operator:
+def sign_contents(before: ops.Operator, after: ops.Operator) -> ops.Operator:
     """The rows of `after` counted once each, and those of `before` counted -1."""
-    return Union((count_rows(after, 1), count_rows(before, -1)))
+    return ops.Union((count_rows(after, 1), count_rows(before, -1)))
 
 
-def sign_patch_rows(updates: Patch, before: Operator, delta: Operator) -> Operator:
+def sign_patch_rows(updates: Patch, before: ops.Operator, delta: ops.Operator) -> ops.Operator:
     """The signed rows of a patch delta, from the content before."""
     rows, names = number_rows(delta, 0), before.columns
-    upserts = Filter(rows, _is_false(PATCH))
-    keys = select_distinct(upserts, updates.key)
+    upserts = ops.Filter(rows, _is_false(PATCH))
+    keys = ops.select_distinct(upserts, updates.key)
     patches = _collapse_patches(updates, rows)
-    replaced = restrict_rows(before, keys, pair_columns(updates.key))
-    matching = restrict_rows(before, select_columns(patches, updates.by), pair_columns(updates.by))
-    patched = exclude_rows(matching, keys, pair_columns(updates.key))
-    after = Union((drop_deletions(upserts, names), _apply_patches(updates, patched, patches)))
-    return sign_contents(Union((replaced, patched)), after)
+    replaced = restrict_rows(before, keys, ops.pair_columns(updates.key))
+    matching = restrict_rows(before, ops.select_columns(patches, updates.by), ops.pair_columns(updates.by))
+    patched = exclude_rows(matching, keys, ops.pair_columns(updates.key))
+    after = ops.Union((drop_deletions(upserts, names), _apply_patches(updates, patched, patches)))
+    return sign_contents(ops.Union((replaced, patched)), after)
 
 
-def count_rows(rows: Operator, times: int) -> Operator:
-    return add_columns(rows, NamedExpression(COUNT, build_literal(f"{times}L")))
+def count_rows(rows: ops.Operator, times: int) -> ops.Operator:
+    return ops.add_columns(rows, ops.NamedExpression(COUNT, build_literal(f"{times}L")))
 
 
-def number_rows(rows: Operator, number: int) -> Operator:
-    return add_columns(rows, NamedExpression(ORDER, build_literal(str(number))))
+def number_rows(rows: ops.Operator, number: int) -> ops.Operator:
+    return ops.add_columns(rows, ops.NamedExpression(ops.ORDER, build_literal(str(number))))
 
 
-def drop_deletions(rows: Operator, names: Names) -> Operator:
+def drop_deletions(rows: ops.Operator, names: Names) -> ops.Operator:
     """The rows that are not deletions, in these columns."""
-    return select_columns(Filter(rows, _is_false(DELETED)), names)
+    return ops.select_columns(ops.Filter(rows, _is_false(DELETED)), names)
 
 
-def pick_latest_rows(rows: Operator, key: Names, order: str) -> Operator:
+def pick_latest_rows(rows: ops.Operator, key: Names, order: str) -> ops.Operator:
     """The last row of each key by the order column, which is dropped."""
     names = tuple(c for c in rows.columns if c != order)
     values = tuple(c for c in names if c not in key)
-    latest = AggregateCall(_ROW, "max_by", (_build_struct(values), build_column(order)))
-    return Projection(Aggregation(rows, key, (latest,)), tuple(_select_field(_ROW, n, values) for n in names))
+    latest = ops.AggregateCall(_ROW, "max_by", (_build_struct(values), build_column(order)))
+    return ops.Projection(ops.Aggregation(rows, key, (latest,)), tuple(_select_field(_ROW, n, values) for n in names))
 
 
-def _pick_latest(deltas: Deltas) -> Operator:
+def _pick_latest(deltas: Deltas) -> ops.Operator:
     """The last row of each key."""
-    return deltas.plain_rows if deltas.count == 1 else pick_latest_rows(deltas.rows, deltas.updates.key, ORDER)
+    return deltas.plain_rows if deltas.count == 1 else pick_latest_rows(deltas.rows, deltas.updates.key, ops.ORDER)
 
 
-def _reduce_content(content: Operator, deltas: Deltas) -> Operator:
+def _reduce_content(content: ops.Operator, deltas: Deltas) -> ops.Operator:
     """The rows of the content and of the deltas, reduced to one content."""
     names = content.columns
     match deltas.updates:
         case Signed():
-            counted = Union((count_rows(content, 1), deltas.plain_rows))
+            counted = ops.Union((count_rows(content, 1), deltas.plain_rows))
             return _repeat_counted(cancel_signed_rows(counted), names, _NO_SUCH_ROW)
         case Increment() as updates:
-            marked = add_columns(content, NamedExpression(DELETED, build_literal("CAST(NULL AS BOOLEAN)")))
-            summed = _sum_increments(Union((number_rows(marked, 0), deltas.rows)), updates, deltas.schema)
+            marked = ops.add_columns(content, ops.NamedExpression(DELETED, build_literal("CAST(NULL AS BOOLEAN)")))
+            summed = _sum_increments(ops.Union((number_rows(marked, 0), deltas.rows)), updates, deltas.schema)
             exists = to_expression(f"{quote_name(updates.columns[0])} IS NOT NULL")
-            return select_columns(Filter(summed, exists), names)
+            return ops.select_columns(ops.Filter(summed, exists), names)
         case Custom() as updates:
-            return CustomMerge(number_rows(content, 0), deltas.rows, updates, "merge", deltas.content_schema)
+            return ops.CustomMerge(number_rows(content, 0), deltas.rows, updates, "merge", deltas.content_schema)
     raise AssertionError(f"{deltas.updates.name} channels need no reduction")
 
 
-def _repeat_counted(rows: Operator, names: Names, message: str) -> Operator:
+def _repeat_counted(rows: ops.Operator, names: Names, message: str) -> ops.Operator:
     """Each row repeated by its count; a negative count is an error, raised when the rows are read."""
     failure = f"CAST(RAISE_ERROR({quote_text(message)}) AS BOOLEAN)"
-    checked = Filter(rows, to_expression(f"IF({COUNT} < 0, {failure}, TRUE)"))
-    return select_columns(repeat_rows(checked, COUNT, _NUMBER), names)
+    checked = ops.Filter(rows, to_expression(f"IF({COUNT} < 0, {failure}, TRUE)"))
+    return ops.select_columns(ops.repeat_rows(checked, COUNT, _NUMBER), names)
 
 
-def _sum_increments(rows: Operator, updates: Increment, schema: Schema) -> Operator:
+def _sum_increments(rows: ops.Operator, updates: Increment, schema: Schema) -> ops.Operator:
     """For each key, whether it was reset, and the sum of its rows from the last reset on."""
     partition = ", ".join(map(quote_name, updates.key))
-    reset = f"MAX(CASE WHEN {DELETED} THEN {ORDER} END) OVER (PARTITION BY {partition})"
-    marked = WindowFunction(rows, updates.key, (NamedExpression(_NUMBER, to_expression(reset)),))
-    relevant = Filter(marked, to_expression(f"COALESCE({ORDER} >= {_NUMBER}, TRUE)"))
-    sums = (AggregateCall(c, "sum", (build_column(c),), cast=schema.get_field(c).type) for c in updates.columns)
-    summed = Aggregation(relevant, updates.key, (*sums, AggregateCall(_NUMBER, "max", (build_column(_NUMBER),))))
-    was_reset = NamedExpression(DELETED, to_expression(f"{_NUMBER} IS NOT NULL"))
-    names = [n for n in rows.columns if n != ORDER]
-    return Projection(summed, tuple(was_reset if n == DELETED else _select(n) for n in names))
+    reset = f"MAX(CASE WHEN {DELETED} THEN {ops.ORDER} END) OVER (PARTITION BY {partition})"
+    marked = ops.WindowFunction(rows, updates.key, (ops.NamedExpression(_NUMBER, to_expression(reset)),))
+    relevant = ops.Filter(marked, to_expression(f"COALESCE({ops.ORDER} >= {_NUMBER}, TRUE)"))
+    sums = (ops.AggregateCall(c, "sum", (build_column(c),), cast=schema.get_field(c).type) for c in updates.columns)
+    summed = ops.Aggregation(
+        relevant, updates.key, (*sums, ops.AggregateCall(_NUMBER, "max", (build_column(_NUMBER),)))
+    )
+    was_reset = ops.NamedExpression(DELETED, to_expression(f"{_NUMBER} IS NOT NULL"))
+    names = [n for n in rows.columns if n != ops.ORDER]
+    return ops.Projection(summed, tuple(was_reset if n == DELETED else _select(n) for n in names))
 
 
-def _diff_by_key(updates: Upsert | Increment, before: Operator, after: Operator) -> Operator:
+def _diff_by_key(updates: Upsert | Increment, before: ops.Operator, after: ops.Operator) -> ops.Operator:
     """A changed key is replaced, a missing one deleted. Replacing is exact for every type, even for floats."""
     key, names = updates.key, after.columns
-    row = NamedExpression(_ROW, _build_struct(names))
-    sides = Union(
-        tuple(number_rows(Projection(rows, (*map(_select, key), row)), i) for i, rows in enumerate((before, after)))
+    row = ops.NamedExpression(_ROW, _build_struct(names))
+    sides = ops.Union(
+        tuple(number_rows(ops.Projection(rows, (*map(_select, key), row)), i) for i, rows in enumerate((before, after)))
     )
-    rows_of_side = (to_expression(f"IF({ORDER} = {i}, {_ROW}, NULL)") for i in range(2))
+    rows_of_side = (to_expression(f"IF({ops.ORDER} = {i}, {_ROW}, NULL)") for i in range(2))
     calls = (
-        AggregateCall(name, "any_value", (side, build_literal("TRUE")))
+        ops.AggregateCall(name, "any_value", (side, build_literal("TRUE")))
         for name, side in zip((_OLD, _NEW), rows_of_side, strict=True)
     )
-    changed = Filter(Aggregation(sides, key, tuple(calls)), to_expression(f"NOT ({_OLD} <=> {_NEW})"))
+    changed = ops.Filter(ops.Aggregation(sides, key, tuple(calls)), to_expression(f"NOT ({_OLD} <=> {_NEW})"))
     deletion = f"{_OLD} IS NOT NULL" if isinstance(updates, Increment) else f"{_NEW} IS NULL"
     values = tuple(_select_field(_NEW, n, tuple(c for c in names if c not in key)) for n in names)
-    return Projection(changed, (*values, NamedExpression(DELETED, to_expression(deletion))))
+    return ops.Projection(changed, (*values, ops.NamedExpression(DELETED, to_expression(deletion))))
 
 
 # -- patches -----------------------------------------------------------------------------------------------------
 
 
-def _merge_patches(content: Operator, deltas: Deltas, updates: Patch) -> Operator:
+def _merge_patches(content: ops.Operator, deltas: Deltas, updates: Patch) -> ops.Operator:
     """The content after patches and upserts: two joins with the base, which is not grouped."""
-    upserts = Filter(deltas.rows, _is_false(PATCH)) if deltas.count == 1 else _patch_upserts(deltas, updates)
-    untouched = exclude_rows(content, select_columns(upserts, updates.key), pair_columns(updates.key))
+    upserts = ops.Filter(deltas.rows, _is_false(PATCH)) if deltas.count == 1 else _patch_upserts(deltas, updates)
+    untouched = exclude_rows(content, ops.select_columns(upserts, updates.key), ops.pair_columns(updates.key))
     patched = _apply_patches(updates, untouched, _collapse_patches(updates, deltas.rows))
-    return Union((patched, drop_deletions(upserts, content.columns)))
+    return ops.Union((patched, drop_deletions(upserts, content.columns)))
 
 
-def _chain_patches(deltas: Deltas, updates: Patch) -> Operator:
+def _chain_patches(deltas: Deltas, updates: Patch) -> ops.Operator:
     columns = {c: _build_field(_ROW, c) for c in updates.columns} | {b: build_column(b) for b in updates.by}
     columns |= {DELETED: build_column(_REMOVED), PATCH: build_literal("TRUE")}
     nulls = {f.name: build_literal(f"CAST(NULL AS {f.type})") for f in deltas.schema}
-    patches = Projection(
+    patches = ops.Projection(
         _collapse_patches(updates, deltas.rows),
-        tuple(NamedExpression(n, columns.get(n, nulls[n])) for n in deltas.schema.names),
+        tuple(ops.NamedExpression(n, columns.get(n, nulls[n])) for n in deltas.schema.names),
     )
-    return Union((patches, _patch_upserts(deltas, updates)))
+    return ops.Union((patches, _patch_upserts(deltas, updates)))
 
 
-def _collapse_patches(updates: Patch, rows: Operator) -> Operator:
+def _collapse_patches(updates: Patch, rows: ops.Operator) -> ops.Operator:
     """The combined patches of several deltas: the last values of each, or a removal if there was one."""
     calls = (
-        AggregateCall(_ROW, "max_by", (_build_struct(updates.columns), build_column(ORDER))),
-        AggregateCall(_REMOVED, "max", (_is_true(DELETED),)),
+        ops.AggregateCall(_ROW, "max_by", (_build_struct(updates.columns), build_column(ops.ORDER))),
+        ops.AggregateCall(_REMOVED, "max", (_is_true(DELETED),)),
     )
-    combined = Aggregation(Filter(rows, _is_true(PATCH)), updates.by, calls)
-    values = NamedExpression(_ROW, to_expression(f"IF({_REMOVED}, NULL, {_ROW})"))
-    return Projection(combined, (*map(_select, updates.by), values, _select(_REMOVED)))
+    combined = ops.Aggregation(ops.Filter(rows, _is_true(PATCH)), updates.by, calls)
+    values = ops.NamedExpression(_ROW, to_expression(f"IF({_REMOVED}, NULL, {_ROW})"))
+    return ops.Projection(combined, (*map(_select, updates.by), values, _select(_REMOVED)))
 
 
-def _apply_patches(updates: Patch, rows: Operator, patches: Operator) -> Operator:
+def _apply_patches(updates: Patch, rows: ops.Operator, patches: ops.Operator) -> ops.Operator:
     """The rows with the patches' values, without those that a patch removed."""
     joined = _join_partner(rows, patches, updates.by)
-    kept = Filter(joined, _is_false(_REMOVED))
+    kept = ops.Filter(joined, _is_false(_REMOVED))
     patched = {
         c: to_expression(f"IF({_REMOVED} IS NULL, {quote_name(c)}, {_build_field(_ROW, c)})") for c in updates.columns
     }
-    return Projection(kept, tuple(NamedExpression(n, patched.get(n, build_column(n))) for n in rows.columns))
+    return ops.Projection(kept, tuple(ops.NamedExpression(n, patched.get(n, build_column(n))) for n in rows.columns))
 
 
-def _patch_upserts(deltas: Deltas, updates: Patch) -> Operator:
+def _patch_upserts(deltas: Deltas, updates: Patch) -> ops.Operator:
     """The newest upsert of each key, with later patches applied."""
     rows, names = deltas.rows, deltas.schema.names
-    upserts = add_columns(Filter(rows, _is_false(PATCH)), NamedExpression(_NUMBER, build_column(ORDER)))
-    latest = pick_latest_rows(upserts, updates.key, ORDER)
-    patches = Projection(
-        Filter(rows, _is_true(PATCH)),
+    upserts = ops.add_columns(ops.Filter(rows, _is_false(PATCH)), ops.NamedExpression(_NUMBER, build_column(ops.ORDER)))
+    latest = pick_latest_rows(upserts, updates.key, ops.ORDER)
+    patches = ops.Projection(
+        ops.Filter(rows, _is_true(PATCH)),
         (
             *_rename_partners(updates.by),
-            NamedExpression(_ROW, _build_struct(updates.columns)),
-            NamedExpression(_REMOVED, _is_true(DELETED)),
-            _select(ORDER),
+            ops.NamedExpression(_ROW, _build_struct(updates.columns)),
+            ops.NamedExpression(_REMOVED, _is_true(DELETED)),
+            _select(ops.ORDER),
         ),
     )
-    is_later = to_expression(f"{ORDER} > {_NUMBER}")
-    later = Join(latest, patches, JoinKind.INNER, _pair_partners(updates.by), is_later, null_safe=True)
+    is_later = to_expression(f"{ops.ORDER} > {_NUMBER}")
+    later = ops.Join(latest, patches, ops.JoinKind.INNER, _pair_partners(updates.by), is_later, null_safe=True)
     calls = (
-        AggregateCall(_ROW, "max_by", (build_column(_ROW), build_column(ORDER))),
-        AggregateCall(_REMOVED, "max", (build_column(_REMOVED),)),
+        ops.AggregateCall(_ROW, "max_by", (build_column(_ROW), build_column(ops.ORDER))),
+        ops.AggregateCall(_REMOVED, "max", (build_column(_REMOVED),)),
     )
-    joined = _join_partner(latest, Aggregation(later, updates.key, calls), updates.key)
+    joined = _join_partner(latest, ops.Aggregation(later, updates.key, calls), updates.key)
     removed, deleted = f"COALESCE({_REMOVED}, FALSE)", f"COALESCE({DELETED}, FALSE)"
     values: dict[str, str] = {}
     for name in names:
@@ -308,21 +294,21 @@ def _patch_upserts(deltas: Deltas, updates: Patch) -> Operator:
             is_patched = f"NOT COALESCE({_REMOVED}, TRUE) AND NOT {deleted}"
             values[name] = f"IF({is_patched}, {_build_field(_ROW, name)}, {values[name]})"
     values |= {DELETED: f"{deleted} OR {removed}", PATCH: PATCH}
-    return Projection(
+    return ops.Projection(
         joined,
-        tuple(NamedExpression(n, to_expression(values[n])) if n in values else _select(n) for n in names),
+        tuple(ops.NamedExpression(n, to_expression(values[n])) if n in values else _select(n) for n in names),
     )
 
 
-def _join_partner(rows: Operator, partners: Operator, key: Names) -> Operator:
+def _join_partner(rows: ops.Operator, partners: ops.Operator, key: Names) -> ops.Operator:
     """The rows, each with the columns of the partner that has the same key, if any; NULL is a key like any other."""
     others = (_select(c) for c in partners.columns if c not in key)
-    renamed = Projection(partners, (*_rename_partners(key), *others))
-    return Join(rows, renamed, JoinKind.LEFT, _pair_partners(key), null_safe=True)
+    renamed = ops.Projection(partners, (*_rename_partners(key), *others))
+    return ops.Join(rows, renamed, ops.JoinKind.LEFT, _pair_partners(key), null_safe=True)
 
 
-def _rename_partners(key: Names) -> tuple[NamedExpression, ...]:
-    return tuple(NamedExpression(f"{_PARTNER}{i}", build_column(name)) for i, name in enumerate(key))
+def _rename_partners(key: Names) -> tuple[ops.NamedExpression, ...]:
+    return tuple(ops.NamedExpression(f"{_PARTNER}{i}", build_column(name)) for i, name in enumerate(key))
 
 
 def _pair_partners(key: Names) -> Pairs:
@@ -332,8 +318,8 @@ def _pair_partners(key: Names) -> Pairs:
 # -- expressions -------------------------------------------------------------------------------------------------
 
 
-def _select(name: str) -> NamedExpression:
-    return NamedExpression(name, build_column(name))
+def _select(name: str) -> ops.NamedExpression:
+    return ops.NamedExpression(name, build_column(name))
 
 
 def _build_struct(names: Names) -> Expression:
@@ -344,9 +330,9 @@ def _build_field(struct: str, name: str) -> Expression:
     return Expression(f"{quote_name(struct)}.{quote_name(name)}", frozenset([struct]))
 
 
-def _select_field(struct: str, name: str, names: Names) -> NamedExpression:
+def _select_field(struct: str, name: str, names: Names) -> ops.NamedExpression:
     """A field of a struct, if it is among these; else the column of that name."""
-    return NamedExpression(name, _build_field(struct, name)) if name in names else _select(name)
+    return ops.NamedExpression(name, _build_field(struct, name)) if name in names else _select(name)
 
 
 def _is_true(name: str) -> Expression:

@@ -10,22 +10,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from tidemill.algebra import operators as ops
 from tidemill.algebra.derive import Derivation
 from tidemill.algebra.expression import build_column, build_literal, to_expression
 from tidemill.algebra.merge import pick_latest_rows
-from tidemill.algebra.operators import (
-    NamedExpression,
-    Operator,
-    Projection,
-    ScanMode,
-    StepReference,
-    add_columns,
-    list_scans,
-    map_children,
-    repeat_rows,
-    select_columns,
-    to_items,
-)
 from tidemill.algebra.patches import find_many_to_one
 from tidemill.algebra.properties import Key, find_keys, is_append_only
 from tidemill.algebra.states import (
@@ -72,7 +60,7 @@ class VariantName:
         return f"{self.mode}" if self.channel is None else f"{self.mode}:{self.channel}"
 
 
-def name_input(channel: str, mode: ScanMode) -> str:
+def name_input(channel: str, mode: ops.ScanMode) -> str:
     """The name of a refresh's input: a channel's content now or before, or its change."""
     return f"{channel}@{mode}"
 
@@ -82,7 +70,7 @@ class ProgramOutput:
     """The rows for one channel, and how they merge; `rows` is None if nothing changed."""
 
     channel: str
-    rows: Operator | None
+    rows: ops.Operator | None
     updates: Updates
 
 
@@ -90,14 +78,14 @@ class ProgramOutput:
 class Program:
     """Steps in order, then outputs. A step named like an output's channel is that output's rows."""
 
-    steps: Mapping[str, Operator]
+    steps: Mapping[str, ops.Operator]
     outputs: tuple[ProgramOutput, ...]
 
-    def map_operators(self, transform: Callable[[Operator], Operator]) -> Program:
+    def map_operators(self, transform: Callable[[ops.Operator], ops.Operator]) -> Program:
         """The program with each operator replaced by `transform(operator)`."""
         return Program({name: transform(op) for name, op in self.steps.items()}, self.map_outputs(transform))
 
-    def map_outputs(self, transform: Callable[[Operator], Operator]) -> tuple[ProgramOutput, ...]:
+    def map_outputs(self, transform: Callable[[ops.Operator], ops.Operator]) -> tuple[ProgramOutput, ...]:
         return tuple(replace(o, rows=o.rows and transform(o.rows)) for o in self.outputs)
 
     def select_outputs(self, channels: Collection[str]) -> Program:
@@ -110,15 +98,15 @@ class DeclaredQuery:
     """A declared table: its channel and its operators."""
 
     table: str
-    root: Operator
+    root: ops.Operator
 
-    def build_states(self) -> dict[Operator, State]:
+    def build_states(self) -> dict[ops.Operator, State]:
         """The state of each stateful operator; their channels are `table.state1` and so on."""
         return {op: create_state(op, f"{self.table}.state{i}") for i, op in enumerate(list_stateful(self.root), 1)}
 
     @property
     def channels(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(o.channel for o in list_scans(self.root)))
+        return tuple(dict.fromkeys(o.channel for o in ops.list_scans(self.root)))
 
     @property
     def key(self) -> Key | None:
@@ -137,11 +125,11 @@ class DeclaredQuery:
     def build_batch(self) -> Program:
         """Recompute the states, inputs first, and the result from them."""
         states = self.build_states()
-        steps: dict[str, Operator] = {}
+        steps: dict[str, ops.Operator] = {}
         for op, state in states.items():
             steps[state.channel] = state.build_state(_read_from_states(op.child, states, steps))  # type: ignore[union-attr]
         outputs = [
-            ProgramOutput(s.channel, StepReference(s.channel, steps[s.channel].columns), s.updates)
+            ProgramOutput(s.channel, ops.StepReference(s.channel, steps[s.channel].columns), s.updates)
             for s in states.values()
         ]
         result = _read_from_states(self.root, states, steps)
@@ -162,15 +150,17 @@ class DeclaredQuery:
         return Program(dict(derivation.steps), (*state_outputs, ProgramOutput(self.table, result, self.updates)))
 
 
-def _read_from_states(op: Operator, states: Mapping[Operator, State], steps: Mapping[str, Operator]) -> Operator:
+def _read_from_states(
+    op: ops.Operator, states: Mapping[ops.Operator, State], steps: Mapping[str, ops.Operator]
+) -> ops.Operator:
     """The content, with stateful operators read from their states."""
     state = states.get(op)
     if state is None:
-        return map_children(op, lambda child: _read_from_states(child, states, steps))
-    return state.finish_rows(StepReference(state.channel, steps[state.channel].columns))
+        return ops.map_children(op, lambda child: _read_from_states(child, states, steps))
+    return state.finish_rows(ops.StepReference(state.channel, steps[state.channel].columns))
 
 
-def _derive_result(query: DeclaredQuery, derivation: Derivation) -> Operator | None:
+def _derive_result(query: DeclaredQuery, derivation: Derivation) -> ops.Operator | None:
     """The change of the result, in the form in which it is stored."""
     match query.updates:
         case Append():
@@ -182,7 +172,11 @@ def _derive_result(query: DeclaredQuery, derivation: Derivation) -> Operator | N
             if rows is not None:
                 return rows
             upserts = _derive_upserts(query, derivation, key)
-            return None if upserts is None else add_columns(upserts, NamedExpression(PATCH, build_literal("FALSE")))
+            return (
+                None
+                if upserts is None
+                else ops.add_columns(upserts, ops.NamedExpression(PATCH, build_literal("FALSE")))
+            )
         case Upsert(key):
             return _derive_upserts(query, derivation, key)
         case _:
@@ -190,7 +184,7 @@ def _derive_result(query: DeclaredQuery, derivation: Derivation) -> Operator | N
             return None if change is None else cancel_signed_rows(change)
 
 
-def _derive_upserts(query: DeclaredQuery, derivation: Derivation, key: Key) -> Operator | None:
+def _derive_upserts(query: DeclaredQuery, derivation: Derivation, key: Key) -> ops.Operator | None:
     """The new row of each key that may have changed."""
     rows = derivation.find_touched_rows(query.root)
     if rows is not None:
@@ -198,24 +192,24 @@ def _derive_upserts(query: DeclaredQuery, derivation: Derivation, key: Key) -> O
     change = derivation.derive_change(query.root)
     if change is None:
         return None
-    deletion = NamedExpression(DELETED, to_expression(f"{COUNT} < 0"))
-    return pick_latest_rows(add_columns(cancel_signed_rows(change), deletion), key, COUNT)
+    deletion = ops.NamedExpression(DELETED, to_expression(f"{COUNT} < 0"))
+    return pick_latest_rows(ops.add_columns(cancel_signed_rows(change), deletion), key, COUNT)
 
 
-def _derive_state(op: Operator, state: State, derivation: Derivation) -> Operator | None:
+def _derive_state(op: ops.Operator, state: State, derivation: Derivation) -> ops.Operator | None:
     """The change of a state, in the form in which it is stored."""
     change = derivation.derive_change(op)
     if change is None or not isinstance(state, GroupState):
         return change
     if state.is_distinct_only:
-        return select_columns(change, state.group.keys)
+        return ops.select_columns(change, state.group.keys)
     groups = derivation.find_touched_groups(state)
-    accumulators = (NamedExpression(n, build_column(NEW + n)) for n in state.accumulator_names)
-    deletion = NamedExpression(DELETED, to_expression(f"NOT ({build_presence_condition(NEW)})"))
-    return Projection(groups, (*to_items(state.group.keys), *accumulators, deletion))
+    accumulators = (ops.NamedExpression(n, build_column(NEW + n)) for n in state.accumulator_names)
+    deletion = ops.NamedExpression(DELETED, to_expression(f"NOT ({build_presence_condition(NEW)})"))
+    return ops.Projection(groups, (*ops.to_items(state.group.keys), *accumulators, deletion))
 
 
-def _repeat_added_rows(change: Operator) -> Operator:
+def _repeat_added_rows(change: ops.Operator) -> ops.Operator:
     """Each added row, repeated as often as it was added."""
     names = tuple(c for c in change.columns if c != COUNT)
-    return select_columns(repeat_rows(change, COUNT, "_times"), names)
+    return ops.select_columns(ops.repeat_rows(change, COUNT, "_times"), names)

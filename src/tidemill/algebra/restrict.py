@@ -8,60 +8,49 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidemill.algebra.operators import (
-    Aggregation,
-    Explode,
-    Filter,
-    Join,
-    JoinKind,
-    NamedExpression,
-    Operator,
-    Projection,
-    Union,
-    WindowFunction,
-)
+from tidemill.algebra import operators as ops
 
 Pairs = tuple[tuple[str, str], ...]
 """Columns of the restricted operator, each with the key column that it must equal; NULL equals NULL."""
 
-_PRESERVES_LEFT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
-_PRESERVES_RIGHT = (JoinKind.INNER, JoinKind.RIGHT)
+_PRESERVES_LEFT = (ops.JoinKind.INNER, ops.JoinKind.LEFT, ops.JoinKind.SEMI, ops.JoinKind.ANTI)
+_PRESERVES_RIGHT = (ops.JoinKind.INNER, ops.JoinKind.RIGHT)
 
 
-def restrict_rows(op: Operator, keys: Operator, on: Pairs) -> Operator:
+def restrict_rows(op: ops.Operator, keys: ops.Operator, on: Pairs) -> ops.Operator:
     """The rows of `op` that match a row of `keys`."""
     pushed = _push_down(op, keys, on) if on else None
-    return pushed if pushed is not None else Join(op, keys, JoinKind.SEMI, on, null_safe=True)
+    return pushed if pushed is not None else ops.Join(op, keys, ops.JoinKind.SEMI, on, null_safe=True)
 
 
-def exclude_rows(op: Operator, keys: Operator, on: Pairs) -> Operator:
+def exclude_rows(op: ops.Operator, keys: ops.Operator, on: Pairs) -> ops.Operator:
     """The rows of `op` that match no row of `keys`."""
-    return Join(op, keys, JoinKind.ANTI, on, null_safe=True)
+    return ops.Join(op, keys, ops.JoinKind.ANTI, on, null_safe=True)
 
 
-def _push_down(op: Operator, keys: Operator, on: Pairs) -> Operator | None:
+def _push_down(op: ops.Operator, keys: ops.Operator, on: Pairs) -> ops.Operator | None:
     names = {c for c, _ in on}
     match op:
-        case Projection():
+        case ops.Projection():
             below = _rename_pairs(op.items, on)
             return None if below is None else replace(op, child=restrict_rows(op.child, keys, below))
-        case Filter():
+        case ops.Filter():
             return replace(op, child=restrict_rows(op.child, keys, on))
-        case Explode() if names <= set(op.child.columns):
+        case ops.Explode() if names <= set(op.child.columns):
             return replace(op, child=restrict_rows(op.child, keys, on))
-        case Aggregation() if names <= set(op.keys):
+        case ops.Aggregation() if names <= set(op.keys):
             return replace(op, child=restrict_rows(op.child, keys, on))
-        case WindowFunction() if names <= set(op.partition):
+        case ops.WindowFunction() if names <= set(op.partition):
             return replace(op, child=restrict_rows(op.child, keys, on))
-        case Union():
-            return Union(tuple(restrict_rows(c, keys, on) for c in op.children))
-        case Join():
+        case ops.Union():
+            return ops.Union(tuple(restrict_rows(c, keys, on) for c in op.children))
+        case ops.Join():
             return _push_into_join(op, keys, on)
         case _:
             return None
 
 
-def _rename_pairs(items: tuple[NamedExpression, ...], on: Pairs) -> Pairs | None:
+def _rename_pairs(items: tuple[ops.NamedExpression, ...], on: Pairs) -> Pairs | None:
     origin = {i.name: i.value.column_name for i in items}
     below = [(origin[c], k) for c, k in on]
     if any(c is None for c, _ in below):
@@ -69,7 +58,7 @@ def _rename_pairs(items: tuple[NamedExpression, ...], on: Pairs) -> Pairs | None
     return tuple((c, k) for c, k in below if c is not None)
 
 
-def _push_into_join(op: Join, keys: Operator, on: Pairs) -> Operator | None:
+def _push_into_join(op: ops.Join, keys: ops.Operator, on: Pairs) -> ops.Operator | None:
     names = {c for c, _ in on}
     if names <= set(op.left.columns) and op.kind in _PRESERVES_LEFT:
         left = restrict_rows(op.left, keys, on)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from tidemill.algebra import operators as ops
 from tidemill.algebra.accumulators import (
     ROW_COUNT,
     Accumulator,
@@ -18,34 +19,23 @@ from tidemill.algebra.accumulators import (
     decompose_aggregate,
 )
 from tidemill.algebra.expression import build_column, quote_name, to_expression
-from tidemill.algebra.operators import (
-    AggregateCall,
-    Aggregation,
-    Filter,
-    GroupedMap,
-    NamedExpression,
-    Operator,
-    Projection,
-    Scan,
-    ScanMode,
-    TopN,
-    WindowFunction,
-    to_items,
-    walk_operators,
-)
 from tidemill.algebra.properties import is_append_only
 from tidemill.model.change import Append, Signed, Updates, Upsert
 
 NEW, OLD, ADDED = "new.", "old.", "added."
 """Prefixes of a state's columns in a change: the new value, the old value, and the added amount."""
 
-Stateful = Aggregation | WindowFunction | TopN | GroupedMap
+Stateful = ops.Aggregation | ops.WindowFunction | ops.TopN | ops.GroupedMap
 
 
-def list_stateful(op: Operator) -> list[Stateful]:
+def list_stateful(op: ops.Operator) -> list[Stateful]:
     """The distinct stateful operators of a tree, inputs first."""
     return list(
-        dict.fromkeys(o for o in walk_operators(op) if isinstance(o, Aggregation | WindowFunction | TopN | GroupedMap))
+        dict.fromkeys(
+            o
+            for o in ops.walk_operators(op)
+            if isinstance(o, ops.Aggregation | ops.WindowFunction | ops.TopN | ops.GroupedMap)
+        )
     )
 
 
@@ -53,7 +43,7 @@ def list_stateful(op: Operator) -> list[Stateful]:
 class GroupState:
     """The state of an aggregation: one row for each group with its keys and accumulators."""
 
-    group: Aggregation
+    group: ops.Aggregation
     channel: str
 
     @cached_property
@@ -87,23 +77,23 @@ class GroupState:
     def updates(self) -> Updates:
         return Append() if self.is_distinct_only else Upsert(self.group.keys)
 
-    def scan_state(self) -> Scan:
+    def scan_state(self) -> ops.Scan:
         names = self.group.keys if self.is_distinct_only else (*self.group.keys, *self.accumulator_names)
-        return Scan(self.channel, names, ScanMode.OLD)
+        return ops.Scan(self.channel, names, ops.ScanMode.OLD)
 
-    def build_state(self, child: Operator) -> Operator:
+    def build_state(self, child: ops.Operator) -> ops.Operator:
         """The state computed from these rows."""
-        return Aggregation(
+        return ops.Aggregation(
             child, self.group.keys, () if self.is_distinct_only else tuple(a.call for a in self.accumulators)
         )
 
-    def finish_rows(self, state: Operator) -> Operator:
+    def finish_rows(self, state: ops.Operator) -> ops.Operator:
         """The group's rows, computed from rows of its state."""
-        return state if self.is_distinct_only else Projection(state, self.build_result_items())
+        return state if self.is_distinct_only else ops.Projection(state, self.build_result_items())
 
-    def build_result_items(self, prefix: str = "") -> tuple[NamedExpression, ...]:
-        values = (NamedExpression(k.call.name, k.build_value(prefix)) for k in self.incremental_aggregates)
-        return (*to_items(self.group.keys), *values)
+    def build_result_items(self, prefix: str = "") -> tuple[ops.NamedExpression, ...]:
+        values = (ops.NamedExpression(k.call.name, k.build_value(prefix)) for k in self.incremental_aggregates)
+        return (*ops.to_items(self.group.keys), *values)
 
     def build_change_condition(self) -> str:
         """The condition that an accumulator changed. The row count may change without a change of the result."""
@@ -117,28 +107,28 @@ class GroupState:
 class ResultState:
     """The state of an operator that is recomputed by partition: its result rows."""
 
-    op: WindowFunction | TopN | GroupedMap
+    op: ops.WindowFunction | ops.TopN | ops.GroupedMap
     channel: str
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
         match self.op:
-            case WindowFunction(partition=names) | GroupedMap(keys=names):
+            case ops.WindowFunction(partition=names) | ops.GroupedMap(keys=names):
                 return names
-            case TopN():
+            case ops.TopN():
                 return ()
 
     @property
     def updates(self) -> Updates:
         return Signed()
 
-    def scan_state(self) -> Scan:
-        return Scan(self.channel, self.op.columns, ScanMode.OLD)
+    def scan_state(self) -> ops.Scan:
+        return ops.Scan(self.channel, self.op.columns, ops.ScanMode.OLD)
 
-    def build_state(self, child: Operator) -> Operator:
+    def build_state(self, child: ops.Operator) -> ops.Operator:
         return replace(self.op, child=child)
 
-    def finish_rows(self, state: Operator) -> Operator:
+    def finish_rows(self, state: ops.Operator) -> ops.Operator:
         return state
 
 
@@ -146,14 +136,14 @@ State = GroupState | ResultState
 
 
 def create_state(op: Stateful, channel: str) -> State:
-    return GroupState(op, channel) if isinstance(op, Aggregation) else ResultState(op, channel)
+    return GroupState(op, channel) if isinstance(op, ops.Aggregation) else ResultState(op, channel)
 
 
-def cancel_signed_rows(signed: Operator) -> Operator:
+def cancel_signed_rows(signed: ops.Operator) -> ops.Operator:
     """Distinct signed rows without those that cancel out."""
     names = tuple(c for c in signed.columns if c != "_count")
-    total = AggregateCall("_count", "sum", (build_column("_count"),))
-    return Filter(Aggregation(signed, names, (total,)), to_expression("_count <> 0"))
+    total = ops.AggregateCall("_count", "sum", (build_column("_count"),))
+    return ops.Filter(ops.Aggregation(signed, names, (total,)), to_expression("_count <> 0"))
 
 
 def build_presence_condition(prefix: str) -> str:

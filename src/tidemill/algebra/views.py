@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, takewhile
 
+from tidemill.algebra import operators as ops
 from tidemill.algebra.expression import build_literal, to_expression
 from tidemill.algebra.merge import (
     Deltas,
@@ -16,18 +17,6 @@ from tidemill.algebra.merge import (
     merge_deltas,
     sign_contents,
     sign_patch_rows,
-)
-from tidemill.algebra.operators import (
-    ORDER,
-    BlockScan,
-    NamedExpression,
-    Operator,
-    Union,
-    add_columns,
-    pair_columns,
-    select_columns,
-    select_distinct,
-    union_by_name,
 )
 from tidemill.algebra.restrict import exclude_rows, restrict_rows
 from tidemill.errors import EngineError
@@ -46,7 +35,7 @@ class ViewExpansion:
 
     is_small: SmallChangeTest
 
-    def expand_view(self, view: View) -> Operator:
+    def expand_view(self, view: View) -> ops.Operator:
         """The rows of a view: the content, or a delta of the view's merge kind."""
         match view:
             case Snapshot():
@@ -58,7 +47,7 @@ class ViewExpansion:
             case ConvertedDelta():
                 return self.expand_signed(view)
 
-    def expand_snapshot(self, view: Snapshot) -> Operator:
+    def expand_snapshot(self, view: Snapshot) -> ops.Operator:
         """The content: the base with the deltas merged in."""
         filled = [d for d in view.deltas if d.files]
         appended = list(takewhile(lambda d: isinstance(d.updates, Append), filled))
@@ -70,7 +59,7 @@ class ViewExpansion:
             content = merge_deltas(content, _scan_deltas(list(group), updates, view.schema), is_small=is_small)
         return content
 
-    def expand_chain(self, view: DeltaChain) -> Operator:
+    def expand_chain(self, view: DeltaChain) -> ops.Operator:
         """The change as a single delta of its merge kind."""
         filled = [d for d in view.deltas if d.files]
         if len(filled) < 2 or isinstance(view.updates, Append):
@@ -79,7 +68,7 @@ class ViewExpansion:
 
     def expand_signed(
         self, view: DeltaChain | SnapshotDiff | ConvertedDelta, before: Snapshot | None = None
-    ) -> Operator:
+    ) -> ops.Operator:
         """A change as signed rows. If it is stored by key, the rows that it replaces are looked up in `before`."""
         if isinstance(view, SnapshotDiff):
             return self._diff_snapshots(Signed(), view)
@@ -94,7 +83,7 @@ class ViewExpansion:
         old = self.expand_snapshot(changed.before)
         if isinstance(chain.updates, Patch):
             return sign_patch_rows(chain.updates, old, rows)
-        keys, pairs = select_columns(rows, chain.updates.key), pair_columns(chain.updates.key)
+        keys, pairs = ops.select_columns(rows, chain.updates.key), ops.pair_columns(chain.updates.key)
         if isinstance(chain.updates, Upsert):
             new = drop_deletions(rows, chain.schema.names)
         else:
@@ -103,23 +92,23 @@ class ViewExpansion:
 
     def expand_touched(
         self, view: DeltaChain | SnapshotDiff | ConvertedDelta, key: tuple[str, ...], after: Snapshot
-    ) -> Operator:
+    ) -> ops.Operator:
         """A change by key: the new row of each key in it, or `_deleted`."""
         chain = view.chain if isinstance(view, ConvertedDelta) else view
         if isinstance(chain, SnapshotDiff):
             return self._diff_snapshots(Upsert(key), chain)
         rows = self.expand_chain(chain)
         if isinstance(chain.updates, Upsert):
-            return add_columns(rows, NamedExpression(DELETED, to_expression(f"COALESCE({DELETED}, FALSE)")))
-        keys, pairs = select_distinct(rows, key), pair_columns(key)
+            return ops.add_columns(rows, ops.NamedExpression(DELETED, to_expression(f"COALESCE({DELETED}, FALSE)")))
+        keys, pairs = ops.select_distinct(rows, key), ops.pair_columns(key)
         existing = restrict_rows(self.expand_snapshot(after), keys, pairs)
         deleted = exclude_rows(keys, existing, pairs)
-        return union_by_name(
-            add_columns(existing, NamedExpression(DELETED, build_literal("FALSE"))),
-            add_columns(deleted, NamedExpression(DELETED, build_literal("TRUE"))),
+        return ops.union_by_name(
+            ops.add_columns(existing, ops.NamedExpression(DELETED, build_literal("FALSE"))),
+            ops.add_columns(deleted, ops.NamedExpression(DELETED, build_literal("TRUE"))),
         )
 
-    def _diff_snapshots(self, updates: Updates, view: SnapshotDiff) -> Operator:
+    def _diff_snapshots(self, updates: Updates, view: SnapshotDiff) -> ops.Operator:
         before, after = self.expand_snapshot(view.before), self.expand_snapshot(view.after)
         return diff_contents(updates, before, after, view.after.schema, view.after.channel)
 
@@ -131,19 +120,19 @@ def _scan_deltas(blocks: Sequence[Block], updates: Updates, schema: Schema, *, i
 
 def _scan_blocks(
     blocks: Sequence[Block], schema: Schema, *, is_numbered: bool = False, is_change: bool = False
-) -> Operator:
+) -> ops.Operator:
     """The rows of blocks in these columns, in a single scan if their files have one schema."""
-    names = (*schema.names, ORDER) if is_numbered else schema.names
-    scans: list[Operator] = []
+    names = (*schema.names, ops.ORDER) if is_numbered else schema.names
+    scans: list[ops.Operator] = []
     first = 1
     for stored, group in groupby(blocks, key=_get_stored_schema):
         stored_blocks = tuple(group)
         files = tuple(f.path for b in stored_blocks for f in b.files)
-        scans.append(BlockScan(files, names, schema, stored, stored_blocks, first, is_change))
+        scans.append(ops.BlockScan(files, names, schema, stored, stored_blocks, first, is_change))
         first += len(stored_blocks)
     if not scans:
-        return BlockScan((), names, schema, schema, (), is_change=is_change)
-    return scans[0] if len(scans) == 1 else Union(tuple(scans))
+        return ops.BlockScan((), names, schema, schema, (), is_change=is_change)
+    return scans[0] if len(scans) == 1 else ops.Union(tuple(scans))
 
 
 def _get_stored_schema(block: Block) -> Schema:

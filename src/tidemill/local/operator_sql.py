@@ -14,23 +14,9 @@ from dataclasses import dataclass, fields
 from pyspark.sql.types import DecimalType, IntegerType, LongType, StructField, StructType
 from sqlglot import exp
 
+from tidemill.algebra import operators as ops
 from tidemill.algebra.dialect import parse_expression, parse_query
 from tidemill.algebra.expression import Expression, build_literal, expression_from_tree
-from tidemill.algebra.operators import (
-    AggregateCall,
-    Aggregation,
-    Explode,
-    Filter,
-    Join,
-    JoinKind,
-    Operator,
-    Projection,
-    SingleRow,
-    TopN,
-    Union,
-    list_children,
-    map_children,
-)
 from tidemill.local import decimals, duckdb_sql
 from tidemill.local.expression_sql import ExpressionTranslator
 from tidemill.local.values import INTEGERS, SqlValue, Unsupported, require_comparable, require_type
@@ -47,7 +33,7 @@ class SqlRelation:
         return {f.name: SqlValue(f"{alias}.c{i}", f.dataType) for i, f in enumerate(self.struct)}
 
 
-Leaf = Callable[[Operator], SqlRelation | None]
+Leaf = Callable[[ops.Operator], SqlRelation | None]
 """The relation of an operator whose rows are available without computation."""
 
 
@@ -56,12 +42,12 @@ class OperatorTranslator:
 
     def __init__(self, leaf: Leaf) -> None:
         self._leaf = leaf
-        self._unique: dict[tuple[object, ...], Operator] = {}
+        self._unique: dict[tuple[object, ...], ops.Operator] = {}
         self._relations: dict[int, SqlRelation] = {}
         self._uses: Counter[int] = Counter()
         self._named: list[str] = []
 
-    def translate(self, op: Operator) -> SqlRelation:
+    def translate(self, op: ops.Operator) -> SqlRelation:
         """The statement that computes the operator."""
         root = self._unify(op)
         self._count_uses(root)
@@ -69,20 +55,20 @@ class OperatorTranslator:
         statement = relation.sql if relation.sql.startswith("SELECT") else f"SELECT * FROM {relation.sql}"
         return SqlRelation(f"WITH {', '.join(self._named)} {statement}" if self._named else statement, relation.struct)
 
-    def _unify(self, op: Operator) -> Operator:
+    def _unify(self, op: ops.Operator) -> ops.Operator:
         """The operator with equal parts replaced by one object: identities are quicker than hashes of trees."""
-        unified = map_children(op, self._unify)
-        children = {id(child) for child in list_children(unified)}
+        unified = ops.map_children(op, self._unify)
+        children = {id(child) for child in ops.list_children(unified)}
         own = tuple(id(v) if id(v) in children else v for v in _list_values(unified))
         return self._unique.setdefault((type(unified), *own), unified)
 
-    def _count_uses(self, op: Operator) -> None:
+    def _count_uses(self, op: ops.Operator) -> None:
         self._uses[id(op)] += 1
         if self._uses[id(op)] == 1:
-            for child in list_children(op):
+            for child in ops.list_children(op):
                 self._count_uses(child)
 
-    def _read(self, op: Operator, alias: str = "t") -> tuple[str, SqlRelation]:
+    def _read(self, op: ops.Operator, alias: str = "t") -> tuple[str, SqlRelation]:
         """The FROM item of an operator, and its relation."""
         relation = self._relations.get(id(op))
         if relation is None:
@@ -98,40 +84,40 @@ class OperatorTranslator:
     def _bind(self, relation: SqlRelation, alias: str = "t") -> ExpressionTranslator:
         return ExpressionTranslator(relation.bind_columns(alias))
 
-    def _build_relation(self, op: Operator) -> SqlRelation:
+    def _build_relation(self, op: ops.Operator) -> SqlRelation:
         if not op.columns or len({*op.columns}) < len(op.columns):
             raise Unsupported("no columns, or two of one name")
         leaf = self._leaf(op)
         if leaf is not None:
             return leaf
         match op:
-            case Projection():
+            case ops.Projection():
                 return self._translate_projection(op)
-            case Filter():
+            case ops.Filter():
                 source, rows = self._read(op.child)
                 return SqlRelation(
                     f"SELECT * FROM {source} WHERE {self._bind(rows).translate_condition(op.condition)}", rows.struct
                 )
-            case Union():
+            case ops.Union():
                 return self._translate_union(op)
-            case Explode(outer=False):
+            case ops.Explode(outer=False):
                 return self._translate_repetition(op)
-            case Aggregation():
+            case ops.Aggregation():
                 return self._translate_aggregation(op)
-            case Join():
+            case ops.Join():
                 return self._translate_join(op)
-            case TopN():
+            case ops.TopN():
                 return self._translate_top(op)
-            case SingleRow():
+            case ops.SingleRow():
                 return _select([("_one", SqlValue("CAST(0 AS INTEGER)", IntegerType()))], "")
         raise Unsupported(type(op).__name__)
 
-    def _translate_projection(self, op: Projection) -> SqlRelation:
+    def _translate_projection(self, op: ops.Projection) -> SqlRelation:
         source, rows = self._read(op.child)
         bound = self._bind(rows)
         return _select([(i.name, bound.translate(i.value)) for i in op.items], f" FROM {source}")
 
-    def _translate_union(self, op: Union) -> SqlRelation:
+    def _translate_union(self, op: ops.Union) -> SqlRelation:
         parts = [self._read(child) for child in op.children]
         bound = self._bind(parts[0][1])
         widened = [
@@ -147,7 +133,7 @@ class OperatorTranslator:
         ]
         return SqlRelation(f"SELECT * FROM ({' UNION ALL '.join(selects)}) AS u", struct)
 
-    def _translate_repetition(self, op: Explode) -> SqlRelation:
+    def _translate_repetition(self, op: ops.Explode) -> SqlRelation:
         """Each row repeated: the only use of explode in derived operators."""
         source, rows = self._read(op.child)
         match op.outputs, parse_expression(op.generator.text).this:
@@ -165,20 +151,20 @@ class OperatorTranslator:
             struct,
         )
 
-    def _translate_aggregation(self, op: Aggregation) -> SqlRelation:
+    def _translate_aggregation(self, op: ops.Aggregation) -> SqlRelation:
         source, rows = self._read(op.child)
         bound, columns = self._bind(rows), rows.bind_columns("t")
         keys = [(k, SqlValue(bound.normalize_key(columns[k]), columns[k].type)) for k in op.keys]
         calls = [(call.name, self._translate_call(call, bound)) for call in op.calls]
         return _select([*keys, *calls], f" FROM {source} GROUP BY {', '.join(key.text for _, key in keys)}")
 
-    def _translate_call(self, call: AggregateCall, bound: ExpressionTranslator) -> SqlValue:
+    def _translate_call(self, call: ops.AggregateCall, bound: ExpressionTranslator) -> SqlValue:
         if call.text:
             raise Unsupported(call.function)
         value = self._translate_plain_call(call, bound)
         return bound.cast_value(value, exp.DataType.build(call.cast, dialect="spark")) if call.cast else value
 
-    def _translate_plain_call(self, call: AggregateCall, bound: ExpressionTranslator) -> SqlValue:
+    def _translate_plain_call(self, call: ops.AggregateCall, bound: ExpressionTranslator) -> SqlValue:
         arguments = [bound.translate(a) for a in call.arguments]
         if call.function == "count":
             condition = " AND ".join(f"{a.text} IS NOT NULL" for a in arguments)
@@ -200,20 +186,20 @@ class OperatorTranslator:
                 return SqlValue(duckdb_sql.take_last(first.text, order.text), first.type)
         raise Unsupported(call.function)
 
-    def _translate_join(self, op: Join) -> SqlRelation:
+    def _translate_join(self, op: ops.Join) -> SqlRelation:
         left_source, left = self._read(op.left, "l")
         right_source, right = self._read(op.right, "r")
         sides = left.bind_columns("l"), right.bind_columns("r")
         if len({*sides[0], *sides[1]}) < len(sides[0]) + len(sides[1]) and op.kind not in (
-            JoinKind.SEMI,
-            JoinKind.ANTI,
+            ops.JoinKind.SEMI,
+            ops.JoinKind.ANTI,
         ):
             raise Unsupported("two columns of one name")
         conditions = [self._equate_keys(sides[0][a], sides[1][b], null_safe=op.null_safe) for a, b in op.keys]
         if op.condition is not None:
             bound = ExpressionTranslator({**sides[1], **sides[0]})
             conditions.append(bound.translate_condition(op.condition))
-        columns = [*sides[0].items(), *(() if op.kind in (JoinKind.SEMI, JoinKind.ANTI) else sides[1].items())]
+        columns = [*sides[0].items(), *(() if op.kind in (ops.JoinKind.SEMI, ops.JoinKind.ANTI) else sides[1].items())]
         condition = " AND ".join(conditions) or "TRUE"
         return _select(columns, f" FROM {left_source} {duckdb_sql.JOINS[op.kind]} {right_source} ON {condition}")
 
@@ -224,7 +210,7 @@ class OperatorTranslator:
         sign = "IS NOT DISTINCT FROM" if null_safe else "="
         return f"({bound.normalize_key(a)} {sign} {bound.normalize_key(b)})"
 
-    def _translate_top(self, op: TopN) -> SqlRelation:
+    def _translate_top(self, op: ops.TopN) -> SqlRelation:
         """The first rows in an order; ties are broken arbitrarily."""
         source, rows = self._read(op.child)
         order = ", ".join(self._translate_order(item, self._bind(rows)) for item in op.order)
@@ -237,12 +223,12 @@ class OperatorTranslator:
         return f"{value.text} {direction} NULLS {'FIRST' if item.args['nulls_first'] else 'LAST'}"
 
 
-def _list_values(op: Operator) -> Iterator[object]:
+def _list_values(op: ops.Operator) -> Iterator[object]:
     """The values of an operator's fields that are compared; a union's children one by one."""
     for part in fields(op):
         value = getattr(op, part.name)
         if part.compare:
-            yield from value if isinstance(op, Union) else (value,)
+            yield from value if isinstance(op, ops.Union) else (value,)
 
 
 def _select(columns: Sequence[tuple[str, SqlValue]], source: str) -> SqlRelation:

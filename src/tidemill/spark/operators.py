@@ -15,30 +15,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemill.algebra import operators as ops
 from tidemill.algebra.expression import Expression, quote_name
-from tidemill.algebra.operators import (
-    AggregateCall,
-    Aggregation,
-    BlockScan,
-    CustomMerge,
-    Explode,
-    Filter,
-    GroupedMap,
-    Join,
-    JoinKind,
-    NamedExpression,
-    Operator,
-    Projection,
-    Scan,
-    SingleRow,
-    StepReference,
-    TopN,
-    Union,
-    WindowFunction,
-    list_children,
-    select_columns,
-    walk_operators,
-)
 from tidemill.algebra.rewrite.passes import rewrite_statement
 from tidemill.algebra.views import SmallChangeTest
 from tidemill.spark.custom_merge import apply_custom_merge
@@ -48,7 +26,7 @@ from tidemill.spark.types import build_columns, format_type
 _MARK = "\0"
 """Surrounds the name of a frame in a statement until other braces are doubled."""
 
-ReadScan = Callable[[Scan | BlockScan], DataFrame]
+ReadScan = Callable[[ops.Scan | ops.BlockScan], DataFrame]
 """Reads the rows of a scan."""
 
 
@@ -70,10 +48,10 @@ class OperatorCompiler:
         self._single_task_rows = single_task_rows
         self._is_small = is_small
         self._steps = {} if steps is None else steps
-        self._frames: dict[Operator, DataFrame | None] = {}
+        self._frames: dict[ops.Operator, DataFrame | None] = {}
         self._lock = RLock()
 
-    def build_frame(self, op: Operator) -> DataFrame:
+    def build_frame(self, op: ops.Operator) -> DataFrame:
         merged = rewrite_statement(op)
         with self._lock:
             statement = _SqlStatement(self, merged)
@@ -81,43 +59,43 @@ class OperatorCompiler:
             text = f"{statement.format_with_clause()}SELECT {_format_names(op.columns)} FROM {table}"
             return self._spark.sql(statement.mark_frames(text), **statement.frames)
 
-    def find_frame(self, op: Operator) -> DataFrame | None:
+    def find_frame(self, op: ops.Operator) -> DataFrame | None:
         """The frame of an operator that is not part of the statement; None if it is part of it."""
         if op not in self._frames:
             self._frames[op] = self._build_separate_frame(op)
         return self._frames[op]
 
-    def is_single_task(self, op: Operator) -> bool:
+    def is_single_task(self, op: ops.Operator) -> bool:
         """Whether its rows are so few that one task is as quick as several."""
-        scans = [o for o in walk_operators(op) if isinstance(o, Scan | BlockScan)]
-        return all(isinstance(s, BlockScan) and s.rows <= self._single_task_rows for s in scans)
+        scans = [o for o in ops.walk_operators(op) if isinstance(o, ops.Scan | ops.BlockScan)]
+        return all(isinstance(s, ops.BlockScan) and s.rows <= self._single_task_rows for s in scans)
 
-    def _build_separate_frame(self, op: Operator) -> DataFrame | None:
+    def _build_separate_frame(self, op: ops.Operator) -> DataFrame | None:
         match op:
-            case Scan() | BlockScan():
+            case ops.Scan() | ops.BlockScan():
                 return self._read_scan(op)
-            case StepReference():
+            case ops.StepReference():
                 return self._steps[op.step]
-            case GroupedMap():
+            case ops.GroupedMap():
                 return _apply_function(self.build_frame(op.child), op)
-            case CustomMerge():
+            case ops.CustomMerge():
                 parts = {"base": op.base, "delta": op.deltas}
                 return apply_custom_merge(op, {n: self.build_frame(p) for n, p in parts.items() if p is not None})
-            case Join(left=BlockScan() as scan) if is_lookup(op) and scan.rows > self._single_task_rows:
+            case ops.Join(left=ops.BlockScan() as scan) if is_lookup(op) and scan.rows > self._single_task_rows:
                 return select_matching(self.build_frame(scan), self._build_keys(op), op.keys)
-            case Join(kind=JoinKind.ANTI, null_safe=True, condition=None) if self._is_small and self._is_small(
+            case ops.Join(kind=ops.JoinKind.ANTI, null_safe=True, condition=None) if self._is_small and self._is_small(
                 estimate_rows(op.left), estimate_rows(op.right)
             ):
                 return exclude_matching(self.build_frame(op.left), self._build_keys(op), op.keys)
         return None
 
-    def _build_keys(self, op: Join) -> DataFrame:
-        return self.build_frame(select_columns(op.right, list(dict.fromkeys(op.right_keys))))
+    def _build_keys(self, op: ops.Join) -> DataFrame:
+        return self.build_frame(ops.select_columns(op.right, list(dict.fromkeys(op.right_keys))))
 
 
-def estimate_rows(op: Operator) -> int:
+def estimate_rows(op: ops.Operator) -> int:
     """The rows of its scans: more than it has, unless a join or a generator multiplies them."""
-    return sum(o.rows for o in walk_operators(op) if isinstance(o, BlockScan))
+    return sum(o.rows for o in ops.walk_operators(op) if isinstance(o, ops.BlockScan))
 
 
 class _SqlStatement:
@@ -126,10 +104,10 @@ class _SqlStatement:
     Spark takes twice as long to analyse and optimise the same query with a name for every part (docs/benchmarks.md).
     """
 
-    def __init__(self, compiler: OperatorCompiler, root: Operator) -> None:
+    def __init__(self, compiler: OperatorCompiler, root: ops.Operator) -> None:
         self._compiler = compiler
-        self._uses = Counter(child for op in set(walk_operators(root)) for child in list_children(op))
-        self._names: dict[Operator, str] = {}
+        self._uses = Counter(child for op in set(ops.walk_operators(root)) for child in ops.list_children(op))
+        self._names: dict[ops.Operator, str] = {}
         self._parts: list[str] = []
         self.frames: dict[str, Any] = {}
         """The frames that the statement reads, by their names in it."""
@@ -143,7 +121,7 @@ class _SqlStatement:
             return text
         return re.sub(f"{_MARK}(.*?){_MARK}", r"{\1}", text.replace("{", "{{").replace("}", "}}"))
 
-    def format_table(self, op: Operator) -> str:
+    def format_table(self, op: ops.Operator) -> str:
         """The text after FROM for an operator."""
         if op not in self._names:
             frame = self._compiler.find_frame(op)
@@ -161,38 +139,38 @@ class _SqlStatement:
         self._parts.append(f"{name} AS {text}")
         return name
 
-    def _format_operator(self, op: Operator) -> str:
+    def _format_operator(self, op: ops.Operator) -> str:
         match op:
-            case SingleRow():
+            case ops.SingleRow():
                 return "SELECT 0 AS _one"
-            case Projection():
+            case ops.Projection():
                 return f"SELECT {_format_items(op.items)} FROM {self.format_table(op.child)}"
-            case Filter():
+            case ops.Filter():
                 return f"SELECT * FROM {self.format_table(op.child)} WHERE {op.condition}"
-            case Explode():
+            case ops.Explode():
                 return f"SELECT *, {_format_generator(op)} FROM {self.format_table(op.child)}"
-            case Union():
+            case ops.Union():
                 names = ", ".join(map(quote_name, op.columns))
                 return " UNION ALL ".join(f"SELECT {names} FROM {self.format_table(c)}" for c in op.children)
-            case Join():
+            case ops.Join():
                 return self._format_join(op)
-            case Aggregation():
+            case ops.Aggregation():
                 groups, rows = _format_group(op), self._coalesce_small(op.child)
                 return f"SELECT {groups} FROM {rows} GROUP BY {_format_names(op.keys)}"
-            case WindowFunction():
+            case ops.WindowFunction():
                 query = f"SELECT *, {_format_items(op.items)} FROM {self._coalesce_small(op.child)}"
                 return query if op.condition is None else f"SELECT * FROM ({query}) WHERE {op.condition}"
-            case TopN():
+            case ops.TopN():
                 order = ", ".join(o.text for o in op.order)
                 return f"SELECT * FROM {self.format_table(op.child)} ORDER BY {order} LIMIT {op.limit} OFFSET {op.skip}"
         raise AssertionError(f"{type(op).__name__} is not part of a statement")
 
-    def _coalesce_small(self, op: Operator) -> str:
+    def _coalesce_small(self, op: ops.Operator) -> str:
         """The operator's table; in one task if all its scans are small, so that grouping needs no shuffle."""
         table = self.format_table(op)
         return f"(SELECT /*+ COALESCE(1) */ * FROM {table})" if self._compiler.is_single_task(op) else table
 
-    def _format_join(self, op: Join) -> str:
+    def _format_join(self, op: ops.Join) -> str:
         left, right, keys = self.format_table(op.left), self.format_table(op.right), op.keys
         if set(op.left.columns) & set(op.right.columns):  # only keys are needed of a semi join's other side
             aliases = {r: f"_tidemill_right{i}" for i, (_, r) in enumerate(keys)}
@@ -204,20 +182,20 @@ class _SqlStatement:
         return f"SELECT * FROM {left} {op.kind.sql} {right} ON {' AND '.join(on) or 'TRUE'}"
 
 
-def is_lookup(op: Join) -> bool:
+def is_lookup(op: ops.Join) -> bool:
     """Whether this is a lookup of keys in blocks."""
-    return isinstance(op.left, BlockScan) and op.kind is JoinKind.SEMI and op.null_safe and op.condition is None
+    return isinstance(op.left, ops.BlockScan) and op.kind is ops.JoinKind.SEMI and op.null_safe and op.condition is None
 
 
 def _format_names(names: Iterable[str]) -> str:
     return ", ".join(map(quote_name, names))
 
 
-def _format_items(items: Iterable[NamedExpression]) -> str:
+def _format_items(items: Iterable[ops.NamedExpression]) -> str:
     return ", ".join(f"{i.value} AS {quote_name(i.name)}" for i in items)
 
 
-def _format_generator(op: Explode) -> str:
+def _format_generator(op: ops.Explode) -> str:
     call = (
         Expression(op.generator.text.replace("EXPLODE(", "EXPLODE_OUTER(", 1), frozenset())
         if op.outer
@@ -227,17 +205,17 @@ def _format_generator(op: Explode) -> str:
     return f"{call} AS {names}" if len(op.outputs) == 1 else f"{call} AS ({names})"
 
 
-def _format_group(op: Aggregation) -> str:
+def _format_group(op: ops.Aggregation) -> str:
     return ", ".join([*map(quote_name, op.keys), *map(_format_fold, op.calls)])
 
 
-def _format_fold(aggregate: AggregateCall) -> str:
+def _format_fold(aggregate: ops.AggregateCall) -> str:
     arguments = ", ".join(a.text for a in aggregate.arguments) or "1"
     call = aggregate.text or f"{aggregate.function}({arguments})"
     return f"{f'CAST({call} AS {aggregate.cast})' if aggregate.cast else call} AS {quote_name(aggregate.name)}"
 
 
-def _apply_function(child: DataFrame, op: GroupedMap) -> DataFrame:
+def _apply_function(child: DataFrame, op: ops.GroupedMap) -> DataFrame:
     """Apply the user's function to each group's rows; the keys come before the columns that it returns."""
     types = {f.name: format_type(f.dataType) for f in child.schema.fields}
     schema = ", ".join([*(f"{quote_name(k)} {types[k]}" for k in op.keys), op.schema])

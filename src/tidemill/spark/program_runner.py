@@ -20,18 +20,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
+from tidemill.algebra import operators as ops
 from tidemill.algebra.expression import build_column as build_value
-from tidemill.algebra.operators import (
-    BlockScan,
-    Filter,
-    NamedExpression,
-    Operator,
-    Projection,
-    StepReference,
-    Union,
-    map_children,
-    walk_operators,
-)
 from tidemill.algebra.rewrite.fuse_steps import FusedProgram, StepSlice
 from tidemill.algebra.rewrite.passes import rewrite_local_statement, rewrite_step
 from tidemill.local.batch import Batch, StoredRows, build_arrow_schema
@@ -93,7 +83,7 @@ class ProgramRunner:
         self._empty: set[str] = set()
         self._checkpoints: list[DataFrame] = []
         self._written: dict[str, Schema] = {}
-        self._names: dict[Operator, str] = {}
+        self._names: dict[ops.Operator, str] = {}
         self._numbers = count()
         self._local = LocalEngine(work.database, self._read_leaf)
         self._compiler = compiler(_StepFrames(self._build_step_frame))
@@ -130,12 +120,12 @@ class ProgramRunner:
         with tag_jobs(self._spark, self._tag):
             return work()
 
-    def _list_needed_steps(self, op: Operator) -> set[str]:
+    def _list_needed_steps(self, op: ops.Operator) -> set[str]:
         """The steps that an operator reads."""
-        refs = (o.step for o in walk_operators(op) if isinstance(o, StepReference))
+        refs = (o.step for o in ops.walk_operators(op) if isinstance(o, ops.StepReference))
         return {self._program.slices[r].step if r in self._program.slices else r for r in refs}
 
-    def _run_step(self, name: str, op: Operator) -> None:
+    def _run_step(self, name: str, op: ops.Operator) -> None:
         simplified = rewrite_step(op, self._empty)
         if simplified is not None:
             rows = self._compute_rows(name, simplified)
@@ -178,7 +168,7 @@ class ProgramRunner:
     def _create_frame(self, rows: Batch) -> DataFrame:
         return self._relations.create_frame(rows)
 
-    def _compute_rows(self, name: str, op: Operator) -> Batch | DataFrame:
+    def _compute_rows(self, name: str, op: ops.Operator) -> Batch | DataFrame:
         """The rows of an operator: computed or collected by the driver if it may, else as a frame."""
         began = perf_counter()
         volume = measure_volume(op, self._count_step_rows())
@@ -214,42 +204,42 @@ class ProgramRunner:
     def _count_step_rows(self) -> dict[str, int]:
         return {name: rows.table.num_rows for name, rows in list(self._results.items()) if isinstance(rows, Batch)}
 
-    def _execute_locally(self, op: Operator) -> Batch | Unsupported:
+    def _execute_locally(self, op: ops.Operator) -> Batch | Unsupported:
         return self._local.try_execute(rewrite_local_statement(op))
 
-    def _lower_operator(self, op: Operator) -> Operator:
+    def _lower_operator(self, op: ops.Operator) -> ops.Operator:
         """The operator over locally computed rows, where those are few."""
         if not self._is_collected or not self._can_lower(op):
-            return map_children(op, self._lower_operator)
+            return ops.map_children(op, self._lower_operator)
         rows = self._execute_locally(op)
         if isinstance(rows, Unsupported) or rows.table.num_rows > self._work.limits.single_task_rows:
-            return map_children(op, self._lower_operator)
+            return ops.map_children(op, self._lower_operator)
         name = self._names.setdefault(op, f"local {next(self._numbers)}")  # other steps add names concurrently
         self._results[name] = rows
-        return StepReference(name, op.columns)
+        return ops.StepReference(name, op.columns)
 
-    def _can_lower(self, op: Operator) -> bool:
+    def _can_lower(self, op: ops.Operator) -> bool:
         """Whether the driver should compute it, given that Spark computes the operators above."""
-        if isinstance(op, StepReference):
+        if isinstance(op, ops.StepReference):
             return False
-        if all(isinstance(o, BlockScan) or is_row_wise(o) for o in walk_operators(op)):
+        if all(isinstance(o, ops.BlockScan) or is_row_wise(o) for o in ops.walk_operators(op)):
             return estimate_rows(op) <= self._work.limits.single_task_rows
         volume = measure_volume(op, self._count_step_rows())
         return choose_place(volume, self._work.costs, self._work.limits).place is Place.DRIVER
 
-    def _read_leaf(self, op: Operator) -> Batch | StoredRows | None:
+    def _read_leaf(self, op: ops.Operator) -> Batch | StoredRows | None:
         """The rows of an operator that need no computation: steps and blocks."""
         match op:
-            case StepReference():
+            case ops.StepReference():
                 rows = self._find_result(op.step)
                 if not isinstance(rows, Batch):
                     raise Unsupported("the rows of a step are on Spark's executors")
                 return rows.select_columns(op.columns)
-            case BlockScan():
+            case ops.BlockScan():
                 return self._work.find_rows(op)
         return None
 
-    def _write_output(self, channel: str, pieces: Sequence[StepSlice | Operator]) -> Schema:
+    def _write_output(self, channel: str, pieces: Sequence[StepSlice | ops.Operator]) -> Schema:
         if channel in self._written:
             return self._written[channel]
         parts = self._compute_parts(channel, pieces)
@@ -264,7 +254,7 @@ class ProgramRunner:
         batches.write_batch(table.columns, schema, target)
         return content
 
-    def _compute_parts(self, channel: str, pieces: Sequence[StepSlice | Operator]) -> list[Batch | DataFrame]:
+    def _compute_parts(self, channel: str, pieces: Sequence[StepSlice | ops.Operator]) -> list[Batch | DataFrame]:
         """The rows of an output's parts that are not empty."""
         slices = [p for p in pieces if isinstance(p, StepSlice) and p.step not in self._empty]
         parts = [_extract_part(self._results[p.step], p) for p in slices]
@@ -272,7 +262,7 @@ class ProgramRunner:
             s for p in pieces if not isinstance(p, StepSlice) and (s := rewrite_step(p, self._empty)) is not None
         ]
         if operators:
-            combined = operators[0] if len(operators) == 1 else Union(tuple(operators))
+            combined = operators[0] if len(operators) == 1 else ops.Union(tuple(operators))
             parts.append(self._compute_rows(f"rows of {channel}", combined))
         return parts
 
@@ -283,7 +273,7 @@ class ProgramRunner:
     def _infer_content_schema(self, channel: str) -> Schema:
         """The schema of a channel that was never written before. Its parts may differ in their types."""
         pieces = [_project_part(p) if isinstance(p, StepSlice) else p for p in self._program.outputs[channel]]
-        combined = pieces[0] if len(pieces) == 1 else Union(tuple(pieces))
+        combined = pieces[0] if len(pieces) == 1 else ops.Union(tuple(pieces))
         return to_content_schema(self._compiler.build_frame(combined).schema)
 
     def _shape_batch(self, rows: Batch, schema: StructType) -> pa.Table:
@@ -296,14 +286,14 @@ class ProgramRunner:
         return pa.table([c.cast(f.type) for c, f in zip(columns, arrow, strict=True)], schema=arrow)
 
 
-def is_row_wise(op: Operator) -> bool:
-    return isinstance(op, Projection | Filter)
+def is_row_wise(op: ops.Operator) -> bool:
+    return isinstance(op, ops.Projection | ops.Filter)
 
 
-def _project_part(part: StepSlice) -> Operator:
+def _project_part(part: StepSlice) -> ops.Operator:
     """The columns of a slice, for all rows of the step."""
-    items = tuple(NamedExpression(name, build_value(origin)) for name, origin in part.columns.items())
-    return Projection(StepReference(part.step, tuple(dict.fromkeys(part.columns.values()))), items)
+    items = tuple(ops.NamedExpression(name, build_value(origin)) for name, origin in part.columns.items())
+    return ops.Projection(ops.StepReference(part.step, tuple(dict.fromkeys(part.columns.values()))), items)
 
 
 def _extract_part(rows: Batch | DataFrame, part: StepSlice) -> Batch | DataFrame:

@@ -8,16 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tidemill.algebra import operators as ops
 from tidemill.algebra.expression import Expression, quote_name, to_expression
-from tidemill.algebra.operators import (
-    Filter,
-    NamedExpression,
-    Operator,
-    Projection,
-    StepReference,
-    Union,
-    add_columns,
-)
 from tidemill.algebra.program import Program
 from tidemill.algebra.rewrite.expand_scans import RunContext
 
@@ -35,9 +27,9 @@ class StepSlice:
 class FusedProgram:
     """A program in which slices of steps replace the operators that were computed along with them."""
 
-    steps: Mapping[str, Operator]
+    steps: Mapping[str, ops.Operator]
     slices: Mapping[str, StepSlice]  # by the names of the steps that need no separate computation
-    outputs: Mapping[str, tuple[StepSlice | Operator, ...]]  # the parts of each channel's rows
+    outputs: Mapping[str, tuple[StepSlice | ops.Operator, ...]]  # the parts of each channel's rows
 
 
 def fuse_steps(program: Program, _: RunContext | None = None) -> FusedProgram:
@@ -60,21 +52,21 @@ class _StepFuser:
     """The steps so far, extended by the columns that other operators compute from them."""
 
     def __init__(self) -> None:
-        self.steps: dict[str, Operator] = {}
+        self.steps: dict[str, ops.Operator] = {}
         self.slices: dict[str, StepSlice] = {}
 
-    def find_slice(self, op: Operator) -> StepSlice | None:
+    def find_slice(self, op: ops.Operator) -> StepSlice | None:
         """The operator as a slice of a step, if it only selects and computes from single rows of that step."""
         match op:
-            case StepReference():
+            case ops.StepReference():
                 known = self.slices.get(op.step) or StepSlice(op.step, (), {c: c for c in op.columns})
                 return StepSlice(known.step, known.conditions, {c: known.columns[c] for c in op.columns})
-            case Projection():
+            case ops.Projection():
                 below = self.find_slice(op.child)
                 return below and StepSlice(
                     below.step, below.conditions, {i.name: self._resolve_column(below, i) for i in op.items}
                 )
-            case Filter():
+            case ops.Filter():
                 below = self.find_slice(op.child)
                 if below is None:
                     return None
@@ -83,7 +75,7 @@ class _StepFuser:
             case _:
                 return None
 
-    def _resolve_column(self, part: StepSlice, item: NamedExpression) -> str:
+    def _resolve_column(self, part: StepSlice, item: ops.NamedExpression) -> str:
         plain = item.value.column_name
         return part.columns[plain] if plain is not None else self._add_column(part, item.value)
 
@@ -97,16 +89,18 @@ class _StepFuser:
                 f"CASE WHEN {guard} THEN {expression} END", expression.columns | set(part.conditions)
             )
         name = f"_fused{len(step.columns)}"
-        self.steps[part.step] = add_columns(step, NamedExpression(name, expression))
+        self.steps[part.step] = ops.add_columns(step, ops.NamedExpression(name, expression))
         return name
 
 
-def _split_union(op: Operator) -> list[Operator]:
+def _split_union(op: ops.Operator) -> list[ops.Operator]:
     """Operators whose rows together are the rows of this one."""
     match op:
-        case Union():
+        case ops.Union():
             return [piece for child in op.children for piece in _split_union(child)]
-        case Projection(child, items) if all(i.is_column for i in items):  # an expression may need the union's types
-            return [Projection(piece, items) for piece in _split_union(child)]
+        case ops.Projection(child, items) if all(
+            i.is_column for i in items
+        ):  # an expression may need the union's types
+            return [ops.Projection(piece, items) for piece in _split_union(child)]
         case _:
             return [op]

@@ -9,24 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import replace
 
-from tidemill.algebra.operators import (
-    Aggregation,
-    BlockScan,
-    Explode,
-    Filter,
-    Join,
-    JoinKind,
-    Operator,
-    Projection,
-    Scan,
-    StepReference,
-    TopN,
-    Union,
-    WindowFunction,
-    map_children,
-    select_columns,
-    walk_operators,
-)
+from tidemill.algebra import operators as ops
 from tidemill.algebra.program import Program
 from tidemill.algebra.properties import list_used_columns
 from tidemill.algebra.rewrite.expand_scans import RunContext
@@ -45,43 +28,43 @@ def prune_program(program: Program, _: RunContext | None = None) -> Program:
     return Program({name: steps[name] for name in program.steps}, outputs)
 
 
-def _collect_references(op: Operator | None, needed: dict[str, set[str]]) -> None:
-    for part in walk_operators(op) if op else ():
-        if isinstance(part, StepReference):
+def _collect_references(op: ops.Operator | None, needed: dict[str, set[str]]) -> None:
+    for part in ops.walk_operators(op) if op else ():
+        if isinstance(part, ops.StepReference):
             needed[part.step].update(part.columns)
 
 
-def prune_operator(op: Operator) -> Operator:
+def prune_operator(op: ops.Operator) -> ops.Operator:
     """The operator with all its columns, over the columns that it needs."""
     return _prune_columns(op, op.columns)
 
 
-def _prune_columns(op: Operator, names: Collection[str]) -> Operator:
+def _prune_columns(op: ops.Operator, names: Collection[str]) -> ops.Operator:
     """The operator with at least these of its columns, in the same order; it has at least one."""
     match op:
-        case Scan() | BlockScan() | StepReference():
+        case ops.Scan() | ops.BlockScan() | ops.StepReference():
             return replace(op, columns=_pick_names(op.columns, names))
-        case Projection():
+        case ops.Projection():
             selected = _pick_names(op.columns, names)
             items = tuple(i for i in op.items if i.name in selected)
-            pruned = Projection(op.child, items)
+            pruned = ops.Projection(op.child, items)
             return replace(pruned, child=_prune_columns(op.child, list_used_columns(pruned)))
-        case Filter() | Explode() | TopN() | WindowFunction():
+        case ops.Filter() | ops.Explode() | ops.TopN() | ops.WindowFunction():
             return replace(op, child=_prune_columns(op.child, {*names, *list_used_columns(op)}))
-        case Union():
+        case ops.Union():
             selected = _pick_names(op.columns, names)
-            return Union(tuple(_select_exactly(_prune_columns(child, selected), selected) for child in op.children))
-        case Join():
+            return ops.Union(tuple(_select_exactly(_prune_columns(child, selected), selected) for child in op.children))
+        case ops.Join():
             return _prune_join(op, names)
-        case Aggregation():
+        case ops.Aggregation():
             grouped = replace(op, calls=tuple(f for f in op.calls if f.name in names))
             return replace(grouped, child=_prune_columns(op.child, list_used_columns(grouped)))
-    return map_children(op, prune_operator)
+    return ops.map_children(op, prune_operator)
 
 
-def _prune_join(op: Join, names: Collection[str]) -> Join:
+def _prune_join(op: ops.Join, names: Collection[str]) -> ops.Join:
     needed = {*names, *(op.condition.columns if op.condition is not None else ())}
-    needed_right = needed if op.kind not in (JoinKind.SEMI, JoinKind.ANTI) else needed - {*op.left.columns}
+    needed_right = needed if op.kind not in (ops.JoinKind.SEMI, ops.JoinKind.ANTI) else needed - {*op.left.columns}
     left, right = ({*needed, *op.left_keys}, {*needed_right, *op.right_keys})
     return replace(op, left=_prune_columns(op.left, left), right=_prune_columns(op.right, right))
 
@@ -90,5 +73,5 @@ def _pick_names(columns: tuple[str, ...], names: Collection[str]) -> tuple[str, 
     return tuple(c for c in columns if c in names) or columns[:1]
 
 
-def _select_exactly(op: Operator, names: tuple[str, ...]) -> Operator:
-    return op if op.columns == names else select_columns(op, names)
+def _select_exactly(op: ops.Operator, names: tuple[str, ...]) -> ops.Operator:
+    return op if op.columns == names else ops.select_columns(op, names)

@@ -12,23 +12,9 @@ from itertools import chain, product
 
 from sqlglot import exp
 
+from tidemill.algebra import operators as ops
 from tidemill.algebra.dialect import to_sql
 from tidemill.algebra.expression import Expression, build_column, quote_name, to_expression
-from tidemill.algebra.operators import (
-    AggregateCall,
-    Aggregation,
-    Join,
-    JoinKind,
-    NamedExpression,
-    Operator,
-    Projection,
-    SingleRow,
-    Union,
-    rename_columns,
-    select_columns,
-    select_distinct,
-    to_items,
-)
 from tidemill.algebra.sql.functions import AGGREGATE, ARRAY_IF_EMPTY, NULL_IF_EMPTY, ZERO_IF_EMPTY
 from tidemill.algebra.sql.reading import NotIncremental, to_operator_expression
 from tidemill.algebra.sql.relation import NameGenerator, TypedRelation
@@ -74,7 +60,7 @@ def group_rows(
     for text, call in calls.items():
         by_distinct.setdefault(_format_distinct(call), {})[columns[text]] = call
     parts = [_aggregate_part(relation, tuple(keys), part, names) for part in by_distinct.values()]
-    first, *other_parts = parts or [TypedRelation(Aggregation(relation.op, tuple(keys)), relation.types)]
+    first, *other_parts = parts or [TypedRelation(ops.Aggregation(relation.op, tuple(keys)), relation.types)]
     for part in other_parts:
         first = _join_groups(first, part, tuple(keys), names)
     return first, columns
@@ -86,9 +72,9 @@ def _aggregate_all(
     """One row, even for no rows: then each call has its value for empty input."""
     constant = names.generate_name("all")
     grouped, columns = group_rows(relation, {constant: exp.Literal.number(0)}, calls, names)
-    single = Join(SingleRow(), grouped.op, JoinKind.LEFT, (("_one", constant),))
-    items = tuple(NamedExpression(columns[t], default_if_empty(call, columns[t])) for t, call in calls.items())
-    row = Projection(single, items) if items else select_columns(single, ("_one",))
+    single = ops.Join(ops.SingleRow(), grouped.op, ops.JoinKind.LEFT, (("_one", constant),))
+    items = tuple(ops.NamedExpression(columns[t], default_if_empty(call, columns[t])) for t, call in calls.items())
+    row = ops.Projection(single, items) if items else ops.select_columns(single, ("_one",))
     return TypedRelation(row, grouped.types), columns
 
 
@@ -132,7 +118,7 @@ def _aggregate_part(
         relation, calls = _rewrite_distinct(relation, keys, calls, names)
     aggregates = tuple(_build_aggregate(name, call, relation) for name, call in calls.items())
     types = {k: relation.types.get(k, "") for k in keys} | {f.name: _find_result_type(f) for f in aggregates}
-    return TypedRelation(Aggregation(relation.op, keys, aggregates), types)
+    return TypedRelation(ops.Aggregation(relation.op, keys, aggregates), types)
 
 
 def _rewrite_distinct(
@@ -144,7 +130,7 @@ def _rewrite_distinct(
     assert distinct is not None
     arguments = {names.generate_name("arg"): _build_case(condition, e) for e in distinct.expressions}
     rows = relation.add_columns(arguments)
-    distinct_rows = TypedRelation(select_distinct(select_columns(rows.op, (*keys, *arguments))), rows.types)
+    distinct_rows = TypedRelation(ops.select_distinct(ops.select_columns(rows.op, (*keys, *arguments))), rows.types)
     columns = [exp.Column(this=exp.Identifier(this=n, quoted=True)) for n in arguments]
     return distinct_rows, {name: _rebuild_call(_split_filter(call)[0], columns) for name, call in calls.items()}
 
@@ -164,20 +150,20 @@ def _build_case(condition: exp.Expr | None, value: exp.Expr) -> exp.Expr:
     return exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
 
 
-def _build_aggregate(name: str, call: exp.Expr, relation: TypedRelation) -> AggregateCall:
+def _build_aggregate(name: str, call: exp.Expr, relation: TypedRelation) -> ops.AggregateCall:
     inner, condition = _split_filter(call)
     function = find_function_name(inner)
     arguments = _list_arguments(inner)
     if function not in _PLAIN or len(arguments) > 1:
         columns = tuple(build_column(c.name) for c in call.find_all(exp.Column))
-        return AggregateCall(name, function, columns, text=to_operator_expression(call.copy()).text)
+        return ops.AggregateCall(name, function, columns, text=to_operator_expression(call.copy()).text)
     if not arguments:
         if condition is None:
-            return AggregateCall(name, "count")
+            return ops.AggregateCall(name, "count")
         arguments = [exp.Literal.number(1)]
     values = tuple(to_operator_expression(_build_case(condition, a)) for a in arguments)
     kind = infer_type(arguments[0], relation.types) if len(arguments) == 1 else ""
-    return AggregateCall(name, _PLAIN[function], values, kind)
+    return ops.AggregateCall(name, _PLAIN[function], values, kind)
 
 
 _SAME_NAMES = (
@@ -194,7 +180,7 @@ def _list_arguments(call: exp.Expr) -> list[exp.Expr]:
     return [a for a in unwrapped if not isinstance(a, exp.Star)]
 
 
-def _find_result_type(aggregate: AggregateCall) -> str:
+def _find_result_type(aggregate: ops.AggregateCall) -> str:
     if aggregate.function in ("count", "count_if"):
         return "BIGINT"
     if aggregate.function in ("min", "max"):
@@ -209,10 +195,10 @@ def _join_groups(
 ) -> TypedRelation:
     """Two aggregates of the same groups, joined."""
     key_names = {k: names.generate_name("same") for k in keys}
-    other = rename_columns(right.op, {c: key_names.get(c, c) for c in right.columns})
-    op = Join(left.op, other, JoinKind.INNER, tuple(key_names.items()), null_safe=True)
+    other = ops.rename_columns(right.op, {c: key_names.get(c, c) for c in right.columns})
+    op = ops.Join(left.op, other, ops.JoinKind.INNER, tuple(key_names.items()), null_safe=True)
     values = tuple(c for c in right.columns if c not in keys)
-    return TypedRelation(select_columns(op, (*left.columns, *values)), {**right.types, **left.types})
+    return TypedRelation(ops.select_columns(op, (*left.columns, *values)), {**right.types, **left.types})
 
 
 # -- grouping sets ----------------------------------------------------------------------------------------------
@@ -231,16 +217,18 @@ def group_by_sets(
     all_keys = {to_sql(k): k for grouping_set in sets for k in grouping_set}
     columns = {t: names.generate_name("key") for t in all_keys}
     columns |= {t: names.generate_name("set") for t in calls} | {t: names.generate_name("in") for t in grouping}
-    parts: list[Operator] = []
+    parts: list[ops.Operator] = []
     for grouping_set in sets:
         present = {to_sql(k) for k in grouping_set}
         keys = {columns[t]: k if t in present else _build_null_like(k) for t, k in all_keys.items()}
         part, call_columns = group_rows(rows, keys, calls, names)
-        items = [NamedExpression(columns[t], build_column(call_columns[t])) for t in calls]
-        items += to_items(keys)
-        items += [NamedExpression(columns[t], to_expression(_format_grouping(c, present))) for t, c in grouping.items()]
-        parts.append(Projection(part.op, tuple(items)))
-    return TypedRelation(Union(tuple(parts))), columns
+        items = [ops.NamedExpression(columns[t], build_column(call_columns[t])) for t in calls]
+        items += ops.to_items(keys)
+        items += [
+            ops.NamedExpression(columns[t], to_expression(_format_grouping(c, present))) for t, c in grouping.items()
+        ]
+        parts.append(ops.Projection(part.op, tuple(items)))
+    return TypedRelation(ops.Union(tuple(parts))), columns
 
 
 def list_grouping_sets(clause: exp.Group | None) -> list[list[exp.Expr]]:

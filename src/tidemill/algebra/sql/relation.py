@@ -7,17 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from tidemill.algebra import operators as ops
 from tidemill.algebra.dialect import to_sql
-from tidemill.algebra.operators import (
-    Filter,
-    Join,
-    JoinKind,
-    NamedExpression,
-    Operator,
-    Scan,
-    add_columns,
-    rename_columns,
-)
 from tidemill.algebra.sql.reading import NotIncremental, to_operator_expression
 from tidemill.algebra.typing import infer_type
 from tidemill.model.schema import Field, Schema
@@ -27,7 +18,7 @@ from tidemill.model.schema import Field, Schema
 class TypedRelation:
     """An operator and the types of its columns; "" or no type if it is not known."""
 
-    op: Operator
+    op: ops.Operator
     types: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -44,28 +35,28 @@ class TypedRelation:
 
     def rename_columns(self, names: Mapping[str, str]) -> TypedRelation:
         types = {names[c]: t for c, t in self.types.items() if c in names}
-        return TypedRelation(rename_columns(self.op, dict(names)), types)
+        return TypedRelation(ops.rename_columns(self.op, dict(names)), types)
 
     def filter_rows(self, conditions: list[exp.Expr]) -> TypedRelation:
         op = self.op
         for condition in conditions:
-            op = Filter(op, to_operator_expression(condition.copy()))
+            op = ops.Filter(op, to_operator_expression(condition.copy()))
         return replace(self, op=op)
 
     def add_columns(self, items: Mapping[str, exp.Expr]) -> TypedRelation:
         """The relation with further computed columns."""
         if not items:
             return self
-        computed = [NamedExpression(n, to_operator_expression(t.copy())) for n, t in items.items()]
+        computed = [ops.NamedExpression(n, to_operator_expression(t.copy())) for n, t in items.items()]
         types = {n: infer_type(t, self.types) for n, t in items.items()}
-        return TypedRelation(add_columns(self.op, *computed), {**self.types, **types})
+        return TypedRelation(ops.add_columns(self.op, *computed), {**self.types, **types})
 
 
 def scan_channel(
     channel: str, types: Mapping[str, str], keys: tuple[str, ...] = (), *, append_only: bool = False
 ) -> TypedRelation:
     """The rows of a channel with columns of these types."""
-    return TypedRelation(Scan(channel, tuple(types), keys=keys, append_only=append_only), types)
+    return TypedRelation(ops.Scan(channel, tuple(types), keys=keys, append_only=append_only), types)
 
 
 def find_source(name: str, sources: Mapping[str, TypedRelation]) -> TypedRelation:
@@ -130,7 +121,7 @@ def _list_sources(tree: exp.Select) -> list[exp.Expr]:
 
 
 def join_relations(
-    left: TypedRelation, right: TypedRelation, kind: JoinKind, conditions: list[exp.Expr], names: NameGenerator
+    left: TypedRelation, right: TypedRelation, kind: ops.JoinKind, conditions: list[exp.Expr], names: NameGenerator
 ) -> TypedRelation:
     """Join on conditions: equalities between the sides become keys, the others a condition or filters below."""
     left, right, remaining = _push_conditions(left, right, kind, conditions)
@@ -149,17 +140,17 @@ def join_relations(
         on.append((_add_key(a, added[0], names), _add_key(b, added[1], names)))
     left, right = left.add_columns(added[0]), right.add_columns(added[1])
     condition = to_operator_expression(exp.and_(*(c.copy() for c in others), copy=False)) if others else None
-    op = Join(left.op, right.op, kind, tuple(dict.fromkeys(on)), condition, safe)
-    types = left.types if kind in (JoinKind.SEMI, JoinKind.ANTI) else {**left.types, **right.types}
+    op = ops.Join(left.op, right.op, kind, tuple(dict.fromkeys(on)), condition, safe)
+    types = left.types if kind in (ops.JoinKind.SEMI, ops.JoinKind.ANTI) else {**left.types, **right.types}
     return TypedRelation(op, types)
 
 
 def _push_conditions(
-    left: TypedRelation, right: TypedRelation, kind: JoinKind, conditions: list[exp.Expr]
+    left: TypedRelation, right: TypedRelation, kind: ops.JoinKind, conditions: list[exp.Expr]
 ) -> tuple[TypedRelation, TypedRelation, list[exp.Expr]]:
     """Conditions on a single side filter that side, where the kind of join allows it."""
-    filters_left = kind in (JoinKind.INNER, JoinKind.SEMI, JoinKind.RIGHT)
-    filters_right = kind in (JoinKind.INNER, JoinKind.SEMI, JoinKind.ANTI, JoinKind.LEFT)
+    filters_left = kind in (ops.JoinKind.INNER, ops.JoinKind.SEMI, ops.JoinKind.RIGHT)
+    filters_right = kind in (ops.JoinKind.INNER, ops.JoinKind.SEMI, ops.JoinKind.ANTI, ops.JoinKind.LEFT)
     lefts = [c for c in conditions if filters_left and list_columns(c) and left.has_columns(c)]
     rights = [c for c in conditions if filters_right and list_columns(c) and right.has_columns(c) and c not in lefts]
     remaining = [c for c in conditions if not any(c is d for d in (*lefts, *rights))]
@@ -195,7 +186,7 @@ def join_all(
         unjoined.remove(relation)
         usable = [c for c in pending if list_columns(c) and list_columns(c) <= {*joined.columns, *relation.columns}]
         pending = [c for c in pending if not any(c is u for u in usable)]
-        joined = join_relations(joined, relation, JoinKind.INNER, usable, names)
+        joined = join_relations(joined, relation, ops.JoinKind.INNER, usable, names)
     return joined, pending
 
 

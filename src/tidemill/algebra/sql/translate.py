@@ -7,26 +7,9 @@ from contextlib import contextmanager
 
 from sqlglot import exp
 
+from tidemill.algebra import operators as ops
 from tidemill.algebra.dialect import parse_query, to_sql
 from tidemill.algebra.expression import Expression, build_column, quote_name, to_expression
-from tidemill.algebra.operators import (
-    AggregateCall,
-    Aggregation,
-    Explode,
-    Filter,
-    JoinKind,
-    NamedExpression,
-    Operator,
-    Projection,
-    TopN,
-    Union,
-    WindowFunction,
-    add_columns,
-    repeat_rows,
-    select_columns,
-    select_distinct,
-    tag_sides,
-)
 from tidemill.algebra.properties import find_stray_column
 from tidemill.algebra.sql.grouping import find_aggregate_calls, group_by_sets, group_rows, list_grouping_sets
 from tidemill.algebra.sql.reading import (
@@ -150,7 +133,7 @@ class QueryTranslator:
         conjuncts = [c for *_, on in joins for c in on]
         if any(c.find(exp.Query) for c in conjuncts):
             raise NotIncremental("a sub-query in ON is only supported in batch")
-        if all(kind is JoinKind.INNER for kind, *_ in joins) and not laterals:
+        if all(kind is ops.JoinKind.INNER for kind, *_ in joins) and not laterals:
             tables = [first, *(self._translate_table(table) for _, table, _ in joins)]
             return join_all(tables, [*conjuncts, *conditions], self.names)
         for kind, table, on in joins:
@@ -180,7 +163,7 @@ class QueryTranslator:
         if name not in output_counts or len(outputs) != output_counts[name]:
             raise NotIncremental(f"{to_sql(call)} is only supported in batch")
         generator = to_operator_expression(call.copy())
-        op = Explode(rows.op, Expression(generator.text.replace("_OUTER(", "(", 1), generator.columns), tuple(outputs),
+        op = ops.Explode(rows.op, Expression(generator.text.replace("_OUTER(", "(", 1), generator.columns), tuple(outputs),
                      outer or name.endswith("_outer"))  # fmt: skip
         return TypedRelation(op, rows.types)
 
@@ -215,7 +198,7 @@ class QueryTranslator:
             raise NotIncremental("DISTINCT with an order by a column that is not selected is only supported in batch")
         if tree.args.get("distinct"):
             _check_groupable(result)
-            result = TypedRelation(select_distinct(result.op), result.types)
+            result = TypedRelation(ops.select_distinct(result.op), result.types)
         return self._apply_limit(tree, result, list(hidden))
 
     # -- groups --------------------------------------------------------------------------------------------------
@@ -244,15 +227,17 @@ class QueryTranslator:
         self, rows: TypedRelation, outputs: dict[str, exp.Expr]
     ) -> tuple[TypedRelation, dict[str, exp.Expr]]:
         windows = {to_sql(w): w for v in outputs.values() for w in v.find_all(exp.Window)}
-        by_partition: dict[tuple[str, ...], list[NamedExpression]] = {}
+        by_partition: dict[tuple[str, ...], list[ops.NamedExpression]] = {}
         columns: dict[str, str] = {}
         for text, window in windows.items():
             rows, partition, bare = self._add_partition(rows, window)
             columns[text] = self.names.generate_name("win")
-            by_partition.setdefault(partition, []).append(NamedExpression(columns[text], to_operator_expression(bare)))
+            by_partition.setdefault(partition, []).append(
+                ops.NamedExpression(columns[text], to_operator_expression(bare))
+            )
         op = rows.op
         for partition, items in by_partition.items():
-            op = WindowFunction(op, partition, tuple(items))
+            op = ops.WindowFunction(op, partition, tuple(items))
         return TypedRelation(op, rows.types), {n: substitute_columns(v, columns) for n, v in outputs.items()}
 
     def _add_partition(
@@ -297,32 +282,34 @@ class QueryTranslator:
         types = {c: left.types.get(c, "") if left.types.get(c) == right.types.get(c) else "" for c in left.columns}
         distinct = bool(tree.args.get("distinct"))
         if isinstance(tree, exp.Union) and not distinct:
-            return TypedRelation(Union((left.op, right.op)), types)
+            return TypedRelation(ops.Union((left.op, right.op)), types)
         if isinstance(tree, exp.Union):
-            result = TypedRelation(select_distinct(Union((left.op, right.op))), types)
+            result = TypedRelation(ops.select_distinct(ops.Union((left.op, right.op))), types)
         else:
             keep_common = isinstance(tree, exp.Intersect)
             result = TypedRelation(self._match_sides(left, right, keep_common=keep_common, distinct=distinct), types)
         _check_groupable(result)
         return result
 
-    def _match_sides(self, left: TypedRelation, right: TypedRelation, *, keep_common: bool, distinct: bool) -> Operator:
+    def _match_sides(
+        self, left: TypedRelation, right: TypedRelation, *, keep_common: bool, distinct: bool
+    ) -> ops.Operator:
         """INTERSECT and EXCEPT: the number of a row's occurrences on each side decides how often it is in the
         result.
         """
         counts = left_count, right_count = self.names.generate_name("left"), self.names.generate_name("right")
-        sums = tuple(AggregateCall(n, "sum", (build_column(n),), "INT") for n in counts)
-        counted = Aggregation(tag_sides(left.op, right.op, counts), left.columns, sums)
+        sums = tuple(ops.AggregateCall(n, "sum", (build_column(n),), "INT") for n in counts)
+        counted = ops.Aggregation(ops.tag_sides(left.op, right.op, counts), left.columns, sums)
         if keep_common:
             condition, times = f"{left_count} > 0 AND {right_count} > 0", f"LEAST({left_count}, {right_count})"
         elif distinct:
             condition, times = f"{left_count} > 0 AND {right_count} = 0", ""
         else:
             condition, times = f"{left_count} > {right_count}", f"{left_count} - {right_count}"
-        rows: Operator = Filter(counted, to_expression(condition))
+        rows: ops.Operator = ops.Filter(counted, to_expression(condition))
         if not distinct:
-            rows = repeat_rows(rows, times, self.names.generate_name("time"))
-        return select_columns(rows, left.columns)
+            rows = ops.repeat_rows(rows, times, self.names.generate_name("time"))
+        return ops.select_columns(rows, left.columns)
 
     def _apply_limit(self, tree: exp.Expr, result: TypedRelation, hidden: Sequence[str] = ()) -> TypedRelation:
         """LIMIT in an order, by columns of the result or by `hidden` ones; an order alone has no effect on a bag."""
@@ -342,23 +329,23 @@ class QueryTranslator:
             ordered = item.copy()
             ordered.set("this", build_column_tree(name))
             keys.append(to_operator_expression(ordered))
-        op = TopN(result.op, tuple(keys), _parse_number(limit), _parse_number(offset) if offset else 0)
+        op = ops.TopN(result.op, tuple(keys), _parse_number(limit), _parse_number(offset) if offset else 0)
         visible = tuple(c for c in result.columns if c not in hidden)
-        return TypedRelation(select_columns(op, visible), result.types)
+        return TypedRelation(ops.select_columns(op, visible), result.types)
 
 
-def _find_join_kind(node: exp.Join) -> JoinKind:
+def _find_join_kind(node: exp.Join) -> ops.JoinKind:
     side, kind = (node.side or "").upper(), (node.kind or "").upper()
     if kind in ("SEMI", "ANTI"):
-        return JoinKind(kind.lower())
+        return ops.JoinKind(kind.lower())
     if node.args.get("using") or kind not in ("", "INNER", "CROSS", "OUTER"):
         raise NotIncremental(f"{to_sql(node)} is only supported in batch")
-    return JoinKind(side.lower()) if side else JoinKind.INNER
+    return ops.JoinKind(side.lower()) if side else ops.JoinKind.INNER
 
 
 def _project_outputs(rows: TypedRelation, outputs: Mapping[str, exp.Expr]) -> TypedRelation:
-    items = tuple(NamedExpression(n, to_operator_expression(v.copy())) for n, v in outputs.items())
-    return TypedRelation(Projection(rows.op, items), {n: infer_type(v, rows.types) for n, v in outputs.items()})
+    items = tuple(ops.NamedExpression(n, to_operator_expression(v.copy())) for n, v in outputs.items())
+    return TypedRelation(ops.Projection(rows.op, items), {n: infer_type(v, rows.types) for n, v in outputs.items()})
 
 
 def _cast_to_common_type(*sides: TypedRelation) -> tuple[TypedRelation, ...]:
@@ -372,8 +359,8 @@ def _cast_to_common_type(*sides: TypedRelation) -> tuple[TypedRelation, ...]:
 def _cast_columns(rows: TypedRelation, kinds: Mapping[str, str]) -> TypedRelation:
     if not kinds:
         return rows
-    casts = (NamedExpression(c, to_expression(f"CAST({quote_name(c)} AS {kind})")) for c, kind in kinds.items())
-    return TypedRelation(add_columns(rows.op, *casts), {**rows.types, **kinds})
+    casts = (ops.NamedExpression(c, to_expression(f"CAST({quote_name(c)} AS {kind})")) for c, kind in kinds.items())
+    return TypedRelation(ops.add_columns(rows.op, *casts), {**rows.types, **kinds})
 
 
 def _is_output(tree: exp.Expr, outputs: Mapping[str, exp.Expr]) -> bool:
