@@ -6,18 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, takewhile
 
+from tidemill.algebra import merge
 from tidemill.algebra import operators as ops
 from tidemill.algebra.expression import build_literal, to_expression
-from tidemill.algebra.merge import (
-    Deltas,
-    chain_deltas,
-    count_rows,
-    diff_contents,
-    drop_deletions,
-    merge_deltas,
-    sign_contents,
-    sign_patch_rows,
-)
 from tidemill.algebra.restrict import exclude_rows, restrict_rows
 from tidemill.errors import EngineError
 from tidemill.model.block import Block, BlockKind
@@ -56,7 +47,7 @@ class ViewExpansion:
         content = _scan_blocks(plain, view.schema)
         is_small = self.is_small(_count_rows(plain), _count_rows(merged))
         for updates, group in groupby(merged, key=lambda d: d.updates):
-            content = merge_deltas(content, _scan_deltas(list(group), updates, view.schema), is_small=is_small)
+            content = merge.merge_deltas(content, _scan_deltas(list(group), updates, view.schema), is_small=is_small)
         return content
 
     def expand_chain(self, view: DeltaChain) -> ops.Operator:
@@ -64,7 +55,7 @@ class ViewExpansion:
         filled = [d for d in view.deltas if d.files]
         if len(filled) < 2 or isinstance(view.updates, Append):
             return _scan_blocks(filled, view.updates.build_delta_schema(view.schema), is_change=True)
-        return chain_deltas(_scan_deltas(filled, view.updates, view.schema, is_change=True))
+        return merge.chain_deltas(_scan_deltas(filled, view.updates, view.schema, is_change=True))
 
     def expand_signed(
         self, view: DeltaChain | SnapshotDiff | ConvertedDelta, before: Snapshot | None = None
@@ -76,19 +67,19 @@ class ViewExpansion:
         rows = self.expand_chain(chain)
         match chain.updates:
             case Append():
-                return count_rows(rows, 1)
+                return merge.count_rows(rows, 1)
             case Signed():
                 return rows
         changed = view if isinstance(view, ConvertedDelta) else ConvertedDelta(chain, before or _raise_missing(chain))
         old = self.expand_snapshot(changed.before)
         if isinstance(chain.updates, Patch):
-            return sign_patch_rows(chain.updates, old, rows)
+            return merge.sign_patch_rows(chain.updates, old, rows)
         keys, pairs = ops.select_columns(rows, chain.updates.key), ops.pair_columns(chain.updates.key)
         if isinstance(chain.updates, Upsert):
-            new = drop_deletions(rows, chain.schema.names)
+            new = merge.drop_deletions(rows, chain.schema.names)
         else:
             new = restrict_rows(self.expand_snapshot(changed.after), keys, pairs)
-        return sign_contents(restrict_rows(old, keys, pairs), new)
+        return merge.sign_contents(restrict_rows(old, keys, pairs), new)
 
     def expand_touched(
         self, view: DeltaChain | SnapshotDiff | ConvertedDelta, key: tuple[str, ...], after: Snapshot
@@ -110,12 +101,12 @@ class ViewExpansion:
 
     def _diff_snapshots(self, updates: Updates, view: SnapshotDiff) -> ops.Operator:
         before, after = self.expand_snapshot(view.before), self.expand_snapshot(view.after)
-        return diff_contents(updates, before, after, view.after.schema, view.after.channel)
+        return merge.diff_contents(updates, before, after, view.after.schema, view.after.channel)
 
 
-def _scan_deltas(blocks: Sequence[Block], updates: Updates, schema: Schema, *, is_change: bool = False) -> Deltas:
+def _scan_deltas(blocks: Sequence[Block], updates: Updates, schema: Schema, *, is_change: bool = False) -> merge.Deltas:
     rows = _scan_blocks(blocks, updates.build_delta_schema(schema), is_numbered=True, is_change=is_change)
-    return Deltas(rows, updates, schema, len(blocks))
+    return merge.Deltas(rows, updates, schema, len(blocks))
 
 
 def _scan_blocks(

@@ -9,25 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from tidemill.algebra.operators import JoinKind
 from tidemill.local import decimals
@@ -44,19 +26,19 @@ MACROS = (
 
 _MAX_PRECISION = 38
 
-_TYPES: dict[type[DataType], str] = {
-    BooleanType: "BOOLEAN",
-    ByteType: "TINYINT",
-    ShortType: "SMALLINT",
-    IntegerType: "INTEGER",
-    LongType: "BIGINT",
-    FloatType: "FLOAT",
-    DoubleType: "DOUBLE",
-    StringType: "VARCHAR",
-    BinaryType: "BLOB",
-    DateType: "DATE",
-    TimestampType: "TIMESTAMPTZ",
-    TimestampNTZType: "TIMESTAMP",
+_TYPES: dict[type[T.DataType], str] = {
+    T.BooleanType: "BOOLEAN",
+    T.ByteType: "TINYINT",
+    T.ShortType: "SMALLINT",
+    T.IntegerType: "INTEGER",
+    T.LongType: "BIGINT",
+    T.FloatType: "FLOAT",
+    T.DoubleType: "DOUBLE",
+    T.StringType: "VARCHAR",
+    T.BinaryType: "BLOB",
+    T.DateType: "DATE",
+    T.TimestampType: "TIMESTAMPTZ",
+    T.TimestampNTZType: "TIMESTAMP",
 }
 
 
@@ -70,15 +52,15 @@ JOINS = {
 }
 
 
-def name_type(kind: DataType) -> str:
+def name_type(kind: T.DataType) -> str:
     match kind:
-        case DecimalType():
+        case T.DecimalType():
             return f"DECIMAL({kind.precision}, {kind.scale})"
-        case ArrayType():
+        case T.ArrayType():
             return f"{name_type(kind.elementType)}[]"
-        case MapType():
+        case T.MapType():
             return f"MAP({name_type(kind.keyType)}, {name_type(kind.valueType)})"
-        case StructType():
+        case T.StructType():
             return f"STRUCT({', '.join(f'{quote_name(f.name)} {name_type(f.dataType)}' for f in kind)})"
     name = _TYPES.get(type(kind))
     if name is None:
@@ -86,11 +68,11 @@ def name_type(kind: DataType) -> str:
     return name
 
 
-def cast_decimal(value: SqlValue, kind: DecimalType) -> str:
+def cast_decimal(value: SqlValue, kind: T.DecimalType) -> str:
     return f"CAST({value.text} AS {name_type(kind)})"
 
 
-def compute_integers(sign: str, a: str, b: str, kind: DataType) -> str:
+def compute_integers(sign: str, a: str, b: str, kind: T.DataType) -> str:
     return f"CAST({a} {sign} {b} AS {name_type(kind)})"
 
 
@@ -102,17 +84,17 @@ def divide_doubles(a: str, b: str) -> str:
     return f"divide_double({a}, {b})"
 
 
-def compute_decimals(sign: str, a: SqlValue, b: SqlValue, kind: DecimalType) -> str:
+def compute_decimals(sign: str, a: SqlValue, b: SqlValue, kind: T.DecimalType) -> str:
     left, right = (a.text, b.text) if sign == "*" else _align(a, b)
     return f"CAST({left} {sign} {right} AS {name_type(kind)})"
 
 
-def compute_remainder(a: SqlValue, b: SqlValue, kind: DecimalType) -> str:
+def compute_remainder(a: SqlValue, b: SqlValue, kind: T.DecimalType) -> str:
     left, right = _align(a, b)
     return f"CAST({left} % {right} AS {name_type(kind)})"
 
 
-def divide_decimals(a: SqlValue, b: SqlValue, kind: DecimalType) -> str:
+def divide_decimals(a: SqlValue, b: SqlValue, kind: T.DecimalType) -> str:
     shift = kind.scale - _shape(a).scale + _shape(b).scale
     numerator = f"{_to_unscaled(a)} * {10 ** max(shift, 0)}::HUGEINT"
     denominator = f"{_to_unscaled(b)} * {10 ** max(-shift, 0)}::HUGEINT"
@@ -147,7 +129,7 @@ def sum_integers(text: str) -> str:
     return f"CAST(SUM({text}) AS BIGINT)"
 
 
-def sum_decimals(value: SqlValue, kind: DecimalType) -> str:
+def sum_decimals(value: SqlValue, kind: T.DecimalType) -> str:
     return f"CAST(SUM({value.text}) AS {name_type(kind)})"
 
 
@@ -173,7 +155,7 @@ def _align(a: SqlValue, b: SqlValue) -> tuple[str, str]:
     shapes = _shape(a), _shape(b)
     scale = max(s.scale for s in shapes)
     precision = min(_MAX_PRECISION, max(s.precision - s.scale for s in shapes) + scale)
-    left, right = (cast_decimal(value, DecimalType(precision, scale)) for value in (a, b))
+    left, right = (cast_decimal(value, T.DecimalType(precision, scale)) for value in (a, b))
     return left, right
 
 
@@ -181,7 +163,7 @@ def quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _shape(value: SqlValue) -> DecimalType:
+def _shape(value: SqlValue) -> T.DecimalType:
     return decimals.to_decimal_type(value.type)
 
 

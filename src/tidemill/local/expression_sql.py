@@ -12,19 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import reduce
 
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    NullType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql import types as T
 from sqlglot import exp
 
 from tidemill.algebra.dialect import parse_expression
@@ -42,12 +30,12 @@ from tidemill.local.values import (
 )
 
 _CASTS = {
-    exp.DType.INT: IntegerType(),
-    exp.DType.BIGINT: LongType(),
-    exp.DType.BOOLEAN: BooleanType(),
-    exp.DType.DOUBLE: DoubleType(),
-    exp.DType.DATE: DateType(),
-    exp.DType.TEXT: StringType(),
+    exp.DType.INT: T.IntegerType(),
+    exp.DType.BIGINT: T.LongType(),
+    exp.DType.BOOLEAN: T.BooleanType(),
+    exp.DType.DOUBLE: T.DoubleType(),
+    exp.DType.DATE: T.DateType(),
+    exp.DType.TEXT: T.StringType(),
 }
 _SIGNS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 _COMPARISONS: dict[type[exp.Expr], str] = {
@@ -61,7 +49,7 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
 }
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
-_RESULT_TYPES: dict[type[exp.Expr], Callable[[DecimalType, DecimalType], DecimalType]] = {
+_RESULT_TYPES: dict[type[exp.Expr], Callable[[T.DecimalType, T.DecimalType], T.DecimalType]] = {
     exp.Add: decimals.infer_sum_type,
     exp.Sub: decimals.infer_sum_type,
     exp.Mul: decimals.infer_product_type,
@@ -93,22 +81,22 @@ class ExpressionTranslator:
             case exp.Dot(expression=exp.Identifier(name=field)):
                 return self._extract_field(self.translate_tree(tree.this), field)
             case exp.Null():
-                return SqlValue("NULL", NullType())
+                return SqlValue("NULL", T.NullType())
             case exp.Boolean():
-                return SqlValue("TRUE" if tree.this else "FALSE", BooleanType())
+                return SqlValue("TRUE" if tree.this else "FALSE", T.BooleanType())
             case exp.Literal() | exp.Neg(this=exp.Literal()):
                 return self._translate_literal(tree)
             case exp.Cast(this=exp.Literal(is_string=True, name=day)) if tree.to.this is exp.DType.DATE:
-                return SqlValue(f"CAST('{_check_day(day)}' AS DATE)", DateType())
+                return SqlValue(f"CAST('{_check_day(day)}' AS DATE)", T.DateType())
             case exp.Cast(this=exp.Anonymous(name="RAISE_ERROR", expressions=[exp.Literal(is_string=True)] as texts)):
-                message = SqlValue(duckdb_sql.raise_error(texts[0].name), BooleanType())
+                message = SqlValue(duckdb_sql.raise_error(texts[0].name), T.BooleanType())
                 return self.cast_value(message, tree.to)
             case exp.Cast():  # TRY_CAST is a subclass
                 return self.cast_value(self.translate_tree(tree.this), tree.to)
             case exp.Neg():
                 return self._negate(self.translate_tree(tree.this))
             case exp.Is(expression=exp.Null()):
-                return SqlValue(f"({self.translate_tree(tree.this).text} IS NULL)", BooleanType())
+                return SqlValue(f"({self.translate_tree(tree.this).text} IS NULL)", T.BooleanType())
             case exp.Between(args={"low": low, "high": high}) if not tree.args.get("symmetric"):
                 value = self.translate_tree(tree.this)
                 bounds = ((">=", low), ("<=", high))
@@ -129,20 +117,20 @@ class ExpressionTranslator:
                 return self._translate_struct(tree.expressions)
             case exp.Like(expression=exp.Literal(is_string=True, name=pattern)):
                 word = "NOT LIKE" if tree.args.get("negate") else "LIKE"
-                text = require_type(self.translate_tree(tree.this), StringType()).text
-                return SqlValue(f"({text} {word} {duckdb_sql.quote_text(pattern)})", BooleanType())
+                text = require_type(self.translate_tree(tree.this), T.StringType()).text
+                return SqlValue(f"({text} {word} {duckdb_sql.quote_text(pattern)})", T.BooleanType())
             case exp.Substring(args={"start": exp.Literal(is_int=True), "length": exp.Literal(is_int=True)}):
                 return self._translate_substring(tree)
             case exp.Extract(this=exp.Var(name="YEAR")):
-                value = require_type(self.translate_tree(tree.expression), DateType())
-                return self._cast(duckdb_sql.extract_year(value.text), IntegerType())
+                value = require_type(self.translate_tree(tree.expression), T.DateType())
+                return self._cast(duckdb_sql.extract_year(value.text), T.IntegerType())
             case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod():
                 return self._translate_arithmetic(tree)
             case exp.And() | exp.Or():
                 sides = [self.translate_tree(tree.this), self.translate_tree(tree.expression)]
                 return self._join_logic("AND" if isinstance(tree, exp.And) else "OR", sides)
             case exp.Not():
-                return SqlValue(f"(NOT {self._to_boolean(self.translate_tree(tree.this))})", BooleanType())
+                return SqlValue(f"(NOT {self._to_boolean(self.translate_tree(tree.this))})", T.BooleanType())
         if type(tree) not in _COMPARISONS:
             raise Unsupported(type(tree).__name__)
         return self._compare(
@@ -152,25 +140,25 @@ class ExpressionTranslator:
     def cast_value(self, value: SqlValue, target: exp.DataType) -> SqlValue:
         """A cast by the user or by derivation; only those whose results are the same in both."""
         if target.this is exp.DType.DECIMAL:
-            kind = DecimalType(*(int(p.name) for p in target.expressions))
-            if value.type != NullType():
+            kind = T.DecimalType(*(int(p.name) for p in target.expressions))
+            if value.type != T.NullType():
                 decimals.to_decimal_type(value.type)
             return self.cast_to(value, kind)
         plain = _CASTS.get(target.this)
-        if plain is None or value.type not in (plain, NullType(), *(INTEGERS if plain in NUMBERS else ())):
+        if plain is None or value.type not in (plain, T.NullType(), *(INTEGERS if plain in NUMBERS else ())):
             raise Unsupported(f"a cast of {value.type.simpleString()}")
         return self.cast_to(value, plain)
 
-    def cast_to(self, value: SqlValue, kind: DataType) -> SqlValue:
+    def cast_to(self, value: SqlValue, kind: T.DataType) -> SqlValue:
         if value.type == kind:
             return value
-        if value.type == NullType():
+        if value.type == T.NullType():
             return self._cast("NULL", kind)
-        if isinstance(kind, DecimalType):
+        if isinstance(kind, T.DecimalType):
             return SqlValue(duckdb_sql.cast_decimal(value, kind), kind)
         return self._cast(value.text, kind)
 
-    def widen(self, values: Sequence[SqlValue]) -> tuple[DataType, list[str]]:
+    def widen(self, values: Sequence[SqlValue]) -> tuple[T.DataType, list[str]]:
         """The common type of the values, and the values in it."""
         kind = find_common_type(v.type for v in values)
         return kind, [self.cast_to(v, kind).text for v in values]
@@ -180,7 +168,7 @@ class ExpressionTranslator:
         require_comparable(value)
         return duckdb_sql.normalize_float(value) if value.type.typeName() in ("float", "double") else value.text
 
-    def _cast(self, text: str, kind: DataType) -> SqlValue:
+    def _cast(self, text: str, kind: T.DataType) -> SqlValue:
         return SqlValue(f"CAST({text} AS {duckdb_sql.name_type(kind)})", kind)
 
     def _translate_column(self, tree: exp.Column) -> SqlValue:
@@ -190,7 +178,7 @@ class ExpressionTranslator:
         return reduce(self._extract_field, path[1:], self._columns[path[0]])
 
     def _extract_field(self, struct: SqlValue, name: str) -> SqlValue:
-        if not isinstance(struct.type, StructType) or name not in struct.type.names:
+        if not isinstance(struct.type, T.StructType) or name not in struct.type.names:
             raise Unsupported(f"no field {name}")
         return SqlValue(duckdb_sql.extract_field(struct.text, name), struct.type[name].dataType)
 
@@ -198,11 +186,11 @@ class ExpressionTranslator:
         """A literal, in the type that Spark gives it."""
         match tree:
             case exp.Literal(is_string=True):
-                return SqlValue(duckdb_sql.quote_text(tree.name), StringType())
+                return SqlValue(duckdb_sql.quote_text(tree.name), T.StringType())
             case exp.Literal(is_int=True) | exp.Neg(this=exp.Literal(is_int=True)):
                 number = int(tree.name) if isinstance(tree, exp.Literal) else -int(tree.this.name)
                 if -(1 << 63) < number < 1 << 63:
-                    return self._cast(str(number), IntegerType() if -(1 << 31) < number < 1 << 31 else LongType())
+                    return self._cast(str(number), T.IntegerType() if -(1 << 31) < number < 1 << 31 else T.LongType())
             case exp.Literal() if decimal := decimals.parse_literal_type(infer_type(tree, {})):
                 return self._cast(f"'{tree.name}'", decimal)
         raise Unsupported(str(tree))
@@ -219,28 +207,30 @@ class ExpressionTranslator:
             raise Unsupported("a struct with unnamed fields")
         names = [field.name for field in fields]
         values = [self.translate_tree(field) for field in fields]
-        kind = StructType([StructField(n, v.type) for n, v in zip(names, values, strict=True)])
+        kind = T.StructType([T.StructField(n, v.type) for n, v in zip(names, values, strict=True)])
         return SqlValue(duckdb_sql.build_struct(names, [v.text for v in values]), kind)
 
     def _translate_substring(self, tree: exp.Substring) -> SqlValue:
-        text = require_type(self.translate_tree(tree.this), StringType()).text
+        text = require_type(self.translate_tree(tree.this), T.StringType()).text
         start, length = int(tree.args["start"].name), int(tree.args["length"].name)
         if not start:
             raise Unsupported("a substring from position 0")
-        return SqlValue(f"SUBSTRING({text}, {start}, {length})", StringType())
+        return SqlValue(f"SUBSTRING({text}, {start}, {length})", T.StringType())
 
     def _translate_arithmetic(self, tree: exp.Binary) -> SqlValue:
         trees = tree.this, tree.expression
         a, b = (self.translate_tree(side) for side in trees)
-        if isinstance(a.type, DecimalType) or isinstance(b.type, DecimalType):
+        if isinstance(a.type, T.DecimalType) or isinstance(b.type, T.DecimalType):
             return self._compute_decimals(type(tree), self._to_decimal(trees[0], a), self._to_decimal(trees[1], b))
         if isinstance(tree, exp.Div):
-            sides = (self.cast_to(require_type(v, DoubleType(), NullType(), *INTEGERS), DoubleType()) for v in (a, b))
-            return SqlValue(duckdb_sql.divide_doubles(*(v.text for v in sides)), DoubleType())
+            sides = (
+                self.cast_to(require_type(v, T.DoubleType(), T.NullType(), *INTEGERS), T.DoubleType()) for v in (a, b)
+            )
+            return SqlValue(duckdb_sql.divide_doubles(*(v.text for v in sides)), T.DoubleType())
         kind, (left, right) = self.widen([a, b])
         if kind in INTEGERS:
             return SqlValue(duckdb_sql.compute_integers(_SIGNS[type(tree)], left, right, kind), kind)
-        if kind != DoubleType() or isinstance(tree, exp.Mod):
+        if kind != T.DoubleType() or isinstance(tree, exp.Mod):
             raise Unsupported(f"arithmetic of {kind.simpleString()}")
         return SqlValue(f"({left} {_SIGNS[type(tree)]} {right})", kind)
 
@@ -256,7 +246,7 @@ class ExpressionTranslator:
         """An operand of decimal arithmetic. An integer literal counts by its digits only."""
         match tree.unnest():
             case exp.Literal(is_int=True, name=number) | exp.Neg(this=exp.Literal(is_int=True, name=number)):
-                return self.cast_to(value, DecimalType(len(str(int(number))), 0))
+                return self.cast_to(value, T.DecimalType(len(str(int(number))), 0))
             case exp.Cast(this=exp.Literal()):
                 raise Unsupported("a cast literal")
         return self.cast_to(value, decimals.to_decimal_type(value.type))
@@ -266,15 +256,15 @@ class ExpressionTranslator:
 
     def _compare(self, sign: str, a: SqlValue, b: SqlValue) -> SqlValue:
         kind, texts = self.widen([a, b])
-        if kind != NullType():
+        if kind != T.NullType():
             require_comparable(SqlValue("", kind))
-        return SqlValue(f"({texts[0]} {sign} {texts[1]})", BooleanType())
+        return SqlValue(f"({texts[0]} {sign} {texts[1]})", T.BooleanType())
 
     def _join_logic(self, word: str, sides: Sequence[SqlValue]) -> SqlValue:
-        return SqlValue(f"({f' {word} '.join(map(self._to_boolean, sides))})", BooleanType())
+        return SqlValue(f"({f' {word} '.join(map(self._to_boolean, sides))})", T.BooleanType())
 
     def _to_boolean(self, value: SqlValue) -> str:
-        return self.cast_to(require_type(value, BooleanType(), NullType()), BooleanType()).text
+        return self.cast_to(require_type(value, T.BooleanType(), T.NullType()), T.BooleanType()).text
 
 
 def _check_day(text: str) -> str:

@@ -4,28 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    NullType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    VarcharType,
-)
+from pyspark.sql import types as T
 
 from tidemill.model.schema import Field, Schema
 
@@ -36,29 +15,39 @@ def to_nullable_ddl(schema: Schema) -> str:
 
 
 @lru_cache(maxsize=1024)
-def parse_ddl(ddl: str) -> StructType:
-    struct = StructType.fromDDL(ddl)
-    assert isinstance(struct, StructType)
+def parse_ddl(ddl: str) -> T.StructType:
+    struct = T.StructType.fromDDL(ddl)
+    assert isinstance(struct, T.StructType)
     return struct
 
 
 _PLAIN = (
-    *(BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType, DecimalType, StringType),
-    *(BinaryType, DateType, TimestampType, TimestampNTZType, NullType, ArrayType, MapType, StructType),
+    *(
+        T.BooleanType,
+        T.ByteType,
+        T.ShortType,
+        T.IntegerType,
+        T.LongType,
+        T.FloatType,
+        T.DoubleType,
+        T.DecimalType,
+        T.StringType,
+    ),
+    *(T.BinaryType, T.DateType, T.TimestampType, T.TimestampNTZType, T.NullType, T.ArrayType, T.MapType, T.StructType),
 )
 
 
-def is_plain_type(kind: DataType) -> bool:
+def is_plain_type(kind: T.DataType) -> bool:
     """Whether values of this type are the same in Arrow and in Spark, unlike intervals and strings with a collation."""
-    if not isinstance(kind, _PLAIN) or isinstance(kind, CharType | VarcharType):
+    if not isinstance(kind, _PLAIN) or isinstance(kind, T.CharType | T.VarcharType):
         return False
     match kind:
-        case StringType():
+        case T.StringType():
             return kind.isUTF8BinaryCollation()
-        case ArrayType():
+        case T.ArrayType():
             return is_plain_type(kind.elementType)
-        case MapType():
+        case T.MapType():
             return is_plain_type(kind.keyType) and is_plain_type(kind.valueType)
-        case StructType():
+        case T.StructType():
             return all(is_plain_type(field.dataType) for field in kind.fields)
     return True

@@ -5,35 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    NullType,
-    ShortType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from tidemill.local import decimals
 
 Unsupported = decimals.Unsupported
 
-INTEGERS = (IntegerType(), LongType())
-NUMBERS = (*INTEGERS, DoubleType())
+INTEGERS = (T.IntegerType(), T.LongType())
+NUMBERS = (*INTEGERS, T.DoubleType())
 """Numeric types, each of which widens to those after it."""
 
 _COMPARABLE = (
-    *(ByteType, ShortType, IntegerType, LongType, DecimalType, FloatType, DoubleType),
-    *(BooleanType, BinaryType, DateType, TimestampType, TimestampNTZType),
+    *(T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DecimalType, T.FloatType, T.DoubleType),
+    *(T.BooleanType, T.BinaryType, T.DateType, T.TimestampType, T.TimestampNTZType),
 )
 
 
@@ -42,29 +26,29 @@ class SqlValue:
     """An expression in the engine's SQL, and the type that Spark gives it."""
 
     text: str
-    type: DataType
+    type: T.DataType
 
 
 def require_comparable(value: SqlValue) -> SqlValue:
     """The value, if the engine and Spark agree on equality and order of its type: not nested values, nor strings that
     are padded or have a collation.
     """
-    if not isinstance(value.type, _COMPARABLE) and value.type != StringType():
+    if not isinstance(value.type, _COMPARABLE) and value.type != T.StringType():
         raise Unsupported(f"comparison of {value.type.simpleString()}")
     return value
 
 
-def require_type(value: SqlValue, *types: DataType) -> SqlValue:
+def require_type(value: SqlValue, *types: T.DataType) -> SqlValue:
     if value.type not in types:
         raise Unsupported(f"{value.type.simpleString()} instead of {types[0].simpleString()}")
     return value
 
 
-def find_common_type(types: Iterable[DataType]) -> DataType:
+def find_common_type(types: Iterable[T.DataType]) -> T.DataType:
     """The type that all of these have or widen to."""
-    distinct = {*types} - {NullType()}
+    distinct = {*types} - {T.NullType()}
     if len(distinct) < 2:
-        return next(iter(distinct), NullType())
+        return next(iter(distinct), T.NullType())
     if distinct <= {*NUMBERS}:
         return max(distinct, key=NUMBERS.index)
     return decimals.find_common_type(distinct)

@@ -10,13 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tidemill.algebra.program import RefreshMode, VariantName
-from tidemill.planner.cost import (
-    CostModel,
-    CostTerms,
-    ScanVolume,
-    estimate_seconds,
-    guess_cost_model,
-)
+from tidemill.planner.cost import CostModel, CostTerms, ScanVolume, estimate_seconds, guess_cost_model
 
 
 @dataclass(frozen=True, slots=True)

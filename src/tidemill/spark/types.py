@@ -6,12 +6,7 @@ import re
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    MapType,
-    StructType,
-)
+from pyspark.sql import types as T
 
 from tidemill.errors import BadInput
 from tidemill.local.spark_types import is_plain_type
@@ -26,7 +21,7 @@ def read_schema(frame: DataFrame) -> Schema:
     return from_struct(frame.schema)
 
 
-def from_struct(struct: StructType) -> Schema:
+def from_struct(struct: T.StructType) -> Schema:
     untyped = [f.name for f in struct.fields if _VOID.search(format_type(f.dataType))]
     if untyped:
         raise BadInput(
@@ -41,23 +36,23 @@ def from_struct(struct: StructType) -> Schema:
     return Schema(tuple(Field(f.name, f.type, s.nullable) for f, s in zip(parsed, struct.fields, strict=True)))
 
 
-def to_content_schema(struct: StructType) -> Schema:
+def to_content_schema(struct: T.StructType) -> Schema:
     """The schema of a content with these columns: all of them are nullable."""
     return Schema(tuple(Field(f.name, f.type) for f in from_struct(struct)))
 
 
-def format_type(kind: DataType) -> str:
+def format_type(kind: T.DataType) -> str:
     """The type in Spark's notation, in a form that Spark can parse: field names that are no plain words are quoted.
 
     >>> format_type(ArrayType(StructType().add("a", "integer").add("1st one", "integer")))
     'array<struct<a:int,`1st one`:int>>'
     """
     match kind:
-        case StructType():
+        case T.StructType():
             return f"struct<{','.join(f'{_format_field_name(f.name)}:{format_type(f.dataType)}' for f in kind.fields)}>"
-        case ArrayType():
+        case T.ArrayType():
             return f"array<{format_type(kind.elementType)}>"
-        case MapType():
+        case T.MapType():
             return f"map<{format_type(kind.keyType)},{format_type(kind.valueType)}>"
     return str(kind.simpleString())
 

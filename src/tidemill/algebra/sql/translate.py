@@ -12,12 +12,7 @@ from tidemill.algebra.dialect import parse_query, to_sql
 from tidemill.algebra.expression import Expression, build_column, quote_name, to_expression
 from tidemill.algebra.properties import find_stray_column
 from tidemill.algebra.sql.grouping import find_aggregate_calls, group_by_sets, group_rows, list_grouping_sets
-from tidemill.algebra.sql.reading import (
-    NotIncremental,
-    read_query,
-    split_conjuncts,
-    to_operator_expression,
-)
+from tidemill.algebra.sql.reading import NotIncremental, read_query, split_conjuncts, to_operator_expression
 from tidemill.algebra.sql.relation import (
     NameGenerator,
     TypedRelation,
@@ -163,9 +158,9 @@ class QueryTranslator:
         if name not in output_counts or len(outputs) != output_counts[name]:
             raise NotIncremental(f"{to_sql(call)} is only supported in batch")
         generator = to_operator_expression(call.copy())
-        op = ops.Explode(rows.op, Expression(generator.text.replace("_OUTER(", "(", 1), generator.columns), tuple(outputs),
-                     outer or name.endswith("_outer"))  # fmt: skip
-        return TypedRelation(op, rows.types)
+        plain = Expression(generator.text.replace("_OUTER(", "(", 1), generator.columns)
+        is_outer = outer or name.endswith("_outer")
+        return TypedRelation(ops.Explode(rows.op, plain, tuple(outputs), is_outer), rows.types)
 
     def _translate_outputs(self, tree: exp.Select, rows: TypedRelation) -> TypedRelation:
         """GROUP BY, HAVING, windows, the list of columns, DISTINCT, ORDER BY with LIMIT."""
