@@ -17,6 +17,7 @@ from statistics import median
 from typing import Any
 
 import tidemill as tm
+from benchmarks.workflows.inventory import LastingInventory
 from tidemill.model.task import Task
 from tidemill.model.time import Timeline
 from tidemill.planner.block_inventory import BlockInventory
@@ -134,7 +135,7 @@ def _build_inventory(names: list[str], tasks: tuple[TaskNode, ...], arrivals: in
     fresh = ChannelBounds(dict.fromkeys(pathways[output], 0))
     channels = [ChannelNode(name, conversions=(APPLY,)) for name in names[:-1]]
     index = GraphIndex(PlanningGraph((*channels, ChannelNode(output, fresh, ACCEPTED)), tasks))
-    inventory = BlockInventory(index)
+    inventory = LastingInventory(index)
     for name in names:
         inventory.add_block(BlockNode(name, BlockShape.BASE, None, ((1,),) * len(pathways[name]), DataSize(1e6, 1e8)))
     inventory.deliver_block(BlockNode(output, BlockShape.BASE, None, ((1,),) * len(pathways[output])))

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
+from typing import Protocol
 
+from benchmarks.workflows.baselines import GreedyPlanner, RandomPlanner
 from benchmarks.workflows.scenario import Scenario
-from tidemill.planner.baselines import GreedyPlanner, RandomPlanner
+from tidemill.model.time import Timeline
+from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.graph import BlockShape, ChannelBounds, ChannelNode, PlanningGraph
 from tidemill.planner.graph_index import GraphIndex
-from tidemill.planner.planner import DynamicProgrammingPlanner, Planner
+from tidemill.planner.planner import DynamicProgrammingPlanner
+from tidemill.planner.steps import PlanResult
 
 ASYNC_INCR, SYNC_INCR, ASYNC_BATCH, SYNC_BATCH = "Async/Incr", "Sync/Incr", "Async/Batch", "Sync/Batch"
 
@@ -49,6 +53,16 @@ MODES: Mapping[str, Callable[[Scenario], Scenario]] = {
     SYNC_BATCH: lambda scenario: make_synchronous(make_batch(scenario)),
 }
 """The rows of the paper's table 5."""
+
+
+class Planner(Protocol):
+    """Plans for one output at a time.
+
+    The timeline fixes the time and the input versions for the whole plan; the time is later than all versions.
+    """
+
+    def find_plan(self, inventory: BlockInventory, output: str, timeline: Timeline) -> PlanResult: ...
+
 
 PlannerFactory = Callable[[Scenario, GraphIndex, Random], Planner]
 

@@ -17,14 +17,15 @@ from math import pi, sqrt
 from random import Random
 from typing import TypeVar
 
+from benchmarks.workflows.inventory import LastingInventory
+from benchmarks.workflows.modes import Planner
 from benchmarks.workflows.rates import to_size
 from benchmarks.workflows.scenario import HOUR, Feed, Scenario
 from tidemill.model.time import Timeline, Version
-from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.bounds import get_declared_limit
 from tidemill.planner.graph import BlockNode, BlockShape, DataSize
 from tidemill.planner.graph_index import GraphIndex
-from tidemill.planner.planner import DynamicProgrammingPlanner, Planner, find_due_time
+from tidemill.planner.planner import DynamicProgrammingPlanner, find_due_time
 from tidemill.planner.steps import Plan, PlanResult, PlanStep
 from tidemill.planner.vector import NEVER, Ends, PlanningClock
 
@@ -68,7 +69,7 @@ class Simulation:
         self._index = GraphIndex(scenario.graph)
         self._scenario, self._noise, self._stopwatch = scenario, noise, stopwatch
         self._planner = planner(self._index)
-        self._inventory = BlockInventory(self._index)
+        self._inventory = LastingInventory(self._index)
         self._versions: dict[str, list[Version]] = {name: [] for name in scenario.feeds}
         self._events: list[tuple[Version, int, Callable[[], None]]] = []
         self._order = count()
@@ -174,7 +175,7 @@ class Simulation:
             cost, sizes = self._scenario.costs(step.task, step.variant, reads)
             total += cost * self._noise(f"{step.task} {step.variant} {step.writes[0]!r}")
             for block, size in zip(step.writes, sizes, strict=True):
-                blocks[block] = self._draw_block(step, block.resize_block(size))
+                blocks[block] = self._draw_block(step, _resize_block(block, size))
         return total, blocks
 
     def _finish_plan(self, plan: Plan, cost: float, blocks: dict[BlockNode, BlockNode]) -> None:
@@ -205,7 +206,7 @@ class Simulation:
         """The actual block of a step. A base after applying a delta has no noise, which would accumulate."""
         is_compaction = step.task == block.channel and block.shape is BlockShape.BASE
         return (
-            block if is_compaction else block.resize_block(_scale_size(block.size, self._noise(f"size of {block!r}")))
+            block if is_compaction else _resize_block(block, _scale_size(block.size, self._noise(f"size of {block!r}")))
         )
 
     def _find_ends(self, output: str) -> Ends:
@@ -225,6 +226,10 @@ class Simulation:
             return action()
         finally:
             self.outcome.scheduler_s += self._stopwatch() - began
+
+
+def _resize_block(block: BlockNode, size: DataSize) -> BlockNode:
+    return BlockNode(block.channel, block.shape, block.source, block.target, size)
 
 
 def _scale_size(size: DataSize, factor: float) -> DataSize:

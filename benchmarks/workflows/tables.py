@@ -12,12 +12,11 @@ from statistics import mean, median
 from typing import TypedDict
 
 from benchmarks.workflows import WORKFLOWS
-from benchmarks.workflows.modes import MODES, PLANNERS
+from benchmarks.workflows.modes import MODES, PLANNERS, Planner
 from benchmarks.workflows.run import Outcome, Simulation, Stopwatch, create_noise
 from benchmarks.workflows.scenario import HOUR, WEEK, Scenario
 from tidemill.model.time import Version
 from tidemill.planner.graph_index import GraphIndex
-from tidemill.planner.planner import Planner
 
 TEN_WEEKS = 10 * WEEK
 TWELVE_HOURS = 12 * HOUR

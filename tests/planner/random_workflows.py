@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
+from benchmarks.workflows.inventory import LastingInventory
 from hypothesis import strategies as st
 
-from tidemill.model.provenance import Provenance
+from tidemill.model.provenance import Pathway, Provenance
 from tidemill.model.time import Timeline
-from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.graph import (
     APPLY,
     APPLY_WEAK,
@@ -28,8 +28,9 @@ from tidemill.planner.graph import (
     VariantNode,
 )
 from tidemill.planner.graph_index import GraphIndex
+from tidemill.planner.planner import find_due_time
 from tidemill.planner.steps import CostEstimate, Plan
-from tidemill.planner.vector import PlanningClock, unpack_vector
+from tidemill.planner.vector import PlanningClock, Vector
 
 B, D, M, W = BlockShape.BASE, BlockShape.STRONG, BlockShape.MONOTONE, BlockShape.WEAK
 BASE, DELTA, WITH_OLD = PortRequirement(B), PortRequirement(D), PortRequirement(D, needs_old_base=True)
@@ -161,10 +162,20 @@ def cases_with_starts(draw: st.DrawFn) -> Case:
     return Case(graph, tuple(draw(st.lists(arrivals, min_size=2, max_size=4))), draw(st.integers(0, 99)))
 
 
+def unpack_vector(vector: Vector, pathways: Sequence[Pathway]) -> Provenance:
+    return Provenance.from_pathways(dict(zip(pathways, vector, strict=True)))
+
+
+def is_too_stale(inventory: LastingInventory, output: str, timeline: Timeline) -> bool:
+    """Whether a staleness bound of an output is violated."""
+    due = find_due_time(inventory, output, timeline)
+    return due is not None and due <= timeline.now
+
+
 class History:
     """A block inventory with its arrivals and runs, and all blocks so far."""
 
-    def __init__(self, graph: PlanningGraph, inventory: BlockInventory) -> None:
+    def __init__(self, graph: PlanningGraph, inventory: LastingInventory) -> None:
         self.graph, self.inventory = graph, inventory
         self.inputs = [c.name for c in graph.channels if c.name not in inventory.index.writer]
         self.versions = {name: [i + 1] for i, name in enumerate(self.inputs)}

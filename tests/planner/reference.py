@@ -12,13 +12,12 @@ from itertools import product
 from math import inf
 
 from tests.model.provenance_rules import find_end, is_before
-from tests.planner.random_workflows import price
+from tests.planner.random_workflows import price, unpack_vector
 
 from tidemill.model.provenance import EMPTY_PROVENANCE, Provenance, apply_delta, merge_provenances
 from tidemill.model.time import Timeline
 from tidemill.planner.graph import BlockNode, BlockShape, ChannelNode, PlanningGraph, PortRequirement, TaskNode
 from tidemill.planner.graph_index import GraphIndex
-from tidemill.planner.vector import unpack_vector
 
 
 @dataclass(frozen=True)

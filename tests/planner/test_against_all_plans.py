@@ -7,8 +7,9 @@ from functools import partial
 from math import inf
 
 import pytest
+from benchmarks.workflows.inventory import LastingInventory
 from hypothesis import assume, given, settings
-from tests.planner.random_workflows import Case, History, cases, cases_with_starts, costs
+from tests.planner.random_workflows import Case, History, cases, cases_with_starts, costs, is_too_stale, unpack_vector
 from tests.planner.reference import (
     PlanSpace,
     TooLarge,
@@ -21,12 +22,10 @@ from tests.planner.reference import (
 )
 
 from tidemill.model.provenance import apply_delta
-from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.graph_index import GraphIndex
-from tidemill.planner.planner import DynamicProgrammingPlanner, is_too_stale
+from tidemill.planner.planner import DynamicProgrammingPlanner
 from tidemill.planner.search_rules import ALL, NONE, SearchRules
 from tidemill.planner.steps import Plan
-from tidemill.planner.vector import unpack_vector
 
 OUT = "out"
 RULES = {"all": ALL, "none": NONE} | {
@@ -60,7 +59,7 @@ def check_plan(history: History, plan: Plan) -> None:
 def compare(case: Case, rules: SearchRules, *, exact: bool) -> None:
     """Replay a history and compare each plan with all possible plans."""
     index = GraphIndex(case.graph)
-    history = History(case.graph, BlockInventory(index, rules))
+    history = History(case.graph, LastingInventory(index, chains=rules.chains, drops=rules != NONE))
     planner = DynamicProgrammingPlanner(index, costs, rules)
     for arrival in (*case.arrivals, None):
         if is_too_stale(history.inventory, OUT, history.time):
@@ -105,7 +104,7 @@ def test_dominated_blocks_hide_no_other_plan(case: Case) -> None:
     Outputs have APPLY, so deltas that the consumer cannot apply are useful, and stale bases exist to start from.
     """
     index = GraphIndex(case.graph)
-    history = History(case.graph, BlockInventory(index, NONE))
+    history = History(case.graph, LastingInventory(index, chains=False, drops=False))
     planner = DynamicProgrammingPlanner(
         index, partial(costs, price_seed=case.price_seed), replace(NONE, long_term=True)
     )

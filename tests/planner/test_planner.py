@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
-from tests.planner.random_workflows import JOIN, LINEAR, SPLIT, UNION, Arrival, B, D, History, W
+from benchmarks.workflows.baselines import GreedyPlanner, RandomPlanner
+from benchmarks.workflows.inventory import LastingInventory
+from tests.planner.random_workflows import JOIN, LINEAR, SPLIT, UNION, Arrival, B, D, History, W, is_too_stale
 
 from tidemill.model.time import Timeline
-from tidemill.planner.baselines import GreedyPlanner, RandomPlanner
-from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.graph import (
     APPLY,
     APPLY_WEAK,
@@ -25,7 +25,7 @@ from tidemill.planner.graph import (
     VariantNode,
 )
 from tidemill.planner.graph_index import GraphIndex
-from tidemill.planner.planner import DynamicProgrammingPlanner, find_due_time, is_too_stale
+from tidemill.planner.planner import DynamicProgrammingPlanner, find_due_time
 from tidemill.planner.search_rules import ALL, SearchRules, relax_rules
 from tidemill.planner.steps import CostEstimate, PlanResult, RejectionReason
 from tidemill.planner.vector import Vector
@@ -41,7 +41,7 @@ def build_vector(*versions: int) -> tuple[tuple[int, ...], ...]:
     return tuple((v,) for v in versions)
 
 
-def build_join_inventory(inconsistency: int | None = None, staleness: int = 0) -> BlockInventory:
+def build_join_inventory(inconsistency: int | None = None, staleness: int = 0) -> LastingInventory:
     """Pages at 1 and 5 and scores at 2, joined at (1, 2) and delivered."""
     graph = PlanningGraph(
         (
@@ -51,7 +51,7 @@ def build_join_inventory(inconsistency: int | None = None, staleness: int = 0) -
         ),
         (TaskNode("join", ("p", "s"), ("out",), JOIN),),
     )
-    inventory = BlockInventory(GraphIndex(graph))
+    inventory = LastingInventory(GraphIndex(graph))
     inventory.add_block(BlockNode("p", B, None, build_vector(1), DataSize(100, 100)))
     inventory.add_block(BlockNode("p", D, build_vector(1), build_vector(5), DataSize(5, 5)))
     inventory.add_block(BlockNode("s", B, None, build_vector(2), DataSize(10, 10)))
@@ -63,7 +63,7 @@ def build_join_inventory(inconsistency: int | None = None, staleness: int = 0) -
 TIME = Timeline({"p": [1, 5], "s": [2]}, 6)
 
 
-def plan_output(inventory: BlockInventory, rules: SearchRules = ALL, time: Timeline = TIME) -> PlanResult:
+def plan_output(inventory: LastingInventory, rules: SearchRules = ALL, time: Timeline = TIME) -> PlanResult:
     return DynamicProgrammingPlanner(inventory.index, cost_by_bytes, rules).find_plan(inventory, "out", time)
 
 
@@ -126,7 +126,7 @@ def test_a_task_with_two_outputs_is_one_step() -> None:
         ),
         (TaskNode("split", ("a",), ("m", "n"), SPLIT), TaskNode("u", ("m", "n"), ("out",), UNION)),
     )
-    history = History(graph, BlockInventory(GraphIndex(graph)))
+    history = History(graph, LastingInventory(GraphIndex(graph)))
     planner = DynamicProgrammingPlanner(history.inventory.index, cost_by_bytes)
     first = planner.find_plan(history.inventory, "out", history.time).plan
     assert first is not None
@@ -141,7 +141,7 @@ def test_a_task_with_two_outputs_is_one_step() -> None:
 
 
 def test_a_strict_variant_reads_only_consistent_inputs() -> None:
-    def inventory(strict: bool) -> BlockInventory:
+    def inventory(strict: bool) -> LastingInventory:
         variants = (VariantNode("batch", (PortRequirement(B), PortRequirement(B)), (B,), strict=strict),)
         channels = (
             ChannelNode("p"),
@@ -150,7 +150,7 @@ def test_a_strict_variant_reads_only_consistent_inputs() -> None:
             ChannelNode("out", ChannelBounds({("p", "m"): 0}), ACCEPTED),
         )
         tasks = (TaskNode("join", ("p", "s"), ("m",), variants), TaskNode("copy", ("m",), ("out",), LINEAR))
-        blocks = BlockInventory(GraphIndex(PlanningGraph(channels, tasks)))
+        blocks = LastingInventory(GraphIndex(PlanningGraph(channels, tasks)))
         blocks.add_block(BlockNode("p", B, None, build_vector(5)))
         blocks.add_block(BlockNode("s", B, None, build_vector(2)))
         return blocks
@@ -163,7 +163,7 @@ def test_a_strict_variant_reads_only_consistent_inputs() -> None:
 def test_a_block_that_is_fresh_enough_is_not_recomputed() -> None:
     """Scores that are a day old are fresh enough, although recomputing them would cost little."""
 
-    def inventory() -> BlockInventory:
+    def inventory() -> LastingInventory:
         graph = PlanningGraph(
             (
                 ChannelNode("p"),
@@ -173,7 +173,7 @@ def test_a_block_that_is_fresh_enough_is_not_recomputed() -> None:
             ),
             (TaskNode("count", ("c",), ("s",), LINEAR), TaskNode("join", ("p", "s"), ("out",), JOIN)),
         )
-        blocks = BlockInventory(GraphIndex(graph))
+        blocks = LastingInventory(GraphIndex(graph))
         blocks.add_block(BlockNode("p", B, None, build_vector(9)))
         blocks.add_block(BlockNode("c", B, None, build_vector(8)))
         blocks.add_block(BlockNode("s", B, None, build_vector(1)))
@@ -211,7 +211,7 @@ def test_a_plan_hidden_by_the_rules_is_found_by_a_counted_fallback() -> None:
             ),
         ),
     )
-    inventory = BlockInventory(GraphIndex(graph))
+    inventory = LastingInventory(GraphIndex(graph))
     inventory.add_block(BlockNode("p", B, None, build_vector(20)))
     inventory.add_block(BlockNode("c", B, None, build_vector(16)))
     inventory.add_block(BlockNode("s", B, None, build_vector(1)))
@@ -275,7 +275,7 @@ def test_the_due_time_of_an_output() -> None:
     inventory = build_join_inventory()
     assert find_due_time(inventory, "out", TIME) == 6
     assert find_due_time(inventory, "out", Timeline({"p": [1], "s": [2]}, 6)) is None
-    assert find_due_time(BlockInventory(inventory.index), "out", TIME) == TIME.now
+    assert find_due_time(LastingInventory(inventory.index), "out", TIME) == TIME.now
 
 
 COUNT_VARIANTS = (
@@ -376,9 +376,9 @@ def test_a_delta_that_does_not_apply_does_not_dominate_one_that_does() -> None:
     assert answer.fallbacks == 0
 
 
-def build_inventory(graph: PlanningGraph, *blocks: BlockNode, delivered: Vector) -> BlockInventory:
+def build_inventory(graph: PlanningGraph, *blocks: BlockNode, delivered: Vector) -> LastingInventory:
     """An inventory of blocks and of an output that the consumer has up to a vector."""
-    inventory = BlockInventory(GraphIndex(graph))
+    inventory = LastingInventory(GraphIndex(graph))
     for block in (*blocks, BlockNode("out", B, None, delivered, DataSize(90, 90))):
         inventory.add_block(block)
     inventory.deliver_block(BlockNode("out", B, None, delivered))

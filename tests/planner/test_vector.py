@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.model import provenance_rules as rules
+from tests.planner.random_workflows import unpack_vector
 
 from tidemill.model import provenance as model
 from tidemill.model.time import Timeline
 from tidemill.planner import vector as fast
 from tidemill.planner.bounds import compute_inconsistency
-from tidemill.planner.vector import PlanningClock, Vector, pack_provenance, unpack_vector
+from tidemill.planner.vector import PlanningClock, Vector, pack_provenance
 
 INPUTS = ("a", "b", "a")
 PATHWAYS = (("a",), ("b",), ("a", "m"))

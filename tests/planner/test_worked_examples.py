@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from benchmarks.workflows.inventory import LastingInventory
 
 from tidemill.model.time import Timeline
-from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.bounds import compute_inconsistency
 from tidemill.planner.graph import (
     NOTHING,
@@ -58,13 +58,13 @@ def cost_by_bytes(task: str, variant: str, reads: Sequence[BlockNode]) -> CostEs
     return CostEstimate(sum(b.size.bytes for b in reads), (DataSize(1, 1),))
 
 
-def find_plan(inventory: BlockInventory, output: str, time: Timeline, rules: SearchRules = ALL) -> Plan:
+def find_plan(inventory: LastingInventory, output: str, time: Timeline, rules: SearchRules = ALL) -> Plan:
     answer = DynamicProgrammingPlanner(inventory.index, cost_by_bytes, rules).find_plan(inventory, output, time)
     assert answer.plan is not None
     return answer.plan
 
 
-def apply_plan(inventory: BlockInventory, plan: Plan) -> BlockNode:
+def apply_plan(inventory: LastingInventory, plan: Plan) -> BlockNode:
     for step in plan.steps:
         for block in step.writes:
             inventory.add_block(block)
@@ -94,7 +94,7 @@ def test_starts_ends_and_consistency_of_table_4(vector: Vector, starts: int, end
 
 def test_the_deltas_of_section_2_3_and_the_consumer_of_section_2_4() -> None:
     """Pages are joined as they arrive, with the current scores."""
-    inventory = BlockInventory(GraphIndex(JOIN))
+    inventory = LastingInventory(GraphIndex(JOIN))
     versions: dict[str, list[int]] = {"crawl": [SUN_3PM], "score": [MON_1AM]}
     inventory.add_block(BlockNode("crawl", B, None, ((SUN_3PM,),), DataSize(1000, 1000)))
     inventory.add_block(BlockNode("score", B, None, ((MON_1AM,),), DataSize(10, 10)))
@@ -138,7 +138,7 @@ def test_the_union_of_section_3_3() -> None:
     )
     bounds = ChannelBounds({("first",): 24, ("second",): 0})
     channels = (ChannelNode("first"), ChannelNode("second"), ChannelNode("all", bounds, accepts=frozenset([B, D])))
-    inventory = BlockInventory(
+    inventory = LastingInventory(
         GraphIndex(PlanningGraph(channels, (TaskNode("union", ("first", "second"), ("all",), variants),)))
     )
     for name in ("first", "second"):
@@ -173,7 +173,7 @@ QUEUE = PlanningGraph(
 @pytest.mark.parametrize(("long_term", "version"), [(True, 8 * DAY), (False, DAY)])
 def test_after_the_week_of_section_6_3_indegrees_are_fully_refreshed(long_term: bool, version: int) -> None:
     """Counting the links of the first day, valid until the sixth, is cheaper, but must be repeated soon."""
-    inventory = BlockInventory(GraphIndex(QUEUE), SearchRules(long_term=long_term))
+    inventory = LastingInventory(GraphIndex(QUEUE))
     versions = {"fetched": [1, 9 * DAY], "links": [1, DAY, 6 * DAY, 8 * DAY]}
     for name, times in versions.items():
         for time in times:
@@ -190,7 +190,7 @@ def test_replacing_old_versions_without_new_input_is_progress() -> None:
     """Progress is measured by ends: the oldest versions are replaced. By starts, there would be no plan."""
     bounds = ChannelBounds({("crawl",): 0, ("score",): 48}, inconsistency=WEEK)
     graph = PlanningGraph((*JOIN.channels[:2], ChannelNode("index", bounds, accepts=frozenset([B, D]))), JOIN.tasks)
-    inventory = BlockInventory(GraphIndex(graph))
+    inventory = LastingInventory(GraphIndex(graph))
     inventory.add_block(BlockNode("crawl", B, None, ((WED_2PM,),), DataSize(1000, 1000)))
     inventory.add_block(BlockNode("score", B, None, ((WED_1AM,),), DataSize(10, 10)))
     inventory.deliver_block(BlockNode("index", B, None, ((WED_2PM,), (MON_1AM, TUE_1AM, WED_1AM))))

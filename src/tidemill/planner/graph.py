@@ -58,9 +58,6 @@ class BlockNode:
         self.size = size
         self._hash = hash((channel, shape, source, target))
 
-    def resize_block(self, size: DataSize) -> BlockNode:
-        return BlockNode(self.channel, self.shape, self.source, self.target, size)
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BlockNode) and (self.target, self.source, self.shape, self.channel) == (
             other.target,

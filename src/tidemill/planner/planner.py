@@ -6,7 +6,7 @@ import gc
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol
+from functools import cache, partial
 
 from tidemill.model.time import Timeline
 from tidemill.planner.block_inventory import BlockInventory
@@ -17,15 +17,6 @@ from tidemill.planner.search import PlanSearch
 from tidemill.planner.search_rules import ALL, SearchRules, relax_rules
 from tidemill.planner.steps import CostFunction, Plan, PlanResult
 from tidemill.planner.vector import PlanningClock
-
-
-class Planner(Protocol):
-    """Plans for one output at a time.
-
-    The timeline fixes the time and the input versions for the whole plan; the time is later than all versions.
-    """
-
-    def find_plan(self, inventory: BlockInventory, output: str, timeline: Timeline) -> PlanResult: ...
 
 
 class PlanningScope:
@@ -49,24 +40,12 @@ class PlanningScope:
         )
 
 
-class ScopeCache:
-    """The planning scopes of a graph's outputs."""
-
-    def __init__(self, index: GraphIndex) -> None:
-        self._index = index
-        self._scopes: dict[str, PlanningScope] = {}
-
-    def __getitem__(self, output: str) -> PlanningScope:
-        if output not in self._scopes:
-            self._scopes[output] = PlanningScope(self._index, output)
-        return self._scopes[output]
-
-
 class DynamicProgrammingPlanner:
     """Finds the cheapest plan by dynamic programming; if there is none, with fewer pruning rules."""
 
     def __init__(self, index: GraphIndex, costs: CostFunction, rules: SearchRules = ALL) -> None:
-        self._scopes, self._costs, self._rules = ScopeCache(index), costs, rules
+        self._costs, self._rules = costs, rules
+        self._find_scope = cache(partial(PlanningScope, index))
 
     def find_plan(self, inventory: BlockInventory, output: str, timeline: Timeline) -> PlanResult:
         with _pause_gc():
@@ -76,7 +55,7 @@ class DynamicProgrammingPlanner:
         pruned: Counter[str] = Counter()
         plan: Plan | None = None
         for fallbacks, rules in enumerate(relax_rules(self._rules)):  # noqa: B007 the last of them is the answer's
-            search = self._scopes[output].build_search(inventory, output, timeline, self._costs, rules)
+            search = self._find_scope(output).build_search(inventory, output, timeline, self._costs, rules)
             plan = search.find_plan()
             pruned.update(search.pruned_counts)
             if plan is not None:
@@ -94,12 +73,6 @@ def _pause_gc() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def is_too_stale(inventory: BlockInventory, output: str, timeline: Timeline) -> bool:
-    """Tell whether a staleness bound of an output is violated."""
-    due = find_due_time(inventory, output, timeline)
-    return due is not None and due <= timeline.now
 
 
 def find_due_time(inventory: BlockInventory, output: str, timeline: Timeline) -> int | None:

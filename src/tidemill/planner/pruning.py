@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.bounds import ChannelLimit, compute_inconsistency
@@ -33,6 +33,10 @@ class BlockPruner:
         self._joints: dict[str, set[Vector]] = {}
         self._sufficient: dict[tuple[str, BlockShape], list[Ends]] = {}
         self._competitors: dict[tuple[str, BlockShape], list[Candidate]] = {}
+
+    def list_existing(self, channel: str) -> Iterable[BlockNode]:
+        inventory = self._inventory
+        return inventory.list_blocks(channel) if self._rules.chains else inventory.list_parts(channel)
 
     def evaluate_existing(self, block: BlockNode) -> Candidate:
         """Return the candidate of an existing block. If it satisfies the bounds, no newer block of its shape is needed.
@@ -103,8 +107,7 @@ class BlockPruner:
     def _find_targets(self, channel: str) -> set[Vector]:
         targets = self._joints.get(channel)
         if targets is None:
-            blocks = self._inventory.list_blocks(channel, chained=self._rules.chains)
-            targets = self._joints[channel] = {b.target for b in blocks}
+            targets = self._joints[channel] = {b.target for b in self.list_existing(channel)}
         return targets
 
     def is_overkill(self, block: BlockNode, ends: Ends) -> bool:

@@ -39,7 +39,7 @@ class PlanSearch:
         costs: CostFunction,
         rules: SearchRules,
     ) -> None:
-        self._inventory, self._goal, self._costs, self._chained = inventory, goal, costs, rules.chains
+        self._inventory, self._goal, self._costs = inventory, goal, costs
         self._channels = limits.keys()
         self._pruner = BlockPruner(inventory, goal, limits, clock, rules)
         self._expansion = CandidateExpansion(inventory.index, uses, limits)
@@ -61,15 +61,6 @@ class PlanSearch:
             else:
                 self._expand_candidate(candidate)
         return None if chosen is None else self._build_plan(chosen)
-
-    def list_single_steps(self) -> list[Plan]:
-        """List all plans of one step from existing blocks."""
-        delivered = self._load_existing()
-        if delivered is not None:
-            return [self._build_plan(delivered)]
-        while self._queue and self._queue[0][2].is_existing:  # chains are free, like existing blocks
-            self._expand_candidate(heappop(self._queue)[2])
-        return [self._build_plan(candidate) for _, _, candidate in sorted(self._queue, key=lambda entry: entry[:2])]
 
     @property
     def pruned_counts(self) -> Mapping[str, int]:
@@ -94,11 +85,8 @@ class PlanSearch:
 
     def _load_existing(self) -> Candidate | None:
         """Start from all existing blocks; if one is accepted as the goal, no plan is needed."""
-        candidates = [
-            self._pruner.evaluate_existing(b)
-            for c in self._channels
-            for b in self._inventory.list_blocks(c, chained=self._chained)
-        ]
+        blocks = (block for channel in self._channels for block in self._pruner.list_existing(channel))
+        candidates = [self._pruner.evaluate_existing(block) for block in blocks]
         ready = next((f for f in candidates if f.accepted), None)
         if ready is None:
             self._best = {f.block: f for f in candidates}

@@ -1,7 +1,6 @@
 """Rules that keep the search small. Each rule can be disabled; a planner that finds no plan disables some.
 
-Two rules act on existing blocks, before any search: `old_blocks` and `chains` (`block_inventory`). The others act on
-blocks that could be written.
+`chains` acts on existing blocks, the others on blocks that could be written.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from dataclasses import dataclass, replace
 class SearchRules:
     """The rules that are enabled."""
 
-    old_blocks: bool = True  # drop blocks before the last base that all outputs have passed
-    chains: bool = True  # chain deltas that no consumer distinguishes
+    chains: bool = True  # read deltas that no consumer distinguishes as one block
     propagation: bool = True  # apply downstream bounds upstream, as far as they concern existing pathways
     overkill: bool = True  # write no newer block where an existing one is new enough
     long_term: bool = True  # of two blocks that could be written, take the later one: it stays fresh longer
@@ -23,7 +21,7 @@ class SearchRules:
 
 
 ALL = SearchRules()
-NONE = SearchRules(False, False, False, False, False, False)
+NONE = SearchRules(False, False, False, False, False)
 
 
 def relax_rules(rules: SearchRules) -> Iterator[SearchRules]:

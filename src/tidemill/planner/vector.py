@@ -24,15 +24,10 @@ Ends = tuple[Version, ...]
 """The smallest end of each entry; `NEVER` for an empty one."""
 
 NEVER: Version = -1
-NOTHING: Entry = ()
 
 
 def pack_provenance(provenance: Provenance, pathways: Sequence[Pathway]) -> Vector:
     return tuple(tuple(sorted(provenance[p])) for p in pathways)
-
-
-def unpack_vector(vector: Vector, pathways: Sequence[Pathway]) -> Provenance:
-    return Provenance.from_pathways(dict(zip(pathways, vector, strict=True)))
 
 
 def find_start(vector: Vector) -> Version:
