@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
 
 from tidemill.scheduler.dispatcher import Dispatcher, DispatchLimits
 from tidemill.scheduler.job import Job, JobProfile, UpdateCost
@@ -50,3 +51,34 @@ def dispatcher(
 ) -> Dispatcher:
     limits = DispatchLimits(catch_up_periods, patience, batch_limit)
     return Dispatcher(jobs, order, placement or SingleQueuePlacement(), tracks, limits)
+
+
+class JobState(StrEnum):
+    """The state of a job, as in STAFiLOS."""
+
+    ACTIVE = "active"  # has pending data, and the policy lets it run as soon as there is a track
+    WAITING = "waiting"  # has pending data, and the policy lets it wait for another round
+    INACTIVE = "inactive"  # has no pending data
+    RUNNING = "running"
+
+
+def list_states(dispatcher: Dispatcher, now: float) -> dict[str, JobState]:
+    """The state of every job."""
+    states = dict.fromkeys(dispatcher._jobs, JobState.INACTIVE)
+    states |= dict.fromkeys(dispatcher._guard.waiting, JobState.WAITING)
+    states |= {job.name: JobState.ACTIVE for job in dispatcher._order.rank_jobs(now)}
+    return states | {name: JobState.RUNNING for name in dispatcher._track_table.running if name in states}
+
+
+def compute_wait_bound(
+    job: Job, others: Iterable[Job], *, patience: float, catch_up_periods: float, tracks: int, slowdown: float = 1.0
+) -> float:
+    """Return the longest time that a job can wait, if updates take at most `slowdown` times their estimate.
+
+    The others are those that may run on the job's own `tracks`. When its patience ends each of them is running there,
+    or may go first, but not both; and until the job starts, none of its tracks is idle.
+    """
+    one_update_each = sum(
+        slowdown * o.profile.cost(max(catch_up_periods, 1.0) * o.profile.period) for o in others if o is not job
+    )
+    return patience * job.profile.period + one_update_each / tracks

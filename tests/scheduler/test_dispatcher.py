@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.scheduler.jobs import add_batches, dispatcher, job, profile
+from tests.scheduler.jobs import JobState, add_batches, dispatcher, job, list_states, profile
 
 from tidemill.errors import ConfigError, InfeasibleSchedule
 from tidemill.scheduler.dispatcher import Dispatcher
-from tidemill.scheduler.job import Job, JobProfile, JobState, UpdateCost
+from tidemill.scheduler.job import Job, JobProfile, UpdateCost
 from tidemill.scheduler.policies.basic import FirstCome, MaxBenefit
 from tidemill.scheduler.policies.quantum import QuantumPriority
 from tidemill.scheduler.policies.rate import RateBased
@@ -134,17 +134,17 @@ def test_backfills_have_a_separate_track() -> None:
 def test_job_states_under_a_quantum_policy() -> None:
     a, b = job("a", cost=5), job("b", cost=5)
     dispatch = dispatcher([a, b], QuantumPriority(basic=0.1, level=lambda j: 35))
-    assert dispatch.list_states(0)[a.name] is JobState.INACTIVE
+    assert list_states(dispatch, 0)[a.name] is JobState.INACTIVE
     add_batches(a, (0, 1), (0, 2))
     mark_due(dispatch, a, b)
-    assert [dispatch.list_states(0)[j.name] for j in (a, b)] == [JobState.ACTIVE, JobState.ACTIVE]
+    assert [list_states(dispatch, 0)[j.name] for j in (a, b)] == [JobState.ACTIVE, JobState.ACTIVE]
     assert start_jobs(dispatch) == {"a": 0}
-    assert dispatch.list_states(0)[a.name] is JobState.RUNNING
+    assert list_states(dispatch, 0)[a.name] is JobState.RUNNING
     finish(dispatch, a, 5, cost=5)
-    assert dispatch.list_states(5)[a.name] is JobState.WAITING  # its quantum is used up
+    assert list_states(dispatch, 5)[a.name] is JobState.WAITING  # its quantum is used up
     assert start_jobs(dispatch, 5) == {"b": 0}
     finish(dispatch, b, 10, cost=5)
-    assert dispatch.list_states(10)[b.name] is JobState.INACTIVE
+    assert list_states(dispatch, 10)[b.name] is JobState.INACTIVE
     assert start_jobs(dispatch, 10) == {"a": 0}  # a new round
 
 
@@ -152,14 +152,14 @@ def test_job_states_under_a_round_policy() -> None:
     a, b = job("a"), job("b")
     dispatch = dispatcher([a, b], RateBased())
     mark_due(dispatch, a, b)
-    assert dispatch.list_states(0)[a.name] is JobState.WAITING  # until a round begins
+    assert list_states(dispatch, 0)[a.name] is JobState.WAITING  # until a round begins
     start_jobs(dispatch)
-    assert [dispatch.list_states(0)[j.name] for j in (a, b)] == [JobState.RUNNING, JobState.ACTIVE]
+    assert [list_states(dispatch, 0)[j.name] for j in (a, b)] == [JobState.RUNNING, JobState.ACTIVE]
     add_batches(a, (1, 2))
     finish(dispatch, a, 1)
-    assert dispatch.list_states(1)[a.name] is JobState.WAITING
+    assert list_states(dispatch, 1)[a.name] is JobState.WAITING
     mark_due(dispatch, b)
-    assert dispatch.list_states(1)[b.name] is JobState.ACTIVE
+    assert list_states(dispatch, 1)[b.name] is JobState.ACTIVE
 
 
 def test_another_policy_takes_over_waiting_jobs() -> None:
@@ -198,7 +198,7 @@ def test_jobs_are_added_and_removed_and_placed_again() -> None:
     for table_job in long[:4]:
         finish(dispatch, table_job, 1000)
     assert set(start_jobs(dispatch, 1000)) >= {"s00", "s01", "s02"}  # the long jobs now have one track
-    assert dispatch.list_states(1000).keys() == {table_job.name for table_job in [*short, *long[:5]]}
+    assert list_states(dispatch, 1000).keys() == {table_job.name for table_job in [*short, *long[:5]]}
 
 
 def test_a_job_that_is_removed_while_it_runs_is_ignored_at_its_end() -> None:
@@ -212,7 +212,7 @@ def test_a_job_that_is_removed_while_it_runs_is_ignored_at_its_end() -> None:
     add_batches(goes, (1, 5))
     finish(dispatch, goes, 2)
     assert start_jobs(dispatch, 2) == {"stays": 0}
-    assert dispatch.list_states(2) == {"stays": JobState.RUNNING}
+    assert list_states(dispatch, 2) == {"stays": JobState.RUNNING}
 
 
 def test_changed_costs_place_a_job_again() -> None:

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.scheduler.jobs import add_batches, job, rank_ready_jobs
+from tests.scheduler.jobs import JobState, add_batches, job, list_states, rank_ready_jobs
 
-from tidemill.scheduler.job import Job, JobState
+from tidemill.scheduler.job import Job
 from tidemill.scheduler.sorted_policy import SortedPolicy
 
 GUIDE = Path(__file__).parents[2] / "docs" / "scheduling.md"
@@ -34,4 +34,4 @@ def test_the_guide_contains_the_policy_and_its_code_runs() -> None:
     )
     namespace: dict[str, Any] = {}
     exec(guide_code, namespace)
-    assert namespace["dispatcher"].list_states(100.0) == dict.fromkeys(["orders", "catalogue"], JobState.RUNNING)
+    assert list_states(namespace["dispatcher"], 100.0) == dict.fromkeys(["orders", "catalogue"], JobState.RUNNING)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from tidemill.scheduler.job import Job, JobProfile, JobState, index_by_name
+from tidemill.scheduler.job import Job, JobProfile, index_by_name
 from tidemill.scheduler.order import SchedulingPolicy
 from tidemill.scheduler.starvation_guard import StarvationGuard
 from tidemill.scheduler.track_table import TrackTable, is_misplaced
@@ -139,13 +139,6 @@ class Dispatcher:
         self._rebuild_order(now)
         for job in self._guard.list_jobs():
             self._track_table.waiting[job.lane] += 1
-
-    def list_states(self, now: float) -> dict[str, JobState]:
-        """Return the state of every job."""
-        states = dict.fromkeys(self._jobs, JobState.INACTIVE)
-        states |= dict.fromkeys(self._guard.waiting, JobState.WAITING)
-        states |= {job.name: JobState.ACTIVE for job in self._order.rank_jobs(now)}
-        return states | {name: JobState.RUNNING for name in self._track_table.running if name in states}
 
     def _rebuild_order(self, now: float) -> None:
         """Rank the waiting jobs again, by their current profiles."""

@@ -9,17 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import StrEnum
 from itertools import takewhile
-
-
-class JobState(StrEnum):
-    """The state of a job, as in STAFiLOS."""
-
-    ACTIVE = "active"  # has pending data, and the policy lets it run as soon as there is a track
-    WAITING = "waiting"  # has pending data, and the policy lets it wait for another round
-    INACTIVE = "inactive"  # has no pending data
-    RUNNING = "running"
 
 
 def integrate_staleness(since: float, until: float, fresh: float) -> float:
