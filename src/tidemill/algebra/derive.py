@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from tidemill.algebra import operators as ops
-from tidemill.algebra.expression import Expression, build_column, build_literal, quote_name, to_expression
+from tidemill.algebra.expression import build_column, build_literal
 from tidemill.algebra.patches import ManyToOneJoin, to_patches, to_upserts
 from tidemill.algebra.properties import Key, find_keys, is_append_only, is_unique_on
 from tidemill.algebra.restrict import exclude_rows, restrict_rows
@@ -35,7 +35,7 @@ from tidemill.algebra.states import (
 )
 from tidemill.model.change import COUNT, DELETED
 
-_PLUS, _MINUS = ops.NamedExpression(COUNT, build_literal("1L")), ops.NamedExpression(COUNT, build_literal("-1L"))
+_PLUS, _MINUS = {COUNT: build_literal("1L")}, {COUNT: build_literal("-1L")}
 _HIT = "_hit"
 _EXISTS, _EXISTED = "_is", "_was"
 """Columns that mark whether a key exists now, and existed before."""
@@ -94,7 +94,7 @@ class Derivation:
             return ops.Union((state.scan_state(), self._find_added_rows(state)))
         groups = self.find_touched_groups(state)
         untouched = state.finish_rows(exclude_rows(state.scan_state(), groups, ops.pair_columns(state.group.keys)))
-        present = ops.Filter(groups, to_expression(build_presence_condition(NEW)))
+        present = ops.filter_rows(groups, build_presence_condition(NEW))
         return ops.Union((untouched, ops.Projection(present, state.build_result_items(NEW))))
 
     # -- change --------------------------------------------------------------------------------------------------
@@ -114,8 +114,7 @@ class Derivation:
             case ops.SingleRow() | ops.StepReference() | ops.BlockScan() | ops.CustomMerge():
                 return None
             case ops.Union():
-                parts = [c for c in map(self.derive_change, op.children) if c is not None]
-                return ops.union_all(parts)
+                return ops.union_all(map(self.derive_change, op.children))
             case ops.Join():
                 return self._derive_join(op)
         below = self.derive_change(op.child)
@@ -138,8 +137,9 @@ class Derivation:
         groups = self.find_touched_groups(state)
         sides = []
         for prefix, sign in ((OLD, _MINUS), (NEW, _PLUS)):
-            condition = to_expression(f"{build_presence_condition(prefix)} AND {state.build_change_condition()}")
-            sides.append(ops.Projection(ops.Filter(groups, condition), (*state.build_result_items(prefix), sign)))
+            condition = f"{build_presence_condition(prefix)} AND {state.build_change_condition()}"
+            changed = ops.filter_rows(groups, condition)
+            sides.append(ops.Projection(changed, (*state.build_result_items(prefix), *ops.name_values(sign))))
         return ops.Union(tuple(sides))
 
     def _diff_result(self, state: ResultState) -> ops.Operator:
@@ -148,9 +148,8 @@ class Derivation:
         if name not in self.steps:
             old_rows = self._restrict_to_touched(state.scan_state(), state)
             new_rows = self._recompute_result(state)
-            self.steps[name] = cancel_signed_rows(
-                ops.Union((ops.add_columns(new_rows, _PLUS), ops.add_columns(old_rows, _MINUS)))
-            )
+            signed = ops.Union((ops.add_columns(new_rows, _PLUS), ops.add_columns(old_rows, _MINUS)))
+            self.steps[name] = cancel_signed_rows(signed)
         return ops.StepReference(name, (*state.op.columns, COUNT))
 
     def _recompute_result(self, state: ResultState) -> ops.Operator:
@@ -182,7 +181,7 @@ class Derivation:
             keys = state.group.keys
             changed_keys = ops.select_columns(self._materialise_change(state.group.child), keys)
             compared = _compare_keys(changed_keys, _restrict_to(state.scan_state(), changed_keys), keys)
-            self.steps[name] = ops.select_columns(ops.Filter(compared, to_expression(f"{_EXISTED} = 0")), keys)
+            self.steps[name] = ops.select_columns(ops.filter_rows(compared, f"{_EXISTED} = 0"), keys)
         return ops.StepReference(name, state.group.keys)
 
     def _materialise_change(self, op: ops.Operator) -> ops.Operator:
@@ -191,8 +190,7 @@ class Derivation:
         assert change is not None
         if all(isinstance(o, ops.StepReference | ops.Projection | ops.Filter) for o in ops.walk_operators(change)):
             return change
-        number = self._numbers.setdefault(op, len(self._numbers) + 1)
-        return self._add_step(f"change {number}", change)
+        return self._add_step(f"change {self._number_operator(op)}", change)
 
     def find_touched_groups(self, state: GroupState) -> ops.StepReference:
         """One row for each group that may have changed: its keys, its accumulators before and now."""
@@ -206,20 +204,16 @@ class Derivation:
         """The accumulators of the change, added to the old accumulators."""
         change, keys = self._materialise_change(state.group.child), state.group.keys
         calls = [a.signed_call for a in state.accumulators if a.signed_call is not None]
-        amounts = [ops.NamedExpression(ADDED + f.name, f.arguments[0]) for f in calls]
-        added = ops.Projection(change, (*ops.to_items(keys), *amounts))
+        added = ops.select_columns(change, keys, {ADDED + f.name: f.arguments[0] for f in calls})
         old_state = self._read_old_state(state, ops.select_columns(change, keys))
         totals = [
             ops.AggregateCall(ADDED + f.name, f.function, (build_column(ADDED + f.name),), cast=f.cast) for f in calls
         ]
-        groups = ops.Aggregation(
-            ops.union_by_name(added, old_state), keys, (*totals, *_take_any_values(old_state.columns, keys))
-        )
+        values = (*totals, *_take_any_values(old_state.columns, keys))
+        groups = ops.Aggregation(ops.union_by_name(added, old_state), keys, values)
         existed, exists = build_presence_condition(OLD), build_presence_condition(NEW)
-        combined = [
-            ops.NamedExpression(NEW + a.name, a.combine_values(OLD, ADDED, existed)) for a in state.accumulators
-        ]
-        return ops.Filter(ops.add_columns(groups, *combined), to_expression(f"{exists} OR {existed}"))
+        combined = {NEW + a.name: a.combine_values(OLD, ADDED, existed) for a in state.accumulators}
+        return ops.filter_rows(ops.add_columns(groups, combined), f"{exists} OR {existed}")
 
     def _recompute_accumulators(self, state: GroupState) -> ops.Operator:
         """The accumulators of the touched groups, recomputed from all of their rows."""
@@ -232,6 +226,9 @@ class Derivation:
 
     def _read_old_state(self, state: GroupState, keys: ops.Operator) -> ops.Operator:
         return ops.prefix_columns(_restrict_to(state.scan_state(), keys), OLD, keys.columns)
+
+    def _number_operator(self, op: ops.Operator) -> int:
+        return self._numbers.setdefault(op, len(self._numbers) + 1)
 
     def _add_step(self, name: str, op: ops.Operator) -> ops.StepReference:
         self.steps.setdefault(name, op)
@@ -265,10 +262,8 @@ class Derivation:
         before = self.derive_old(side)
         if not op.keys or _is_scan_only(before):
             return before
-        step = self._add_step(
-            f"keys of {self._label_join(op)}", ops.select_distinct(ops.select_columns(change, op.right_keys))
-        )
-        return restrict_rows(before, step, op.keys)
+        keys = ops.select_distinct(ops.select_columns(change, op.right_keys))
+        return restrict_rows(before, self._add_step(f"keys of {self._label_join(op)}", keys), op.keys)
 
     def _derive_semi_join(self, op: ops.Join) -> list[ops.Operator]:
         """Semi and anti joins: the changed left rows, and the left rows whose partners were added or removed."""
@@ -280,10 +275,9 @@ class Derivation:
             return parts
         if op.condition is None and op.keys:
             members = self._find_membership_changes(op)
-            sign = build_literal(f"-{quote_name(COUNT)}") if op.kind is ops.JoinKind.ANTI else build_column(COUNT)
             matched = ops.Join(self.derive_old(op.left), members, ops.JoinKind.INNER, op.keys, null_safe=op.null_safe)
-            signed = ops.NamedExpression(COUNT, Expression(sign.text, frozenset([COUNT])))
-            return [*parts, ops.Projection(matched, (*ops.to_items(op.columns), signed))]
+            sign = f"-{COUNT}" if op.kind is ops.JoinKind.ANTI else COUNT
+            return [*parts, ops.select_columns(matched, op.columns, {COUNT: sign})]
         return parts + self._compare_memberships(op, right)
 
     def _find_membership_changes(self, op: ops.Join) -> ops.StepReference:
@@ -294,9 +288,9 @@ class Derivation:
             changed_keys = self._find_changed_keys(f"keys of {self._label_join(op)}", op.right, keys)
             new_keys = ops.select_columns(_restrict_to(self.derive_new(op.right), changed_keys), keys)
             old_keys = ops.select_columns(_restrict_to(self.derive_old(op.right), changed_keys), keys)
-            number = ops.NamedExpression(COUNT, to_expression(f"CAST({_EXISTS} - {_EXISTED} AS BIGINT)"))
-            compared = ops.add_columns(_compare_keys(new_keys, old_keys, keys), number)
-            self.steps[name] = ops.select_columns(ops.Filter(compared, to_expression(f"{COUNT} <> 0")), (*keys, COUNT))
+            number = f"CAST({_EXISTS} - {_EXISTED} AS BIGINT)"
+            compared = ops.add_columns(_compare_keys(new_keys, old_keys, keys), {COUNT: number})
+            self.steps[name] = ops.select_columns(ops.filter_rows(compared, f"{COUNT} <> 0"), (*keys, COUNT))
         return ops.StepReference(name, (*op.right_keys, COUNT))
 
     def _compare_memberships(self, op: ops.Join, right: ops.Operator) -> list[ops.Operator]:
@@ -323,9 +317,9 @@ class Derivation:
         for side, outer in ((op, ops.JoinKind.LEFT), (mirrored, ops.JoinKind.RIGHT)):
             if op.kind in (outer, ops.JoinKind.FULL):
                 # NULL has the type of the other parts of the union
-                nulls = [ops.NamedExpression(c, build_literal("NULL")) for c in side.right.columns]
+                nulls = dict.fromkeys(side.right.columns, "NULL")
                 unmatched = self._derive_semi_join(replace(side, kind=ops.JoinKind.ANTI))
-                parts += [ops.add_columns(p, *nulls) for p in unmatched]
+                parts += [ops.add_columns(p, nulls) for p in unmatched]
         return parts
 
     def _label_join(self, op: ops.Join) -> str:
@@ -350,8 +344,7 @@ class Derivation:
                 return below and ops.Projection(below, (*op.items, *ops.to_items((DELETED,))))
             case ops.Filter():
                 below = self.find_touched_rows(op.child)
-                deletion = to_expression(f"{DELETED} OR NOT COALESCE({op.condition}, FALSE)")
-                return below and ops.add_columns(below, ops.NamedExpression(DELETED, deletion))
+                return below and ops.add_columns(below, {DELETED: f"{DELETED} OR NOT COALESCE({op.condition}, FALSE)"})
             case ops.Aggregation():
                 return self._find_group_rows(op)
             case ops.Join(kind=ops.JoinKind.INNER | ops.JoinKind.LEFT) if is_unique_on(op.right, op.right_keys):
@@ -364,10 +357,10 @@ class Derivation:
         if not isinstance(state, GroupState) or not self.can_change(op):
             return None
         if state.is_distinct_only:
-            return ops.add_columns(self._find_added_rows(state), ops.NamedExpression(DELETED, build_literal("FALSE")))
-        groups = ops.Filter(self.find_touched_groups(state), to_expression(state.build_change_condition()))
-        deletion = ops.NamedExpression(DELETED, to_expression(f"NOT ({build_presence_condition(NEW)})"))
-        return ops.Projection(groups, (*state.build_result_items(NEW), deletion))
+            return ops.add_columns(self._find_added_rows(state), {DELETED: "FALSE"})
+        groups = ops.filter_rows(self.find_touched_groups(state), state.build_change_condition())
+        deletion = ops.name_values({DELETED: f"NOT ({build_presence_condition(NEW)})"})
+        return ops.Projection(groups, (*state.build_result_items(NEW), *deletion))
 
     def _find_join_rows(self, op: ops.Join) -> ops.Operator | None:
         """The changed left rows and those whose partner changed, joined with the new right side."""
@@ -389,33 +382,27 @@ class Derivation:
         An inner join's row without a partner is `_deleted`.
         """
         key = find_keys(op.left)[0]
-        if left_rows is not None:
-            left_rows = self._add_step(
-                f"changed rows {self._numbers.setdefault(op, len(self._numbers) + 1)}", left_rows
-            )
-        parts: list[ops.Operator] = [] if left_rows is None else [left_rows]
+        parts: list[ops.Operator] = []
         key_sets: list[ops.Operator] = []
         if left_rows is not None:
-            key_sets.append(
-                ops.Projection(left_rows, tuple(ops.NamedExpression(r, build_column(c)) for c, r in op.keys))
-            )
+            left_rows = self._add_step(f"changed rows {self._number_operator(op)}", left_rows)
+            parts.append(left_rows)
+            key_sets.append(ops.Projection(left_rows, ops.name_values({r: build_column(c) for c, r in op.keys})))
         if partners is not None:
             affected = restrict_rows(self.derive_new(op.left), partners, op.keys)
             if left_rows is not None:
                 affected = exclude_rows(affected, ops.select_columns(left_rows, key), ops.pair_columns(key))
-            parts.append(ops.add_columns(affected, ops.NamedExpression(DELETED, build_literal("FALSE"))))
+            parts.append(ops.add_columns(affected, {DELETED: "FALSE"}))
             key_sets.append(ops.select_columns(partners, op.right_keys))
         rows, needed_keys = ops.union_all(parts), ops.union_all(key_sets)
         if rows is None or needed_keys is None:
             return None
         right = self.derive_new(op.right)
         right_rows = _restrict_to(right, needed_keys) if op.keys else right
-        marked = ops.add_columns(right_rows, ops.NamedExpression(_HIT, build_literal("TRUE")))
+        marked = ops.add_columns(right_rows, {_HIT: "TRUE"})
         joined = ops.Join(rows, marked, ops.JoinKind.LEFT, op.keys, op.condition, op.null_safe)
         deletion = DELETED if op.kind is ops.JoinKind.LEFT else f"{DELETED} OR {_HIT} IS NULL"
-        return ops.Projection(
-            joined, (*ops.to_items(op.columns), ops.NamedExpression(DELETED, to_expression(deletion)))
-        )
+        return ops.select_columns(joined, op.columns, {DELETED: deletion})
 
     def derive_patches(self, result: ManyToOneJoin) -> ops.Operator | None:
         """For a many-to-one join: the changed left rows, and patches for the changed partners.
@@ -429,25 +416,24 @@ class Derivation:
             return None
         if partners is None:
             rows = self._join_partners(op, left_rows, None)
-            return None if rows is None else to_upserts(result, rows)
+            return rows and to_upserts(result, rows)
         label, new_partners = self._label_join(op), None
         marked = self._mark_known_partners(op, partners) if result.is_inner else partners
         patched: ops.Operator = self._add_step(f"partners of {label}", marked)
         if result.is_inner:
             is_new = f"NOT {DELETED} AND {_EXISTED} IS NULL"
-            new_keys = ops.select_columns(ops.Filter(patched, to_expression(is_new)), op.right_keys)
+            new_keys = ops.select_columns(ops.filter_rows(patched, is_new), op.right_keys)
             new_partners = self._add_step(f"new partners of {label}", new_keys)
-            patched = ops.Filter(patched, to_expression(f"NOT ({is_new})"))
+            patched = ops.filter_rows(patched, f"NOT ({is_new})")
         rows = self._join_partners(op, left_rows, new_partners)
-        return ops.union_all([*([] if rows is None else [to_upserts(result, rows)]), to_patches(result, patched)])
+        return ops.union_all((rows and to_upserts(result, rows), to_patches(result, patched)))
 
     def _mark_known_partners(self, op: ops.Join, partners: ops.Operator) -> ops.Operator:
         """The changed partners, marked if they existed before."""
         keys = op.right_keys
         changed = self._add_step(f"changed partners of {self._label_join(op)}", partners)
-        before = ops.select_columns(restrict_rows(self.derive_old(op.right), changed, ops.pair_columns(keys)), keys)
-        marked = ops.add_columns(before, ops.NamedExpression(_EXISTED, build_literal("TRUE")))
-        rows = ops.union_by_name(changed, marked)
+        before = restrict_rows(self.derive_old(op.right), changed, ops.pair_columns(keys))
+        rows = ops.union_by_name(changed, ops.select_columns(before, keys, {_EXISTED: "TRUE"}))
         return ops.Aggregation(rows, keys, _take_any_values((*changed.columns, _EXISTED), keys))
 
 
@@ -464,9 +450,8 @@ def _restrict_to(rows: ops.Operator, keys: ops.Operator) -> ops.Operator:
 def _compare_keys(new: ops.Operator, old: ops.Operator, keys: Key) -> ops.Operator:
     """The distinct keys of both sides, marked whether they exist now (`_is`) and existed before (`_was`), as 1 or 0."""
     marks = (_EXISTS, _EXISTED)
-    return ops.Aggregation(
-        ops.tag_sides(new, old, marks), keys, tuple(ops.AggregateCall(n, "max", (build_column(n),)) for n in marks)
-    )
+    calls = tuple(ops.AggregateCall(n, "max", (build_column(n),)) for n in marks)
+    return ops.Aggregation(ops.tag_sides(new, old, marks), keys, calls)
 
 
 def _take_any_values(names: Key, keys: Key) -> tuple[ops.AggregateCall, ...]:

@@ -33,6 +33,7 @@ _ROW = "_tidemill_row"
 _REMOVED = "_tidemill_gone"
 _OLD, _NEW = "_tidemill_old", "_tidemill_new"
 _PARTNER = "_tidemill_by"
+_TRUE = build_literal("TRUE")
 
 _ROWS_REMOVED = (
     "rows that were read before were removed from append channel {}, but a task that reads only new rows cannot "
@@ -113,8 +114,7 @@ def diff_contents(
         case Upsert() | Increment():
             return _diff_by_key(updates, before, after)
         case Patch(key):
-            replaced = _diff_by_key(Upsert(key), before, after)
-            return ops.add_columns(replaced, ops.NamedExpression(PATCH, build_literal("FALSE")))
+            return ops.add_columns(_diff_by_key(Upsert(key), before, after), {PATCH: "FALSE"})
         case Custom():
             sides = ops.Union((number_rows(before, 1), number_rows(after, 2)))
             return ops.CustomMerge(sides, None, updates, "diff", updates.build_delta_schema(schema))
@@ -128,7 +128,7 @@ def sign_contents(before: ops.Operator, after: ops.Operator) -> ops.Operator:
 def sign_patch_rows(updates: Patch, before: ops.Operator, delta: ops.Operator) -> ops.Operator:
     """The signed rows of a patch delta, from the content before."""
     rows, names = number_rows(delta, 0), before.columns
-    upserts = ops.Filter(rows, _is_false(PATCH))
+    upserts = _select_upserts(rows)
     keys = ops.select_distinct(upserts, updates.key)
     patches = _collapse_patches(updates, rows)
     replaced = restrict_rows(before, keys, ops.pair_columns(updates.key))
@@ -139,16 +139,16 @@ def sign_patch_rows(updates: Patch, before: ops.Operator, delta: ops.Operator) -
 
 
 def count_rows(rows: ops.Operator, times: int) -> ops.Operator:
-    return ops.add_columns(rows, ops.NamedExpression(COUNT, build_literal(f"{times}L")))
+    return ops.add_columns(rows, {COUNT: build_literal(f"{times}L")})
 
 
 def number_rows(rows: ops.Operator, number: int) -> ops.Operator:
-    return ops.add_columns(rows, ops.NamedExpression(ops.ORDER, build_literal(str(number))))
+    return ops.add_columns(rows, {ops.ORDER: str(number)})
 
 
 def drop_deletions(rows: ops.Operator, names: Names) -> ops.Operator:
     """The rows that are not deletions, in these columns."""
-    return ops.select_columns(ops.Filter(rows, _is_false(DELETED)), names)
+    return ops.select_columns(ops.filter_rows(rows, f"NOT COALESCE({DELETED}, FALSE)"), names)
 
 
 def pick_latest_rows(rows: ops.Operator, key: Names, order: str) -> ops.Operator:
@@ -156,7 +156,8 @@ def pick_latest_rows(rows: ops.Operator, key: Names, order: str) -> ops.Operator
     names = tuple(c for c in rows.columns if c != order)
     values = tuple(c for c in names if c not in key)
     latest = ops.AggregateCall(_ROW, "max_by", (_build_struct(values), build_column(order)))
-    return ops.Projection(ops.Aggregation(rows, key, (latest,)), tuple(_select_field(_ROW, n, values) for n in names))
+    fields = {n: _build_field(_ROW, n) if n in values else build_column(n) for n in names}
+    return ops.Projection(ops.Aggregation(rows, key, (latest,)), ops.name_values(fields))
 
 
 def _pick_latest(deltas: Deltas) -> ops.Operator:
@@ -172,10 +173,9 @@ def _reduce_content(content: ops.Operator, deltas: Deltas) -> ops.Operator:
             counted = ops.Union((count_rows(content, 1), deltas.plain_rows))
             return _repeat_counted(cancel_signed_rows(counted), names, _NO_SUCH_ROW)
         case Increment() as updates:
-            marked = ops.add_columns(content, ops.NamedExpression(DELETED, build_literal("CAST(NULL AS BOOLEAN)")))
+            marked = ops.add_columns(content, {DELETED: "CAST(NULL AS BOOLEAN)"})
             summed = _sum_increments(ops.Union((number_rows(marked, 0), deltas.rows)), updates, deltas.schema)
-            exists = to_expression(f"{quote_name(updates.columns[0])} IS NOT NULL")
-            return ops.select_columns(ops.Filter(summed, exists), names)
+            return ops.select_columns(ops.filter_rows(summed, f"{quote_name(updates.columns[0])} IS NOT NULL"), names)
         case Custom() as updates:
             return ops.CustomMerge(number_rows(content, 0), deltas.rows, updates, "merge", deltas.content_schema)
     raise AssertionError(f"{deltas.updates.name} channels need no reduction")
@@ -184,7 +184,7 @@ def _reduce_content(content: ops.Operator, deltas: Deltas) -> ops.Operator:
 def _repeat_counted(rows: ops.Operator, names: Names, message: str) -> ops.Operator:
     """Each row repeated by its count; a negative count is an error, raised when the rows are read."""
     failure = f"CAST(RAISE_ERROR({quote_text(message)}) AS BOOLEAN)"
-    checked = ops.Filter(rows, to_expression(f"IF({COUNT} < 0, {failure}, TRUE)"))
+    checked = ops.filter_rows(rows, f"IF({COUNT} < 0, {failure}, TRUE)")
     return ops.select_columns(ops.repeat_rows(checked, COUNT, _NUMBER), names)
 
 
@@ -192,33 +192,29 @@ def _sum_increments(rows: ops.Operator, updates: Increment, schema: Schema) -> o
     """For each key, whether it was reset, and the sum of its rows from the last reset on."""
     partition = ", ".join(map(quote_name, updates.key))
     reset = f"MAX(CASE WHEN {DELETED} THEN {ops.ORDER} END) OVER (PARTITION BY {partition})"
-    marked = ops.WindowFunction(rows, updates.key, (ops.NamedExpression(_NUMBER, to_expression(reset)),))
-    relevant = ops.Filter(marked, to_expression(f"COALESCE({ops.ORDER} >= {_NUMBER}, TRUE)"))
+    marked = ops.WindowFunction(rows, updates.key, ops.name_values({_NUMBER: reset}))
+    relevant = ops.filter_rows(marked, f"COALESCE({ops.ORDER} >= {_NUMBER}, TRUE)")
     sums = (ops.AggregateCall(c, "sum", (build_column(c),), cast=schema.get_field(c).type) for c in updates.columns)
     summed = ops.Aggregation(
         relevant, updates.key, (*sums, ops.AggregateCall(_NUMBER, "max", (build_column(_NUMBER),)))
     )
-    was_reset = ops.NamedExpression(DELETED, to_expression(f"{_NUMBER} IS NOT NULL"))
-    names = [n for n in rows.columns if n != ops.ORDER]
-    return ops.Projection(summed, tuple(was_reset if n == DELETED else _select(n) for n in names))
+    values = {n: f"{_NUMBER} IS NOT NULL" if n == DELETED else build_column(n) for n in rows.columns if n != ops.ORDER}
+    return ops.Projection(summed, ops.name_values(values))
 
 
 def _diff_by_key(updates: Upsert | Increment, before: ops.Operator, after: ops.Operator) -> ops.Operator:
     """A changed key is replaced, a missing one deleted. Replacing is exact for every type, even for floats."""
     key, names = updates.key, after.columns
-    row = ops.NamedExpression(_ROW, _build_struct(names))
-    sides = ops.Union(
-        tuple(number_rows(ops.Projection(rows, (*map(_select, key), row)), i) for i, rows in enumerate((before, after)))
-    )
-    rows_of_side = (to_expression(f"IF({ops.ORDER} = {i}, {_ROW}, NULL)") for i in range(2))
+    rows = (ops.select_columns(side, key, {_ROW: _build_struct(names)}) for side in (before, after))
+    sides = ops.Union(tuple(number_rows(side, i) for i, side in enumerate(rows)))
     calls = (
-        ops.AggregateCall(name, "any_value", (side, build_literal("TRUE")))
-        for name, side in zip((_OLD, _NEW), rows_of_side, strict=True)
+        ops.AggregateCall(name, "any_value", (to_expression(f"IF({ops.ORDER} = {i}, {_ROW}, NULL)"), _TRUE))
+        for i, name in enumerate((_OLD, _NEW))
     )
-    changed = ops.Filter(ops.Aggregation(sides, key, tuple(calls)), to_expression(f"NOT ({_OLD} <=> {_NEW})"))
+    changed = ops.filter_rows(ops.Aggregation(sides, key, tuple(calls)), f"NOT ({_OLD} <=> {_NEW})")
     deletion = f"{_OLD} IS NOT NULL" if isinstance(updates, Increment) else f"{_NEW} IS NULL"
-    values = tuple(_select_field(_NEW, n, tuple(c for c in names if c not in key)) for n in names)
-    return ops.Projection(changed, (*values, ops.NamedExpression(DELETED, to_expression(deletion))))
+    values = {n: build_column(n) if n in key else _build_field(_NEW, n) for n in names}
+    return ops.Projection(changed, ops.name_values({**values, DELETED: deletion}))
 
 
 # -- patches -----------------------------------------------------------------------------------------------------
@@ -226,20 +222,17 @@ def _diff_by_key(updates: Upsert | Increment, before: ops.Operator, after: ops.O
 
 def _merge_patches(content: ops.Operator, deltas: Deltas, updates: Patch) -> ops.Operator:
     """The content after patches and upserts: two joins with the base, which is not grouped."""
-    upserts = ops.Filter(deltas.rows, _is_false(PATCH)) if deltas.count == 1 else _patch_upserts(deltas, updates)
+    upserts = _select_upserts(deltas.rows) if deltas.count == 1 else _patch_upserts(deltas, updates)
     untouched = exclude_rows(content, ops.select_columns(upserts, updates.key), ops.pair_columns(updates.key))
     patched = _apply_patches(updates, untouched, _collapse_patches(updates, deltas.rows))
     return ops.Union((patched, drop_deletions(upserts, content.columns)))
 
 
 def _chain_patches(deltas: Deltas, updates: Patch) -> ops.Operator:
-    columns = {c: _build_field(_ROW, c) for c in updates.columns} | {b: build_column(b) for b in updates.by}
-    columns |= {DELETED: build_column(_REMOVED), PATCH: build_literal("TRUE")}
-    nulls = {f.name: build_literal(f"CAST(NULL AS {f.type})") for f in deltas.schema}
-    patches = ops.Projection(
-        _collapse_patches(updates, deltas.rows),
-        tuple(ops.NamedExpression(n, columns.get(n, nulls[n])) for n in deltas.schema.names),
-    )
+    columns: dict[str, Expression | str] = {f.name: f"CAST(NULL AS {f.type})" for f in deltas.schema}
+    columns |= {c: _build_field(_ROW, c) for c in updates.columns} | {b: build_column(b) for b in updates.by}
+    columns |= {DELETED: _REMOVED, PATCH: "TRUE"}
+    patches = ops.Projection(_collapse_patches(updates, deltas.rows), ops.name_values(columns))
     return ops.Union((patches, _patch_upserts(deltas, updates)))
 
 
@@ -247,37 +240,26 @@ def _collapse_patches(updates: Patch, rows: ops.Operator) -> ops.Operator:
     """The combined patches of several deltas: the last values of each, or a removal if there was one."""
     calls = (
         ops.AggregateCall(_ROW, "max_by", (_build_struct(updates.columns), build_column(ops.ORDER))),
-        ops.AggregateCall(_REMOVED, "max", (_is_true(DELETED),)),
+        ops.AggregateCall(_REMOVED, "max", (to_expression(f"COALESCE({DELETED}, FALSE)"),)),
     )
-    combined = ops.Aggregation(ops.Filter(rows, _is_true(PATCH)), updates.by, calls)
-    values = ops.NamedExpression(_ROW, to_expression(f"IF({_REMOVED}, NULL, {_ROW})"))
-    return ops.Projection(combined, (*map(_select, updates.by), values, _select(_REMOVED)))
+    combined = ops.Aggregation(_select_patches(rows), updates.by, calls)
+    return ops.select_columns(combined, updates.by, {_ROW: f"IF({_REMOVED}, NULL, {_ROW})", _REMOVED: _REMOVED})
 
 
 def _apply_patches(updates: Patch, rows: ops.Operator, patches: ops.Operator) -> ops.Operator:
     """The rows with the patches' values, without those that a patch removed."""
-    joined = _join_partner(rows, patches, updates.by)
-    kept = ops.Filter(joined, _is_false(_REMOVED))
-    patched = {
-        c: to_expression(f"IF({_REMOVED} IS NULL, {quote_name(c)}, {_build_field(_ROW, c)})") for c in updates.columns
-    }
-    return ops.Projection(kept, tuple(ops.NamedExpression(n, patched.get(n, build_column(n))) for n in rows.columns))
+    kept = ops.filter_rows(_join_partner(rows, patches, updates.by), f"NOT COALESCE({_REMOVED}, FALSE)")
+    patched = {c: f"IF({_REMOVED} IS NULL, {quote_name(c)}, {_build_field(_ROW, c)})" for c in updates.columns}
+    return ops.Projection(kept, ops.name_values({n: patched.get(n) or build_column(n) for n in rows.columns}))
 
 
 def _patch_upserts(deltas: Deltas, updates: Patch) -> ops.Operator:
     """The newest upsert of each key, with later patches applied."""
-    rows, names = deltas.rows, deltas.schema.names
-    upserts = ops.add_columns(ops.Filter(rows, _is_false(PATCH)), ops.NamedExpression(_NUMBER, build_column(ops.ORDER)))
+    upserts = ops.add_columns(_select_upserts(deltas.rows), {_NUMBER: ops.ORDER})
     latest = pick_latest_rows(upserts, updates.key, ops.ORDER)
-    patches = ops.Projection(
-        ops.Filter(rows, _is_true(PATCH)),
-        (
-            *_rename_partners(updates.by),
-            ops.NamedExpression(_ROW, _build_struct(updates.columns)),
-            ops.NamedExpression(_REMOVED, _is_true(DELETED)),
-            _select(ops.ORDER),
-        ),
-    )
+    items: dict[str, Expression | str] = {partner: build_column(name) for name, partner in _pair_partners(updates.by)}
+    items |= {_ROW: _build_struct(updates.columns), _REMOVED: f"COALESCE({DELETED}, FALSE)", ops.ORDER: ops.ORDER}
+    patches = ops.Projection(_select_patches(deltas.rows), ops.name_values(items))
     is_later = to_expression(f"{ops.ORDER} > {_NUMBER}")
     later = ops.Join(latest, patches, ops.JoinKind.INNER, _pair_partners(updates.by), is_later, null_safe=True)
     calls = (
@@ -286,40 +268,35 @@ def _patch_upserts(deltas: Deltas, updates: Patch) -> ops.Operator:
     )
     joined = _join_partner(latest, ops.Aggregation(later, updates.key, calls), updates.key)
     removed, deleted = f"COALESCE({_REMOVED}, FALSE)", f"COALESCE({DELETED}, FALSE)"
-    values: dict[str, str] = {}
-    for name in names:
+    is_patched = f"NOT COALESCE({_REMOVED}, TRUE) AND NOT {deleted}"
+    items = {}
+    for name in deltas.schema.names:
+        items[name] = build_column(name)
         if name not in updates.key:
-            values[name] = f"IF({removed} AND NOT {deleted}, NULL, {quote_name(name)})"
+            items[name] = f"IF({removed} AND NOT {deleted}, NULL, {quote_name(name)})"
         if name in updates.columns:
-            is_patched = f"NOT COALESCE({_REMOVED}, TRUE) AND NOT {deleted}"
-            values[name] = f"IF({is_patched}, {_build_field(_ROW, name)}, {values[name]})"
-    values |= {DELETED: f"{deleted} OR {removed}", PATCH: PATCH}
-    return ops.Projection(
-        joined,
-        tuple(ops.NamedExpression(n, to_expression(values[n])) if n in values else _select(n) for n in names),
-    )
+            items[name] = f"IF({is_patched}, {_build_field(_ROW, name)}, {items[name]})"
+    items |= {DELETED: f"{deleted} OR {removed}", PATCH: PATCH}
+    return ops.Projection(joined, ops.name_values(items))
+
+
+def _select_upserts(rows: ops.Operator) -> ops.Operator:
+    return ops.filter_rows(rows, f"NOT COALESCE({PATCH}, FALSE)")
+
+
+def _select_patches(rows: ops.Operator) -> ops.Operator:
+    return ops.filter_rows(rows, f"COALESCE({PATCH}, FALSE)")
 
 
 def _join_partner(rows: ops.Operator, partners: ops.Operator, key: Names) -> ops.Operator:
     """The rows, each with the columns of the partner that has the same key, if any; NULL is a key like any other."""
-    others = (_select(c) for c in partners.columns if c not in key)
-    renamed = ops.Projection(partners, (*_rename_partners(key), *others))
+    names = {c: c for c in partners.columns} | dict(_pair_partners(key))
+    renamed = ops.rename_columns(partners, names)
     return ops.Join(rows, renamed, ops.JoinKind.LEFT, _pair_partners(key), null_safe=True)
-
-
-def _rename_partners(key: Names) -> tuple[ops.NamedExpression, ...]:
-    return tuple(ops.NamedExpression(f"{_PARTNER}{i}", build_column(name)) for i, name in enumerate(key))
 
 
 def _pair_partners(key: Names) -> Pairs:
     return tuple((name, f"{_PARTNER}{i}") for i, name in enumerate(key))
-
-
-# -- expressions -------------------------------------------------------------------------------------------------
-
-
-def _select(name: str) -> ops.NamedExpression:
-    return ops.NamedExpression(name, build_column(name))
 
 
 def _build_struct(names: Names) -> Expression:
@@ -328,16 +305,3 @@ def _build_struct(names: Names) -> Expression:
 
 def _build_field(struct: str, name: str) -> Expression:
     return Expression(f"{quote_name(struct)}.{quote_name(name)}", frozenset([struct]))
-
-
-def _select_field(struct: str, name: str, names: Names) -> ops.NamedExpression:
-    """A field of a struct, if it is among these; else the column of that name."""
-    return ops.NamedExpression(name, _build_field(struct, name)) if name in names else _select(name)
-
-
-def _is_true(name: str) -> Expression:
-    return to_expression(f"COALESCE({quote_name(name)}, FALSE)")
-
-
-def _is_false(name: str) -> Expression:
-    return to_expression(f"NOT COALESCE({quote_name(name)}, FALSE)")

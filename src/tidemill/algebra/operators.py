@@ -9,7 +9,7 @@ so any expression that is joined or grouped by is projected first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
@@ -327,26 +327,37 @@ def list_scans(op: Operator) -> list[Scan]:
     return list(dict.fromkeys(o for o in walk_operators(op) if isinstance(o, Scan)))
 
 
+Values = Mapping[str, Expression | str]
+"""Expressions, or their texts over plain column names, by the names of their columns."""
+
+
+def name_values(values: Values) -> tuple[NamedExpression, ...]:
+    return tuple(NamedExpression(n, to_expression(v) if isinstance(v, str) else v) for n, v in values.items())
+
+
 def to_items(names: Iterable[str]) -> tuple[NamedExpression, ...]:
     """Columns under their own names."""
     return tuple(NamedExpression(n, build_column(n)) for n in names)
 
 
-def select_columns(child: Operator, names: Iterable[str]) -> Projection:
-    """Only these columns."""
-    return Projection(child, to_items(names))
+def select_columns(child: Operator, names: Iterable[str], values: Values | None = None) -> Projection:
+    """Only these columns, and computed values."""
+    return Projection(child, (*to_items(names), *name_values(values or {})))
 
 
-def rename_columns(child: Operator, names: dict[str, str]) -> Projection:
+def rename_columns(child: Operator, names: Mapping[str, str]) -> Projection:
     """Only these columns, renamed: old name to new."""
     return Projection(child, tuple(NamedExpression(new, build_column(old)) for old, new in names.items()))
 
 
-def add_columns(child: Operator, *items: NamedExpression) -> Projection:
-    """All columns and more; an item with the name of an existing column replaces it."""
-    additions = {i.name: i for i in items}
-    existing = tuple(additions.pop(c, NamedExpression(c, build_column(c))) for c in child.columns)
-    return Projection(child, (*existing, *additions.values()))
+def add_columns(child: Operator, values: Values) -> Projection:
+    """All columns and more; a value with the name of an existing column replaces it."""
+    existing: Values = {c: build_column(c) for c in child.columns}
+    return Projection(child, name_values({**existing, **values}))
+
+
+def filter_rows(child: Operator, condition: str) -> Filter:
+    return Filter(child, to_expression(condition))
 
 
 def select_distinct(child: Operator, names: tuple[str, ...] | None = None) -> Aggregation:
@@ -366,26 +377,20 @@ def prefix_columns(op: Operator, prefix: str, exclude: Collection[str]) -> Proje
     return rename_columns(op, {c: c if c in exclude else prefix + c for c in op.columns})
 
 
-def union_all(parts: Sequence[Operator]) -> Operator | None:
-    if not parts:
-        return None
-    return parts[0] if len(parts) == 1 else Union(tuple(parts))
+def union_all(parts: Iterable[Operator | None]) -> Operator | None:
+    """All rows of the parts that exist; None if there are none."""
+    existing = tuple(part for part in parts if part is not None)
+    return Union(existing) if len(existing) > 1 else next(iter(existing), None)
 
 
 def union_by_name(left: Operator, right: Operator) -> Operator:
     """All rows of both; a column that one side lacks is NULL there."""
-    names = tuple(dict.fromkeys((*left.columns, *right.columns)))
-    null = build_literal("NULL")
-    sides = ((side, {c: build_column(c) for c in side.columns}) for side in (left, right))
-    return Union(
-        tuple(Projection(s, tuple(NamedExpression(n, known.get(n, null)) for n in names)) for s, known in sides)
-    )
+    names = dict.fromkeys((*left.columns, *right.columns))
+    sides = ({n: build_column(n) if n in s.columns else build_literal("NULL") for n in names} for s in (left, right))
+    return Union(tuple(Projection(s, name_values(values)) for s, values in zip((left, right), sides, strict=True)))
 
 
 def tag_sides(left: Operator, right: Operator, names: tuple[str, str]) -> Operator:
     """All rows of both; in the columns of these names, those of the left side have 1 and 0, the others 0 and 1."""
-    sides = []
-    for i, rows in enumerate((left, right)):
-        tags = zip(names, (f"{1 - i}", f"{i}"), strict=True)
-        sides.append(add_columns(rows, *(NamedExpression(name, build_literal(tag)) for name, tag in tags)))
-    return Union(tuple(sides))
+    first, second = names
+    return Union((add_columns(left, {first: "1", second: "0"}), add_columns(right, {first: "0", second: "1"})))

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidemill.algebra.expression import Expression, build_column, build_literal, quote_name, to_expression
-from tidemill.algebra.operators import Filter, Join, JoinKind, NamedExpression, Operator, Projection, to_items
+from tidemill.algebra import operators as ops
+from tidemill.algebra.expression import Expression, build_column, build_literal, quote_name
 from tidemill.algebra.properties import Key, find_keys, is_unique_on
 from tidemill.algebra.rewrite.merge_projections import compose_items
 from tidemill.model.change import DELETED, PATCH
@@ -21,57 +21,51 @@ from tidemill.model.change import DELETED, PATCH
 class ManyToOneJoin:
     """A many-to-one join as a result: the partner's columns, and the columns that identify a partner."""
 
-    join: Join
-    items: tuple[NamedExpression, ...]  # the result's columns, over those of the join
+    join: ops.Join
+    items: tuple[ops.NamedExpression, ...]  # the result's columns, over those of the join
     key: Key
     partner_keys: Mapping[str, str]  # result column to the left key of the same value
-    partner_columns: Mapping[
-        str, Expression
-    ]  # result column to its value, over the partner's columns and the left keys
+    partner_columns: Mapping[str, Expression]  # result column to its value, over the partner's columns and left keys
 
     @property
     def is_inner(self) -> bool:
-        return self.join.kind is JoinKind.INNER
+        return self.join.kind is ops.JoinKind.INNER
 
 
-def find_many_to_one(root: Operator) -> ManyToOneJoin | None:
+def find_many_to_one(root: ops.Operator) -> ManyToOneJoin | None:
     """The root as a many-to-one join; None if it is none."""
     items, below = _flatten_projections(root)
-    if not isinstance(below, Join) or not _is_many_to_one(below):
+    if not isinstance(below, ops.Join) or not _is_many_to_one(below):
         return None
-    keys = [k for k in find_keys(Projection(below.left, items)) if k]
-    by = {n: c for c, _ in below.keys for n in [_find_output_name(c, items)] if n is not None}
+    keys = [k for k in find_keys(ops.Projection(below.left, items)) if k]
+    names = {i.value.column_name: i.name for i in reversed(items)}
+    by = {names[c]: c for c in below.left_keys if c in names}
     columns = _find_partner_columns(below, items)
-    if not keys or columns is None or not columns or len(by) < len(below.keys):
+    if not keys or not columns or len(by) < len(below.keys):
         return None
     return ManyToOneJoin(below, items, keys[0], by, columns)
 
 
-def _is_many_to_one(op: Join) -> bool:
+def _is_many_to_one(op: ops.Join) -> bool:
+    if op.kind not in (ops.JoinKind.INNER, ops.JoinKind.LEFT) or not op.keys or op.condition is not None:
+        return False
     to_one = set(op.right_keys) in [set(k) for k in find_keys(op.right)]
-    kind_matches = op.kind in (JoinKind.INNER, JoinKind.LEFT)
-    return (
-        kind_matches and bool(op.keys) and op.condition is None and to_one and not is_unique_on(op.left, op.left_keys)
-    )
+    return to_one and not is_unique_on(op.left, op.left_keys)
 
 
-def _flatten_projections(op: Operator) -> tuple[tuple[NamedExpression, ...], Operator]:
+def _flatten_projections(op: ops.Operator) -> tuple[tuple[ops.NamedExpression, ...], ops.Operator]:
     """Nested projections merged into one."""
-    if not isinstance(op, Projection):
+    if not isinstance(op, ops.Projection):
         return (), op
     items, below = op.items, op.child
-    while isinstance(below, Projection) and (composed := compose_items(items, below.items)) is not None:
+    while isinstance(below, ops.Projection) and (composed := compose_items(items, below.items)) is not None:
         items, below = composed, below.child
     return items, below
 
 
-def _find_output_name(name: str, items: tuple[NamedExpression, ...]) -> str | None:
-    return next((i.name for i in items if i.value.column_name == name), None)
-
-
-def _find_partner_columns(op: Join, items: tuple[NamedExpression, ...]) -> dict[str, Expression] | None:
+def _find_partner_columns(op: ops.Join, items: tuple[ops.NamedExpression, ...]) -> dict[str, Expression] | None:
     """The columns that depend on the partner; None if one depends on more of the left side than the keys."""
-    constant = set(op.right_keys) if op.kind is JoinKind.INNER else set()  # a partner's key does not change
+    constant = set(op.right_keys) if op.kind is ops.JoinKind.INNER else set()  # a partner's key does not change
     columns: dict[str, Expression] = {}
     for item in items:
         used = item.value.columns
@@ -83,31 +77,23 @@ def _find_partner_columns(op: Join, items: tuple[NamedExpression, ...]) -> dict[
     return columns
 
 
-def to_upserts(result: ManyToOneJoin, rows: Operator) -> Operator:
-    return Projection(rows, (*result.items, *to_items((DELETED,)), NamedExpression(PATCH, build_literal("FALSE"))))
+def to_upserts(result: ManyToOneJoin, rows: ops.Operator) -> ops.Operator:
+    return ops.Projection(rows, (*result.items, *ops.name_values({DELETED: DELETED, PATCH: "FALSE"})))
 
 
-def to_patches(result: ManyToOneJoin, partners: Operator) -> Operator:
-    """A partner's values for all rows that share it. Without the partner, an outer join's rows have NULLs; an inner
-    join has no rows.
+def to_patches(result: ManyToOneJoin, partners: ops.Operator) -> ops.Operator:
+    """A partner's values for all its rows; without it, an outer join's rows have NULLs, and an inner join has none.
 
     NULL keys match no partner, unless the join is null-safe.
     """
     keys = result.join.keys
     not_null = " AND ".join(f"{quote_name(k)} IS NOT NULL" for _, k in keys)
-    known = partners if result.join.null_safe else Filter(partners, to_expression(not_null))
-    values = [
-        (c, to_expression(f"CASE WHEN NOT {DELETED} THEN {quote_name(c)} END")) for c in result.join.right.columns
-    ]
-    inputs = [*((left, build_column(right)) for left, right in keys), *values, (DELETED, build_column(DELETED))]
-    items: list[NamedExpression] = []
-    for item in result.items:
-        if item.name in result.partner_keys:
-            items.append(NamedExpression(item.name, build_column(result.partner_keys[item.name])))
-        elif item.name in result.partner_columns:
-            items.append(item)
-        else:
-            items.append(NamedExpression(item.name, build_literal("NULL")))
-    deletion = build_column(DELETED) if result.is_inner else build_literal("FALSE")
-    marks = (NamedExpression(DELETED, deletion), NamedExpression(PATCH, build_literal("TRUE")))
-    return Projection(Projection(known, tuple(NamedExpression(n, v) for n, v in inputs)), (*items, *marks))
+    known = partners if result.join.null_safe else ops.filter_rows(partners, not_null)
+    inputs: ops.Values = {left: build_column(right) for left, right in keys}
+    values = {c: f"CASE WHEN NOT {DELETED} THEN {quote_name(c)} END" for c in result.join.right.columns}
+    items: dict[str, Expression | str] = {i.name: build_literal("NULL") for i in result.items}
+    items |= result.partner_columns
+    items |= {name: build_column(key) for name, key in result.partner_keys.items()}
+    items |= {DELETED: DELETED if result.is_inner else "FALSE", PATCH: "TRUE"}
+    below = ops.Projection(known, ops.name_values({**inputs, **values, DELETED: DELETED}))
+    return ops.Projection(below, ops.name_values(items))

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from tidemill.algebra import operators as ops
 from tidemill.algebra.derive import Derivation
-from tidemill.algebra.expression import build_column, build_literal, to_expression
+from tidemill.algebra.expression import build_column
 from tidemill.algebra.merge import pick_latest_rows
 from tidemill.algebra.patches import find_many_to_one
 from tidemill.algebra.properties import Key, find_keys, is_append_only
@@ -172,11 +172,7 @@ def _derive_result(query: DeclaredQuery, derivation: Derivation) -> ops.Operator
             if rows is not None:
                 return rows
             upserts = _derive_upserts(query, derivation, key)
-            return (
-                None
-                if upserts is None
-                else ops.add_columns(upserts, ops.NamedExpression(PATCH, build_literal("FALSE")))
-            )
+            return upserts and ops.add_columns(upserts, {PATCH: "FALSE"})
         case Upsert(key):
             return _derive_upserts(query, derivation, key)
         case _:
@@ -192,8 +188,7 @@ def _derive_upserts(query: DeclaredQuery, derivation: Derivation, key: Key) -> o
     change = derivation.derive_change(query.root)
     if change is None:
         return None
-    deletion = ops.NamedExpression(DELETED, to_expression(f"{COUNT} < 0"))
-    return pick_latest_rows(ops.add_columns(cancel_signed_rows(change), deletion), key, COUNT)
+    return pick_latest_rows(ops.add_columns(cancel_signed_rows(change), {DELETED: f"{COUNT} < 0"}), key, COUNT)
 
 
 def _derive_state(op: ops.Operator, state: State, derivation: Derivation) -> ops.Operator | None:
@@ -204,9 +199,9 @@ def _derive_state(op: ops.Operator, state: State, derivation: Derivation) -> ops
     if state.is_distinct_only:
         return ops.select_columns(change, state.group.keys)
     groups = derivation.find_touched_groups(state)
-    accumulators = (ops.NamedExpression(n, build_column(NEW + n)) for n in state.accumulator_names)
-    deletion = ops.NamedExpression(DELETED, to_expression(f"NOT ({build_presence_condition(NEW)})"))
-    return ops.Projection(groups, (*ops.to_items(state.group.keys), *accumulators, deletion))
+    accumulators = {n: build_column(NEW + n) for n in state.accumulator_names}
+    deletion = f"NOT ({build_presence_condition(NEW)})"
+    return ops.select_columns(groups, state.group.keys, {**accumulators, DELETED: deletion})
 
 
 def _repeat_added_rows(change: ops.Operator) -> ops.Operator:

@@ -8,7 +8,6 @@ from itertools import groupby, takewhile
 
 from tidemill.algebra import merge
 from tidemill.algebra import operators as ops
-from tidemill.algebra.expression import build_literal, to_expression
 from tidemill.algebra.restrict import exclude_rows, restrict_rows
 from tidemill.errors import EngineError
 from tidemill.model.block import Block, BlockKind
@@ -90,13 +89,12 @@ class ViewExpansion:
             return self._diff_snapshots(Upsert(key), chain)
         rows = self.expand_chain(chain)
         if isinstance(chain.updates, Upsert):
-            return ops.add_columns(rows, ops.NamedExpression(DELETED, to_expression(f"COALESCE({DELETED}, FALSE)")))
+            return ops.add_columns(rows, {DELETED: f"COALESCE({DELETED}, FALSE)"})
         keys, pairs = ops.select_distinct(rows, key), ops.pair_columns(key)
         existing = restrict_rows(self.expand_snapshot(after), keys, pairs)
         deleted = exclude_rows(keys, existing, pairs)
         return ops.union_by_name(
-            ops.add_columns(existing, ops.NamedExpression(DELETED, build_literal("FALSE"))),
-            ops.add_columns(deleted, ops.NamedExpression(DELETED, build_literal("TRUE"))),
+            ops.add_columns(existing, {DELETED: "FALSE"}), ops.add_columns(deleted, {DELETED: "TRUE"})
         )
 
     def _diff_snapshots(self, updates: Updates, view: SnapshotDiff) -> ops.Operator:

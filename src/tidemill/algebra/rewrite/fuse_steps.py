@@ -89,7 +89,7 @@ class _StepFuser:
                 f"CASE WHEN {guard} THEN {expression} END", expression.columns | set(part.conditions)
             )
         name = f"_fused{len(step.columns)}"
-        self.steps[part.step] = ops.add_columns(step, ops.NamedExpression(name, expression))
+        self.steps[part.step] = ops.add_columns(step, {name: expression})
         return name
 
 

@@ -14,7 +14,7 @@ def remove_empty_steps(op: ops.Operator, empty: Collection[str]) -> ops.Operator
         case ops.StepReference():
             return None if op.step in empty else op
         case ops.Union():
-            return ops.union_all([s for c in op.children if (s := remove_empty_steps(c, empty)) is not None])
+            return ops.union_all(remove_empty_steps(child, empty) for child in op.children)
         case ops.Join():
             return _simplify_join(op, empty)
     if isinstance(op, ops.CustomMerge) or not ops.list_children(op):

@@ -73,8 +73,8 @@ def _aggregate_all(
     constant = names.generate_name("all")
     grouped, columns = group_rows(relation, {constant: exp.Literal.number(0)}, calls, names)
     single = ops.Join(ops.SingleRow(), grouped.op, ops.JoinKind.LEFT, (("_one", constant),))
-    items = tuple(ops.NamedExpression(columns[t], default_if_empty(call, columns[t])) for t, call in calls.items())
-    row = ops.Projection(single, items) if items else ops.select_columns(single, ("_one",))
+    values = {columns[t]: default_if_empty(call, columns[t]) for t, call in calls.items()}
+    row = ops.select_columns(single, () if values else ("_one",), values)
     return TypedRelation(row, grouped.types), columns
 
 
@@ -222,12 +222,10 @@ def group_by_sets(
         present = {to_sql(k) for k in grouping_set}
         keys = {columns[t]: k if t in present else _build_null_like(k) for t, k in all_keys.items()}
         part, call_columns = group_rows(rows, keys, calls, names)
-        items = [ops.NamedExpression(columns[t], build_column(call_columns[t])) for t in calls]
-        items += ops.to_items(keys)
-        items += [
-            ops.NamedExpression(columns[t], to_expression(_format_grouping(c, present))) for t, c in grouping.items()
-        ]
-        parts.append(ops.Projection(part.op, tuple(items)))
+        items: dict[str, Expression | str] = {columns[t]: build_column(call_columns[t]) for t in calls}
+        items |= {k: build_column(k) for k in keys}
+        items |= {columns[t]: _format_grouping(c, present) for t, c in grouping.items()}
+        parts.append(ops.Projection(part.op, ops.name_values(items)))
     return TypedRelation(ops.Union(tuple(parts))), columns
 
 

@@ -47,9 +47,9 @@ class TypedRelation:
         """The relation with further computed columns."""
         if not items:
             return self
-        computed = [ops.NamedExpression(n, to_operator_expression(t.copy())) for n, t in items.items()]
+        computed = {n: to_operator_expression(t.copy()) for n, t in items.items()}
         types = {n: infer_type(t, self.types) for n, t in items.items()}
-        return TypedRelation(ops.add_columns(self.op, *computed), {**self.types, **types})
+        return TypedRelation(ops.add_columns(self.op, computed), {**self.types, **types})
 
 
 def scan_channel(

@@ -11,9 +11,8 @@ from typing import Protocol
 
 from sqlglot import exp
 
+from tidemill.algebra import operators as ops
 from tidemill.algebra.dialect import to_sql
-from tidemill.algebra.expression import to_expression
-from tidemill.algebra.operators import Aggregation, Join, JoinKind, NamedExpression, add_columns, select_columns
 from tidemill.algebra.sql.grouping import default_if_empty, find_aggregate_calls, group_rows
 from tidemill.algebra.sql.reading import NotIncremental
 from tidemill.algebra.sql.relation import (
@@ -55,11 +54,11 @@ class SubqueryJoins:
             return self._exclude_members(rows, inner)
         if isinstance(inner, exp.Exists) or (isinstance(inner, exp.In) and inner.args.get("query") is not None):
             partners, conditions = self._translate_partners(inner)
-            kind = JoinKind.ANTI if negated else JoinKind.SEMI
+            kind = ops.JoinKind.ANTI if negated else ops.JoinKind.SEMI
             return join_relations(rows, partners, kind, conditions, self._names)
         rows, value = self.add_values(rows, condition, filters=True)
         filtered = rows.filter_rows([value])
-        return TypedRelation(select_columns(filtered.op, rows.columns), filtered.types)
+        return TypedRelation(ops.select_columns(filtered.op, rows.columns), filtered.types)
 
     def add_values(
         self, rows: TypedRelation, tree: exp.Expr, *, filters: bool = False
@@ -112,14 +111,14 @@ class SubqueryJoins:
         nulls = exp.Count(this=exp.Case(ifs=[exp.If(this=is_null, true=exp.Literal.number(1))]))
         calls = {to_sql(number): number, to_sql(nulls): nulls}
         counted, columns = group_rows(inner, {}, calls, self._names)
-        joined = TypedRelation(Join(rows.op, counted.op, JoinKind.INNER), {**rows.types, **counted.types})
+        joined = TypedRelation(ops.Join(rows.op, counted.op, ops.JoinKind.INNER), {**rows.types, **counted.types})
         has_none, has_no_null = (
             exp.EQ(this=build_column_tree(columns[text]), expression=exp.Literal.number(0)) for text in calls
         )
         is_known = exp.Not(this=exp.Is(this=node.this.copy(), expression=exp.Null()))
         filtered = joined.filter_rows([exp.or_(has_none, exp.and_(has_no_null, is_known))])
-        filtered = TypedRelation(select_columns(filtered.op, rows.columns), rows.types)
-        return join_relations(filtered, inner, JoinKind.ANTI, conditions, self._names)
+        filtered = TypedRelation(ops.select_columns(filtered.op, rows.columns), rows.types)
+        return join_relations(filtered, inner, ops.JoinKind.ANTI, conditions, self._names)
 
     def _add_mark(
         self, rows: TypedRelation, node: exp.Exists | exp.In, *, filters: bool
@@ -132,16 +131,14 @@ class SubqueryJoins:
             raise NotIncremental(f"{to_sql(node)} within an expression is only supported in batch: it may be NULL")
         inner, conditions = self._translate_partners(node)
         mark = self._names.generate_name("mark")
-        joined = join_relations(rows, inner, JoinKind.LEFT, conditions, self._names).op
-        assert isinstance(joined, Join)
+        joined = join_relations(rows, inner, ops.JoinKind.LEFT, conditions, self._names).op
+        assert isinstance(joined, ops.Join)
         if joined.condition is not None or not joined.keys:
             raise NotIncremental(f"{to_sql(node)} within an expression is only supported in batch")
-        members = add_columns(
-            Aggregation(joined.right, joined.right_keys), NamedExpression(mark, to_expression("TRUE"))
-        )
-        marked = Join(joined.left, members, JoinKind.LEFT, joined.keys, null_safe=joined.null_safe)
+        members = ops.add_columns(ops.Aggregation(joined.right, joined.right_keys), {mark: "TRUE"})
+        marked = ops.Join(joined.left, members, ops.JoinKind.LEFT, joined.keys, null_safe=joined.null_safe)
         value = exp.Not(this=exp.Is(this=build_column_tree(mark), expression=exp.Null()))
-        return TypedRelation(select_columns(marked, (*rows.columns, mark)), rows.types), value
+        return TypedRelation(ops.select_columns(marked, (*rows.columns, mark)), rows.types), value
 
     def _add_scalar(self, rows: TypedRelation, query: exp.Expr) -> tuple[TypedRelation, exp.Expr]:
         """A scalar sub-query: an aggregate without GROUP BY."""
@@ -162,13 +159,13 @@ class SubqueryJoins:
         types = {**rows.types, **counted.types}
         result = exp.Paren(this=substitute_columns(value, columns))
         if not keys:
-            return TypedRelation(Join(rows.op, counted.op, JoinKind.INNER), types), result
+            return TypedRelation(ops.Join(rows.op, counted.op, ops.JoinKind.INNER), types), result
         pairs = zip(outer_values, key_names, strict=True)
         conditions: list[exp.Expr] = [exp.EQ(this=v.copy(), expression=build_column_tree(n)) for v, n in pairs]
-        joined = join_relations(rows, counted, JoinKind.LEFT, conditions, self._names).op
-        values = [NamedExpression(columns[t], default_if_empty(call, columns[t])) for t, call in calls.items()]
-        op = add_columns(joined, *values)
-        return TypedRelation(select_columns(op, (*rows.columns, *(v.name for v in values))), types), result
+        joined = join_relations(rows, counted, ops.JoinKind.LEFT, conditions, self._names).op
+        values = {columns[t]: default_if_empty(call, columns[t]) for t, call in calls.items()}
+        op = ops.add_columns(joined, values)
+        return TypedRelation(ops.select_columns(op, (*rows.columns, *values)), types), result
 
 
 def _is_simple(query: exp.Expr) -> bool:

@@ -339,7 +339,7 @@ def _find_join_kind(node: exp.Join) -> ops.JoinKind:
 
 
 def _project_outputs(rows: TypedRelation, outputs: Mapping[str, exp.Expr]) -> TypedRelation:
-    items = tuple(ops.NamedExpression(n, to_operator_expression(v.copy())) for n, v in outputs.items())
+    items = ops.name_values({n: to_operator_expression(v.copy()) for n, v in outputs.items()})
     return TypedRelation(ops.Projection(rows.op, items), {n: infer_type(v, rows.types) for n, v in outputs.items()})
 
 
@@ -354,8 +354,8 @@ def _cast_to_common_type(*sides: TypedRelation) -> tuple[TypedRelation, ...]:
 def _cast_columns(rows: TypedRelation, kinds: Mapping[str, str]) -> TypedRelation:
     if not kinds:
         return rows
-    casts = (ops.NamedExpression(c, to_expression(f"CAST({quote_name(c)} AS {kind})")) for c, kind in kinds.items())
-    return TypedRelation(ops.add_columns(rows.op, *casts), {**rows.types, **kinds})
+    casts = {c: f"CAST({quote_name(c)} AS {kind})" for c, kind in kinds.items()}
+    return TypedRelation(ops.add_columns(rows.op, casts), {**rows.types, **kinds})
 
 
 def _is_output(tree: exp.Expr, outputs: Mapping[str, exp.Expr]) -> bool:
