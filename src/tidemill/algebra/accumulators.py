@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tidemill.algebra.expression import Expression, quote_name, to_expression
 from tidemill.algebra.operators import AggregateCall
-from tidemill.algebra.typing import FLOATS, INTEGERS, parse_decimal
+from tidemill.algebra.typing import FLOATS, INTEGERS, MIN_SCALE, parse_decimal
 from tidemill.model.change import COUNT
 
 ROW_COUNT = "_rows"
@@ -58,9 +58,6 @@ class IncrementalAggregate:
 
 
 _ADD = "COALESCE({old}, 0) + COALESCE({new}, 0)"
-
-_SCALE_KEPT = 6
-"""Digits behind the point that Spark preserves when it makes a result fit into its 38 digits."""
 
 
 def build_row_count(name: str = ROW_COUNT) -> Accumulator:
@@ -125,7 +122,7 @@ def _build_total(call: AggregateCall) -> tuple[Accumulator, str] | None:
         if precision <= 27:  # a product with a count then stays within 38 digits
             state = f"DECIMAL(36, {scale})"  # two of these can be added without losing a digit
             return _build_sum(name, plain, signed, exact=True, cast=state), result
-        if scale <= _SCALE_KEPT:  # no product or sum loses a digit; an overflow is an error
+        if scale <= MIN_SCALE:  # no product or sum loses a digit; an overflow is an error
             state = f"DECIMAL(38, {scale})"
             return _build_sum(name, plain, signed, exact=True, cast=state, combine=_add_wide(state)), result
     return None

@@ -19,6 +19,10 @@ _DECIMAL = re.compile(r"DECIMAL\((\d+), (\d+)\)")
 INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 20}
 """Integers from narrow to wide, and the digits of the decimals that hold them."""
 FLOATS = ("FLOAT", "DOUBLE")
+MAX_PRECISION = 38
+MIN_SCALE = 6
+"""Digits behind the point that Spark preserves when it makes a result fit into its greatest precision."""
+
 Shape = tuple[int, int]
 """The precision and the scale of a decimal."""
 
@@ -42,7 +46,8 @@ def infer_type(tree: exp.Expr, types: Types) -> str:
         case exp.Paren() | exp.Neg() | exp.Alias():
             return infer_type(tree.this, types)
         case exp.Cast():
-            return _format_type(tree.to)
+            text = tree.to.sql("spark")
+            return "DECIMAL(10, 0)" if text == "DECIMAL" else str(text)
         case exp.Add() | exp.Sub() | exp.Mul():
             return _infer_arithmetic(tree, types)
         case exp.Case():
@@ -63,11 +68,6 @@ def _infer_literal(text: str) -> str:
     integer, _, fraction = text.partition(".")
     scale = len(fraction)
     return f"DECIMAL({max(len(integer.lstrip('0')) + scale, scale, 1)}, {scale})"
-
-
-def _format_type(kind: exp.DataType) -> str:
-    text = kind.sql("spark")
-    return "DECIMAL(10, 0)" if text == "DECIMAL" else text
 
 
 def _infer_common(branches: list[exp.Expr | None], types: Types) -> str:
@@ -109,9 +109,11 @@ def _infer_arithmetic(tree: exp.Binary, types: Types) -> str:
         return ""
     (p1, s1), (p2, s2) = shapes[0], shapes[1]
     if isinstance(tree, exp.Mul):
-        return _format_decimal(p1 + p2 + 1, s1 + s2)
-    scale = max(s1, s2)
-    return _format_decimal(max(p1 - s1, p2 - s2) + scale + 1, scale)
+        precision, scale = fit_shape(p1 + p2 + 1, s1 + s2)
+    else:
+        scale = max(s1, s2)
+        precision, scale = fit_shape(max(p1 - s1, p2 - s2) + scale + 1, scale)
+    return f"DECIMAL({precision}, {scale})"
 
 
 def _find_literal_shape(tree: exp.Expr) -> Shape | None:
@@ -133,11 +135,11 @@ def _find_shape(kind: str) -> Shape | None:
     return (INTEGERS[kind], 0) if kind in INTEGERS else parse_decimal(kind)
 
 
-def _format_decimal(precision: int, scale: int) -> str:
-    """The type of a result; beyond 38 digits the scale is reduced, but not below six digits."""
-    if precision > 38:
-        precision, scale = 38, max(38 - (precision - scale), min(scale, 6))
-    return f"DECIMAL({precision}, {scale})"
+def fit_shape(precision: int, scale: int) -> Shape:
+    """The shape of a result; if it has too many digits, the scale is reduced, but not below `MIN_SCALE`."""
+    if precision <= MAX_PRECISION:
+        return precision, scale
+    return MAX_PRECISION, max(MAX_PRECISION - (precision - scale), min(scale, MIN_SCALE))
 
 
 def is_groupable(kind: str) -> bool:

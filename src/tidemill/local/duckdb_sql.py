@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 from pyspark.sql import types as T
 
-from tidemill.algebra.operators import JoinKind
-from tidemill.local import decimals
-from tidemill.local.values import SqlValue, Unsupported
+from tidemill.algebra.typing import MAX_PRECISION
+from tidemill.local.values import SqlValue, Unsupported, to_decimal_type
 
 MACROS = (
     "CREATE MACRO divide_double(a, b) AS CASE WHEN b = 0 THEN error('division by zero')::DOUBLE ELSE a / b END",
@@ -23,8 +22,6 @@ MACROS = (
     "CREATE MACRO normalize_float(f) AS CASE WHEN isnan(f) THEN 'NaN'::FLOAT ELSE f + 0.0::FLOAT END",
 )
 """Functions that each database must define."""
-
-_MAX_PRECISION = 38
 
 _TYPES: dict[type[T.DataType], str] = {
     T.BooleanType: "BOOLEAN",
@@ -39,16 +36,6 @@ _TYPES: dict[type[T.DataType], str] = {
     T.DateType: "DATE",
     T.TimestampType: "TIMESTAMPTZ",
     T.TimestampNTZType: "TIMESTAMP",
-}
-
-
-JOINS = {
-    JoinKind.INNER: "JOIN",
-    JoinKind.LEFT: "LEFT JOIN",
-    JoinKind.RIGHT: "RIGHT JOIN",
-    JoinKind.FULL: "FULL JOIN",
-    JoinKind.SEMI: "SEMI JOIN",
-    JoinKind.ANTI: "ANTI JOIN",
 }
 
 
@@ -68,81 +55,26 @@ def name_type(kind: T.DataType) -> str:
     return name
 
 
-def cast_decimal(value: SqlValue, kind: T.DecimalType) -> str:
-    return f"CAST({value.text} AS {name_type(kind)})"
-
-
-def compute_integers(sign: str, a: str, b: str, kind: T.DataType) -> str:
-    return f"CAST({a} {sign} {b} AS {name_type(kind)})"
-
-
-def negate(value: SqlValue) -> str:
-    return f"CAST(-{value.text} AS {name_type(value.type)})"
-
-
-def divide_doubles(a: str, b: str) -> str:
-    return f"divide_double({a}, {b})"
-
-
 def compute_decimals(sign: str, a: SqlValue, b: SqlValue, kind: T.DecimalType) -> str:
-    left, right = (a.text, b.text) if sign == "*" else _align(a, b)
+    """A sum, difference, product or remainder; operands get the larger scale, which DuckDB may reduce otherwise."""
+    shapes = [to_decimal_type(value.type) for value in (a, b)]
+    scale = max(s.scale for s in shapes)
+    precision = min(MAX_PRECISION, max(s.precision - s.scale for s in shapes) + scale)
+    aligned = (f"CAST({value.text} AS DECIMAL({precision}, {scale}))" for value in (a, b))
+    left, right = (a.text, b.text) if sign == "*" else aligned
     return f"CAST({left} {sign} {right} AS {name_type(kind)})"
 
 
-def compute_remainder(a: SqlValue, b: SqlValue, kind: T.DecimalType) -> str:
-    left, right = _align(a, b)
-    return f"CAST({left} % {right} AS {name_type(kind)})"
-
-
 def divide_decimals(a: SqlValue, b: SqlValue, kind: T.DecimalType) -> str:
-    shift = kind.scale - _shape(a).scale + _shape(b).scale
-    numerator = f"{_to_unscaled(a)} * {10 ** max(shift, 0)}::HUGEINT"
-    denominator = f"{_to_unscaled(b)} * {10 ** max(-shift, 0)}::HUGEINT"
-    unit = f"CAST('1e-{kind.scale}' AS DECIMAL({_MAX_PRECISION}, {kind.scale}))" if kind.scale else "1::DECIMAL(1, 0)"
-    return (
-        f"CAST(CAST(divide_rounded({numerator}, {denominator}) AS DECIMAL({_MAX_PRECISION}, 0)) * {unit}"
-        f" AS {name_type(kind)})"
-    )
-
-
-def normalize_float(value: SqlValue) -> str:
-    return f"normalize_{value.type.typeName()}({value.text})"
-
-
-def raise_error(message: str) -> str:
-    return f"CAST(error({quote_text(message)}) AS BOOLEAN)"
-
-
-def extract_year(text: str) -> str:
-    return f"YEAR({text})"
-
-
-def build_struct(names: Sequence[str], values: Sequence[str]) -> str:
-    return "{" + ", ".join(f"{quote_text(n)}: {v}" for n, v in zip(names, values, strict=True)) + "}"
-
-
-def extract_field(struct: str, name: str) -> str:
-    return f"struct_extract({struct}, {quote_text(name)})"
-
-
-def sum_integers(text: str) -> str:
-    return f"CAST(SUM({text}) AS BIGINT)"
-
-
-def sum_decimals(value: SqlValue, kind: T.DecimalType) -> str:
-    return f"CAST(SUM({value.text}) AS {name_type(kind)})"
-
-
-def take_any(text: str) -> str:
-    return f"any_value({text})"
-
-
-def take_last(text: str, order: str) -> str:
-    return f"arg_max_null({text}, {order})"
-
-
-def repeat_row(times: str) -> str:
-    return f"unnest(range(greatest({times}, 0)))"
+    wide = f"DECIMAL({MAX_PRECISION}"
+    scales = [to_decimal_type(value.type).scale for value in (a, b)]
+    integers = [f"CAST({v.text} * {10**s}::{wide}, 0) AS HUGEINT)" for v, s in zip((a, b), scales, strict=True)]
+    shift = kind.scale - scales[0] + scales[1]
+    numerator = f"{integers[0]} * {10 ** max(shift, 0)}::HUGEINT"
+    denominator = f"{integers[1]} * {10 ** max(-shift, 0)}::HUGEINT"
+    unit = f"CAST('1e-{kind.scale}' AS {wide}, {kind.scale}))" if kind.scale else "1::DECIMAL(1, 0)"
+    quotient = f"CAST(divide_rounded({numerator}, {denominator}) AS {wide}, 0))"
+    return f"CAST({quotient} * {unit} AS {name_type(kind)})"
 
 
 def read_files(paths: Sequence[str]) -> str:
@@ -150,25 +82,8 @@ def read_files(paths: Sequence[str]) -> str:
     return f"read_parquet([{', '.join(map(quote_text, paths))}], can_have_nan = TRUE)"
 
 
-def _align(a: SqlValue, b: SqlValue) -> tuple[str, str]:
-    """Both with the larger scale: DuckDB would reduce the scale if there are too many digits."""
-    shapes = _shape(a), _shape(b)
-    scale = max(s.scale for s in shapes)
-    precision = min(_MAX_PRECISION, max(s.precision - s.scale for s in shapes) + scale)
-    left, right = (cast_decimal(value, T.DecimalType(precision, scale)) for value in (a, b))
-    return left, right
-
-
 def quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _shape(value: SqlValue) -> T.DecimalType:
-    return decimals.to_decimal_type(value.type)
-
-
-def _to_unscaled(value: SqlValue) -> str:
-    return f"CAST({value.text} * {10 ** _shape(value).scale}::DECIMAL({_MAX_PRECISION}, 0) AS HUGEINT)"
 
 
 def quote_text(text: str) -> str:

@@ -8,7 +8,7 @@ the engine: Spark then computes it too, so that errors have Spark's messages.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import reduce
 
@@ -17,16 +17,18 @@ from sqlglot import exp
 
 from tidemill.algebra.dialect import parse_expression
 from tidemill.algebra.expression import Expression
-from tidemill.algebra.typing import infer_type
-from tidemill.local import decimals, duckdb_sql
+from tidemill.algebra.typing import infer_type, parse_decimal
+from tidemill.local import duckdb_sql
 from tidemill.local.values import (
     INTEGERS,
     NUMBERS,
     SqlValue,
     Unsupported,
     find_common_type,
+    infer_decimal_type,
     require_comparable,
     require_type,
+    to_decimal_type,
 )
 
 _CASTS = {
@@ -48,14 +50,6 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.LTE: "<=",
 }
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
-
-_RESULT_TYPES: dict[type[exp.Expr], Callable[[T.DecimalType, T.DecimalType], T.DecimalType]] = {
-    exp.Add: decimals.infer_sum_type,
-    exp.Sub: decimals.infer_sum_type,
-    exp.Mul: decimals.infer_product_type,
-    exp.Div: decimals.infer_quotient_type,
-    exp.Mod: decimals.infer_remainder_type,
-}
 
 
 class ExpressionTranslator:
@@ -89,12 +83,13 @@ class ExpressionTranslator:
             case exp.Cast(this=exp.Literal(is_string=True, name=day)) if tree.to.this is exp.DType.DATE:
                 return SqlValue(f"CAST('{_check_day(day)}' AS DATE)", T.DateType())
             case exp.Cast(this=exp.Anonymous(name="RAISE_ERROR", expressions=[exp.Literal(is_string=True)] as texts)):
-                message = SqlValue(duckdb_sql.raise_error(texts[0].name), T.BooleanType())
-                return self.cast_value(message, tree.to)
+                failure = f"CAST(error({duckdb_sql.quote_text(texts[0].name)}) AS BOOLEAN)"
+                return self.cast_value(SqlValue(failure, T.BooleanType()), tree.to)
             case exp.Cast():  # TRY_CAST is a subclass
                 return self.cast_value(self.translate_tree(tree.this), tree.to)
             case exp.Neg():
-                return self._negate(self.translate_tree(tree.this))
+                value = require_type(self.translate_tree(tree.this), *NUMBERS)
+                return self._cast(f"-{value.text}", value.type)
             case exp.Is(expression=exp.Null()):
                 return SqlValue(f"({self.translate_tree(tree.this).text} IS NULL)", T.BooleanType())
             case exp.Between(args={"low": low, "high": high}) if not tree.args.get("symmetric"):
@@ -123,7 +118,7 @@ class ExpressionTranslator:
                 return self._translate_substring(tree)
             case exp.Extract(this=exp.Var(name="YEAR")):
                 value = require_type(self.translate_tree(tree.expression), T.DateType())
-                return self._cast(duckdb_sql.extract_year(value.text), T.IntegerType())
+                return self._cast(f"YEAR({value.text})", T.IntegerType())
             case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod():
                 return self._translate_arithmetic(tree)
             case exp.And() | exp.Or():
@@ -142,7 +137,7 @@ class ExpressionTranslator:
         if target.this is exp.DType.DECIMAL:
             kind = T.DecimalType(*(int(p.name) for p in target.expressions))
             if value.type != T.NullType():
-                decimals.to_decimal_type(value.type)
+                to_decimal_type(value.type)
             return self.cast_to(value, kind)
         plain = _CASTS.get(target.this)
         if plain is None or value.type not in (plain, T.NullType(), *(INTEGERS if plain in NUMBERS else ())):
@@ -154,8 +149,6 @@ class ExpressionTranslator:
             return value
         if value.type == T.NullType():
             return self._cast("NULL", kind)
-        if isinstance(kind, T.DecimalType):
-            return SqlValue(duckdb_sql.cast_decimal(value, kind), kind)
         return self._cast(value.text, kind)
 
     def widen(self, values: Sequence[SqlValue]) -> tuple[T.DataType, list[str]]:
@@ -166,7 +159,8 @@ class ExpressionTranslator:
     def normalize_key(self, value: SqlValue) -> str:
         """The value such that values are equal in the engine exactly where Spark groups or joins them."""
         require_comparable(value)
-        return duckdb_sql.normalize_float(value) if value.type.typeName() in ("float", "double") else value.text
+        kind = value.type.typeName()
+        return f"normalize_{kind}({value.text})" if kind in ("float", "double") else value.text
 
     def _cast(self, text: str, kind: T.DataType) -> SqlValue:
         return SqlValue(f"CAST({text} AS {duckdb_sql.name_type(kind)})", kind)
@@ -180,7 +174,7 @@ class ExpressionTranslator:
     def _extract_field(self, struct: SqlValue, name: str) -> SqlValue:
         if not isinstance(struct.type, T.StructType) or name not in struct.type.names:
             raise Unsupported(f"no field {name}")
-        return SqlValue(duckdb_sql.extract_field(struct.text, name), struct.type[name].dataType)
+        return SqlValue(f"struct_extract({struct.text}, {duckdb_sql.quote_text(name)})", struct.type[name].dataType)
 
     def _translate_literal(self, tree: exp.Expr) -> SqlValue:
         """A literal, in the type that Spark gives it."""
@@ -191,8 +185,8 @@ class ExpressionTranslator:
                 number = int(tree.name) if isinstance(tree, exp.Literal) else -int(tree.this.name)
                 if -(1 << 63) < number < 1 << 63:
                     return self._cast(str(number), T.IntegerType() if -(1 << 31) < number < 1 << 31 else T.LongType())
-            case exp.Literal() if decimal := decimals.parse_literal_type(infer_type(tree, {})):
-                return self._cast(f"'{tree.name}'", decimal)
+            case exp.Literal() if shape := parse_decimal(infer_type(tree, {})):
+                return self._cast(f"'{tree.name}'", T.DecimalType(*shape))
         raise Unsupported(str(tree))
 
     def _translate_case(self, ifs: Sequence[exp.Expr], default: exp.Expr | None) -> SqlValue:
@@ -205,10 +199,10 @@ class ExpressionTranslator:
     def _translate_struct(self, fields: Sequence[exp.Expr]) -> SqlValue:
         if not all(isinstance(field, exp.Column) and len(field.parts) == 1 for field in fields):
             raise Unsupported("a struct with unnamed fields")
-        names = [field.name for field in fields]
-        values = [self.translate_tree(field) for field in fields]
-        kind = T.StructType([T.StructField(n, v.type) for n, v in zip(names, values, strict=True)])
-        return SqlValue(duckdb_sql.build_struct(names, [v.text for v in values]), kind)
+        values = {field.name: self.translate_tree(field) for field in fields}
+        kind = T.StructType([T.StructField(n, v.type) for n, v in values.items()])
+        texts = ", ".join(f"{duckdb_sql.quote_text(n)}: {v.text}" for n, v in values.items())
+        return SqlValue(f"{{{texts}}}", kind)
 
     def _translate_substring(self, tree: exp.Substring) -> SqlValue:
         text = require_type(self.translate_tree(tree.this), T.StringType()).text
@@ -221,26 +215,23 @@ class ExpressionTranslator:
         trees = tree.this, tree.expression
         a, b = (self.translate_tree(side) for side in trees)
         if isinstance(a.type, T.DecimalType) or isinstance(b.type, T.DecimalType):
-            return self._compute_decimals(type(tree), self._to_decimal(trees[0], a), self._to_decimal(trees[1], b))
+            return self._compute_decimals(_SIGNS[type(tree)], *map(self._to_decimal, trees, (a, b)))
         if isinstance(tree, exp.Div):
-            sides = (
-                self.cast_to(require_type(v, T.DoubleType(), T.NullType(), *INTEGERS), T.DoubleType()) for v in (a, b)
-            )
-            return SqlValue(duckdb_sql.divide_doubles(*(v.text for v in sides)), T.DoubleType())
+            double = T.DoubleType()
+            sides = (self.cast_to(require_type(v, double, T.NullType(), *INTEGERS), double).text for v in (a, b))
+            return SqlValue(f"divide_double({', '.join(sides)})", double)
         kind, (left, right) = self.widen([a, b])
         if kind in INTEGERS:
-            return SqlValue(duckdb_sql.compute_integers(_SIGNS[type(tree)], left, right, kind), kind)
+            return self._cast(f"{left} {_SIGNS[type(tree)]} {right}", kind)
         if kind != T.DoubleType() or isinstance(tree, exp.Mod):
             raise Unsupported(f"arithmetic of {kind.simpleString()}")
         return SqlValue(f"({left} {_SIGNS[type(tree)]} {right})", kind)
 
-    def _compute_decimals(self, node: type[exp.Expr], a: SqlValue, b: SqlValue) -> SqlValue:
-        kind = _RESULT_TYPES[node](decimals.to_decimal_type(a.type), decimals.to_decimal_type(b.type))
-        if node is exp.Div:
+    def _compute_decimals(self, sign: str, a: SqlValue, b: SqlValue) -> SqlValue:
+        kind = infer_decimal_type(sign, to_decimal_type(a.type), to_decimal_type(b.type))
+        if sign == "/":
             return SqlValue(duckdb_sql.divide_decimals(a, b, kind), kind)
-        if node is exp.Mod:
-            return SqlValue(duckdb_sql.compute_remainder(a, b, kind), kind)
-        return SqlValue(duckdb_sql.compute_decimals(_SIGNS[node], a, b, kind), kind)
+        return SqlValue(duckdb_sql.compute_decimals(sign, a, b, kind), kind)
 
     def _to_decimal(self, tree: exp.Expr, value: SqlValue) -> SqlValue:
         """An operand of decimal arithmetic. An integer literal counts by its digits only."""
@@ -249,10 +240,7 @@ class ExpressionTranslator:
                 return self.cast_to(value, T.DecimalType(len(str(int(number))), 0))
             case exp.Cast(this=exp.Literal()):
                 raise Unsupported("a cast literal")
-        return self.cast_to(value, decimals.to_decimal_type(value.type))
-
-    def _negate(self, value: SqlValue) -> SqlValue:
-        return SqlValue(duckdb_sql.negate(require_type(value, *NUMBERS)), value.type)
+        return self.cast_to(value, to_decimal_type(value.type))
 
     def _compare(self, sign: str, a: SqlValue, b: SqlValue) -> SqlValue:
         kind, texts = self.widen([a, b])

@@ -17,7 +17,8 @@ from sqlglot import exp
 from tidemill.algebra import operators as ops
 from tidemill.algebra.dialect import parse_expression, parse_query
 from tidemill.algebra.expression import Expression, build_literal, expression_from_tree
-from tidemill.local import decimals, duckdb_sql
+from tidemill.algebra.typing import MAX_PRECISION
+from tidemill.local import duckdb_sql
 from tidemill.local.expression_sql import ExpressionTranslator
 from tidemill.local.values import INTEGERS, SqlValue, Unsupported, require_comparable, require_type
 
@@ -141,7 +142,7 @@ class OperatorTranslator:
                 repeats = self._bind(rows).translate(expression_from_tree(times.this.copy()))
             case _:
                 raise Unsupported(op.generator.text)
-        item = duckdb_sql.repeat_row(require_type(repeats, *INTEGERS).text)
+        item = f"unnest(range(greatest({require_type(repeats, *INTEGERS).text}, 0)))"
         columns = list(rows.bind_columns("t").items())
         struct = StructType([*rows.struct.fields, StructField(name, IntegerType())])
         names = [f"c{i}" for i in range(len(columns))]
@@ -174,16 +175,16 @@ class OperatorTranslator:
         first, *others = arguments
         match call.function, others:
             case "sum", [] if first.type in INTEGERS:
-                return SqlValue(duckdb_sql.sum_integers(first.text), LongType())
+                return SqlValue(f"CAST(SUM({first.text}) AS BIGINT)", LongType())
             case "sum", [] if isinstance(first.type, DecimalType):
-                kind = decimals.infer_total_type(first.type)
-                return SqlValue(duckdb_sql.sum_decimals(first, kind), kind)
+                kind = DecimalType(min(MAX_PRECISION, first.type.precision + 10), first.type.scale)
+                return SqlValue(f"CAST(SUM({first.text}) AS {duckdb_sql.name_type(kind)})", kind)
             case "min" | "max", []:
                 return SqlValue(f"{call.function}({require_comparable(first).text})", first.type)
             case "any_value", [_] if call.arguments[1] == build_literal("TRUE"):  # of the values that are not NULL
-                return SqlValue(duckdb_sql.take_any(first.text), first.type)
+                return SqlValue(f"any_value({first.text})", first.type)
             case "max_by", [order] if order.type in INTEGERS:
-                return SqlValue(duckdb_sql.take_last(first.text, order.text), first.type)
+                return SqlValue(f"arg_max_null({first.text}, {order.text})", first.type)
         raise Unsupported(call.function)
 
     def _translate_join(self, op: ops.Join) -> SqlRelation:
@@ -201,7 +202,7 @@ class OperatorTranslator:
             conditions.append(bound.translate_condition(op.condition))
         columns = [*sides[0].items(), *(() if op.kind in (ops.JoinKind.SEMI, ops.JoinKind.ANTI) else sides[1].items())]
         condition = " AND ".join(conditions) or "TRUE"
-        return _select(columns, f" FROM {left_source} {duckdb_sql.JOINS[op.kind]} {right_source} ON {condition}")
+        return _select(columns, f" FROM {left_source} {op.kind.upper()} JOIN {right_source} ON {condition}")
 
     def _equate_keys(self, a: SqlValue, b: SqlValue, *, null_safe: bool) -> str:
         if a.type != b.type:

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import types as T
 
-from tidemill.local import decimals
-
-Unsupported = decimals.Unsupported
+from tidemill.algebra.typing import MAX_PRECISION, MIN_SCALE, fit_shape
 
 INTEGERS = (T.IntegerType(), T.LongType())
 NUMBERS = (*INTEGERS, T.DoubleType())
@@ -19,6 +17,13 @@ _COMPARABLE = (
     *(T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DecimalType, T.FloatType, T.DoubleType),
     *(T.BooleanType, T.BinaryType, T.DateType, T.TimestampType, T.TimestampNTZType),
 )
+
+
+_WHOLE: dict[T.DataType, T.DecimalType] = {T.IntegerType(): T.DecimalType(10, 0), T.LongType(): T.DecimalType(20, 0)}
+
+
+class Unsupported(Exception):
+    """An expression that only Spark can compute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,4 +56,32 @@ def find_common_type(types: Iterable[T.DataType]) -> T.DataType:
         return next(iter(distinct), T.NullType())
     if distinct <= {*NUMBERS}:
         return max(distinct, key=NUMBERS.index)
-    return decimals.find_common_type(distinct)
+    shapes = [to_decimal_type(kind) for kind in distinct]
+    scale = max(s.scale for s in shapes)
+    precision = max(s.precision - s.scale for s in shapes) + scale
+    if precision > MAX_PRECISION:
+        raise Unsupported(f"{precision} digits")
+    return T.DecimalType(precision, scale)
+
+
+def to_decimal_type(kind: T.DataType) -> T.DecimalType:
+    """The decimal type of a number in arithmetic with decimals."""
+    decimal = kind if isinstance(kind, T.DecimalType) else _WHOLE.get(kind)
+    if decimal is None:
+        raise Unsupported(kind.simpleString())
+    return decimal
+
+
+def infer_decimal_type(sign: str, a: T.DecimalType, b: T.DecimalType) -> T.DecimalType:
+    """The type that Spark gives to the result of decimal arithmetic."""
+    scale, digits = max(a.scale, b.scale), (a.precision - a.scale, b.precision - b.scale)
+    match sign:
+        case "*":
+            return T.DecimalType(*fit_shape(a.precision + b.precision + 1, a.scale + b.scale))
+        case "/":
+            scale = max(MIN_SCALE, a.scale + b.precision + 1)
+            return T.DecimalType(*fit_shape(digits[0] + b.scale + scale, scale))
+        case "%":
+            return T.DecimalType(*fit_shape(min(digits) + scale, scale))
+        case _:
+            return T.DecimalType(*fit_shape(max(digits) + scale + 1, scale))

@@ -14,13 +14,13 @@ from tidemill.algebra.program import DeclaredQuery
 from tidemill.errors import BadInput
 from tidemill.local.spark_types import is_plain_type, to_nullable_ddl
 from tidemill.model.analysis import Analysis, AnalysisRequest, QueryRefused, Schemas
-from tidemill.model.change import RESERVED_COLUMNS, Signed, Updates
-from tidemill.model.schema import Field, Schema
+from tidemill.model.change import Signed, Updates
+from tidemill.model.schema import Schema
 from tidemill.model.task import Function, Task
 from tidemill.spark.operators import OperatorCompiler
 from tidemill.spark.query_sessions import register_tables
 from tidemill.spark.session import extract_first_line
-from tidemill.spark.types import from_struct, read_schema, to_content_schema
+from tidemill.spark.types import drop_reserved, from_struct, read_schema, to_content_schema
 
 
 def analyse_query(spark: SparkSession, query: AnalysisRequest) -> Analysis:
@@ -49,12 +49,8 @@ def infer_outputs(spark: SparkSession, task: Task, inputs: Schemas) -> dict[str,
     with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):  # a user's code may raise anything
         result = code.call(**frames, **task.parameters)
         results = result if isinstance(result, Mapping) else dict.fromkeys(outputs[:1], result)
-        return {name: _read_content_schema(results[name]) for name in outputs}
+        return {name: drop_reserved(read_schema(results[name])) for name in outputs}
     return None
-
-
-def _read_content_schema(frame: DataFrame) -> Schema:
-    return Schema(tuple(Field(f.name, f.type) for f in read_schema(frame) if f.name not in RESERVED_COLUMNS))
 
 
 def _build_empty_frame(spark: SparkSession, schema: Schema) -> DataFrame:
@@ -92,10 +88,8 @@ def _find_obstacle(
         return f"Spark does not accept its operators ({error.getCondition()})"
     for computed, expected in zip(incremental.fields, result.schema.fields, strict=False):
         if computed.dataType != expected.dataType:
-            kinds_text = (
-                f"{expected.dataType.simpleString()} in batch and {computed.dataType.simpleString()} incrementally"
-            )
-            return f"column {expected.name} would be {kinds_text}"
+            batch, incremental_kind = expected.dataType.simpleString(), computed.dataType.simpleString()
+            return f"column {expected.name} would be {batch} in batch and {incremental_kind} incrementally"
     for updates, struct in stored:
         for field in struct.fields:
             if not is_plain_type(field.dataType):

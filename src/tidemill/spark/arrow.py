@@ -17,7 +17,7 @@ from tidemill.model.change import COUNT, DELETED, Append, Increment, Signed, Ups
 from tidemill.model.schema import Schema
 from tidemill.model.view import ConvertedDelta, DeltaChain, Snapshot, SnapshotDiff, View, list_blocks
 from tidemill.ports.engine import WriteTarget
-from tidemill.spark.batches import create_frame
+from tidemill.spark.batches import create_frame, write_table
 from tidemill.spark.block_reader import BlockReader
 from tidemill.spark.block_writer import build_data_path, write_frame
 from tidemill.spark.local_work import LocalWork
@@ -37,10 +37,7 @@ class ArrowBlockIO:
     def read_new_rows(self, view: View) -> list[InputBlock]:
         """The new rows, block by block if blocks only add rows; at least one block, which may be empty."""
         if isinstance(view, DeltaChain) and _is_append_only(view.deltas) and view.deltas:
-            return [
-                InputBlock(self._read_in_schema(view.schema, block), _find_arrival(block), block.seq)
-                for block in view.deltas
-            ]
+            return [InputBlock(self._read_in_schema(view.schema, b), _find_arrival(b), b.seq) for b in view.deltas]
         blocks = list_blocks(view)
         if not blocks:
             return [InputBlock(to_arrow_schema(_build_view_schema(view)).empty_table(), 0, 0)]
@@ -50,17 +47,16 @@ class ArrowBlockIO:
         """The rows of any view; Spark merges blocks if necessary."""
         if isinstance(view, Snapshot) and _is_append_only(view.deltas):
             empty = to_arrow_schema(view.schema).empty_table()
-            return pa.concat_tables([empty, *(self._read_in_schema(view.schema, b) for b in _list_blocks(view))])
-        return _cast_columns(
-            BlockReader(self._session(), self._work).read_view(view).toArrow(), _build_view_schema(view)
-        )
+            return pa.concat_tables([empty, *(self._read_in_schema(view.schema, b) for b in list_blocks(view))])
+        rows = BlockReader(self._session(), self._work).read_view(view).toArrow()
+        return _cast_columns(rows, _build_view_schema(view))
 
     def read_blocks(self, view: Snapshot) -> list[pa.Table]:
         """The base and the deltas of a content, without merging."""
-        return [self._read_block(b) for b in _list_blocks(view) if b.files]
+        return [self._read_block(b) for b in list_blocks(view) if b.files]
 
     def list_paths(self, view: Snapshot) -> tuple[str, ...]:
-        return tuple(self._work.locate(f.path) for b in _list_blocks(view) for f in b.files)
+        return tuple(self._work.locate(f.path) for b in list_blocks(view) for f in b.files)
 
     def write_delta(self, rows: pa.Table | None, target: WriteTarget) -> Schema:
         """Write rows as a delta in the columns of its channel; without rows, no file is written."""
@@ -74,10 +70,7 @@ class ArrowBlockIO:
         if not target.directory.startswith("/"):
             return write_frame(create_frame(self._session(), shaped), target)
         _check_rows(shaped, content, target)
-        directory = Path(build_data_path(target.directory))
-        directory.mkdir(parents=True)
-        pq.write_table(shaped, directory / "part-0.parquet", compression="zstd", write_page_checksum=True)
-        target.receipt.rows = shaped.num_rows
+        target.receipt.rows = write_table(shaped, Path(build_data_path(target.directory)))
         return content
 
     def _read_in_schema(self, schema: Schema, block: Block) -> pa.Table:
@@ -93,10 +86,6 @@ class ArrowBlockIO:
             return _cast_columns(self._session().read.schema(str(schema)).parquet(*paths).toArrow(), schema)
         tables = [_read_file(path, schema) for path in paths]
         return pa.concat_tables([to_arrow_schema(schema).empty_table(), *tables])
-
-
-def _list_blocks(view: Snapshot) -> list[Block]:
-    return ([] if view.base is None else [view.base]) + list(view.deltas)
 
 
 def _is_append_only(deltas: Sequence[Block]) -> bool:
@@ -150,18 +139,13 @@ _OPTIONAL = {COUNT: 1, DELETED: None}
 
 
 def _cast_column(rows: pa.Table, field: pa.Field, target: WriteTarget) -> pa.ChunkedArray | pa.Array:
+    if field.name not in rows.column_names:
+        return pa.repeat(pa.scalar(_OPTIONAL[field.name], field.type), rows.num_rows)
     try:
-        return _select_column(rows, field)
-    except pa.ArrowInvalid as error:
-        raise BadInput(
-            f"channel {target.channel}: the values for column {field.name} do not fit its type {field.type}"
-        ) from error
-
-
-def _select_column(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
-    if field.name in rows.column_names:
         return rows[field.name].cast(field.type)
-    return pa.repeat(pa.scalar(_OPTIONAL[field.name], field.type), rows.num_rows)
+    except pa.ArrowInvalid as error:
+        problem = f"the values for column {field.name} do not fit its type {field.type}"
+        raise BadInput(f"channel {target.channel}: {problem}") from error
 
 
 def _check_rows(rows: pa.Table, content: Schema, target: WriteTarget) -> None:

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from tidemill.algebra.merge import Deltas, merge_deltas
-from tidemill.algebra.operators import ORDER, BlockScan, Scan, StepReference
+from tidemill.algebra.operators import ORDER, StepReference
 from tidemill.errors import BadInput
 from tidemill.local.spark_types import to_nullable_ddl
 from tidemill.model.block import BlockKind
@@ -15,7 +15,7 @@ from tidemill.model.evolution import can_widen, find_unreadable_changes
 from tidemill.model.schema import Field, Schema
 from tidemill.ports.engine import WriteTarget
 from tidemill.spark.operators import OperatorCompiler
-from tidemill.spark.types import build_column, build_columns, read_schema
+from tidemill.spark.types import build_column, build_columns, cast_frame, drop_reserved, read_schema, to_content_schema
 
 _ROWS = "rows"
 
@@ -36,12 +36,15 @@ def _merge_delta(frame: DataFrame, content: Schema, target: WriteTarget) -> Data
     delta = _shape_frame(frame, target.updates.build_delta_schema(content), target).withColumn(ORDER, F.lit(1))
     steps = {"empty": delta.sparkSession.createDataFrame([], to_nullable_ddl(content)), "delta": delta}
     empty, rows = (StepReference(name, tuple(steps[name].columns)) for name in steps)
-    compiler = OperatorCompiler(delta.sparkSession, _refuse_scan, steps)
+    compiler = OperatorCompiler(delta.sparkSession, None, steps)
     return compiler.build_frame(merge_deltas(empty, Deltas(rows, target.updates, content, count=1), is_small=False))
 
 
-def _refuse_scan(scan: Scan | BlockScan) -> DataFrame:
-    raise AssertionError(f"{scan} is not read by a merge")
+def write_shaped_frame(frame: DataFrame, target: WriteTarget) -> Schema:
+    """Write the rows of a declared query, which need no check; returns the schema of the content."""
+    content = target.schema or to_content_schema(frame.schema)
+    save_frame(cast_frame(frame, target.to_physical_schema(content)), target)
+    return content
 
 
 def save_frame(frame: DataFrame, target: WriteTarget) -> None:
@@ -65,12 +68,6 @@ def build_data_path(directory: str) -> str:
     return f"{directory}/data"
 
 
-def require_schema(target: WriteTarget) -> Schema:
-    """The schema of a channel that a run does not change."""
-    assert target.schema is not None, f"nothing was ever written to {target.channel}, yet it has not changed"
-    return target.schema
-
-
 def _choose_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:
     """The schema of the content: as declared; else that of the frame, as long as older blocks stay readable."""
     if target.schema is None:
@@ -78,17 +75,16 @@ def _choose_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:
     if not target.is_schema_inferred:
         return target.schema
     inferred, known = _infer_content_schema(frame, target), target.schema
-    if target.kind is BlockKind.BASE or not _can_write(inferred, known):
-        problems = (
-            [] if target.kind is BlockKind.BASE else list(find_unreadable_changes(known, inferred, target.updates.key))
-        )
-        if problems:
-            raise BadInput(
-                f"channel {target.channel} holds rows of an earlier result, which cannot change "
-                f"{' and '.join(problems)}; compute it from scratch: tidemill run FLOW --variant batch"
-            )
+    if target.kind is BlockKind.BASE:
         return inferred
-    return known
+    if _can_write(inferred, known):
+        return known
+    if problems := list(find_unreadable_changes(known, inferred, target.updates.key)):
+        raise BadInput(
+            f"channel {target.channel} holds rows of an earlier result, which cannot change "
+            f"{' and '.join(problems)}; compute it from scratch: tidemill run FLOW --variant batch"
+        )
+    return inferred
 
 
 def _can_write(inferred: Schema, known: Schema) -> bool:
@@ -100,11 +96,10 @@ def _can_write(inferred: Schema, known: Schema) -> bool:
 
 
 def _infer_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:
-    schema = read_schema(frame)
-    fields = [f for f in schema if f.name not in RESERVED_COLUMNS]
-    if not fields:
+    schema = drop_reserved(read_schema(frame))
+    if not schema.names:
         raise _build_mismatch(target, "the result has no columns")
-    return Schema(tuple(Field(f.name, f.type) for f in fields))
+    return schema
 
 
 def _shape_frame(frame: DataFrame, physical: Schema, target: WriteTarget) -> DataFrame:
@@ -114,19 +109,13 @@ def _shape_frame(frame: DataFrame, physical: Schema, target: WriteTarget) -> Dat
     stray = [f.name for f in schema if f.name not in physical and f.name not in RESERVED_COLUMNS]
     missing = [f.name for f in physical if f.name not in schema and f.name not in optional]
     if stray or missing:
-        raise _build_mismatch(
-            target, f"the result {schema.describe_difference(physical.select_fields(_list_content_names(physical)))}"
-        )
-    return frame.select(
-        *(
-            _build_checked_column(f, schema, target) if f.name in schema else optional[f.name].alias(f.name)
-            for f in physical
-        )
+        content = physical.select_fields([n for n in physical.names if n not in RESERVED_COLUMNS])
+        raise _build_mismatch(target, f"the result {schema.describe_difference(content)}")
+    columns = (
+        _build_checked_column(f, schema, target) if f.name in schema else optional[f.name].alias(f.name)
+        for f in physical
     )
-
-
-def _list_content_names(schema: Schema) -> list[str]:
-    return [n for n in schema.names if n not in RESERVED_COLUMNS]
+    return frame.select(*columns)
 
 
 def _build_checked_column(expected: Field, schema: Schema, target: WriteTarget) -> Column:

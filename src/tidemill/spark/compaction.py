@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import reduce
 from pathlib import Path
 from time import perf_counter
@@ -12,6 +11,7 @@ from urllib.parse import unquote
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemill.algebra.expression import quote_name
 from tidemill.algebra.rewrite.passes import rewrite_local_statement
 from tidemill.local.batch import build_arrow_schema
 from tidemill.local.engine import LocalEngine
@@ -28,7 +28,7 @@ from tidemill.spark.batches import ROW_GROUP_ROWS, count_rows, write_table
 from tidemill.spark.block_writer import build_data_path, save_and_count
 from tidemill.spark.local_work import LocalWork, Locate
 from tidemill.spark.placement import Place, choose_place
-from tidemill.spark.types import build_columns, quote_name
+from tidemill.spark.types import build_columns
 
 _FILE = "_tidemill_file"
 
@@ -97,27 +97,16 @@ def find_touched_files(spark: SparkSession, view: Snapshot, locate: Locate) -> f
 def _scan_touched_files(spark: SparkSession, view: Snapshot, base: Block, locate: Locate) -> DataFrame:
     """The names, as Spark reports them, of base files with a touched key."""
     key = view.deltas[0].updates.key or base.schema.names
-    rows = _read_blocks(spark, [base], base.schema, locate).select(
-        *build_columns(key), F.col("_metadata.file_path").alias(_FILE)
-    )
-    keys = F.broadcast(
-        reduce(DataFrame.union, (d.select(*build_columns(key)) for d in _read_deltas(spark, view, locate))).distinct()
-    )
-    return (
-        rows.join(keys, _match_keys(rows, keys, base.schema.select_fields(key)), "left_semi").select(_FILE).distinct()
-    )
 
+    def read_keys(block: Block, schema: Schema, *others: Column) -> DataFrame:
+        rows = spark.read.schema(str(schema)).parquet(*(locate(f.path) for f in block.files))
+        return rows.select(*build_columns(key), *others)
 
-def _read_deltas(spark: SparkSession, view: Snapshot, locate: Locate) -> list[DataFrame]:
-    return [_read_blocks(spark, [d], d.updates.build_delta_schema(d.schema), locate) for d in view.deltas if d.files]
-
-
-def _read_blocks(spark: SparkSession, blocks: Iterable[Block], schema: Schema, locate: Locate) -> DataFrame:
-    return spark.read.schema(str(schema)).parquet(*(locate(f.path) for b in blocks for f in b.files))
-
-
-def _match_keys(left: DataFrame, right: DataFrame, key: Schema) -> Column:
-    return reduce(Column.__and__, (left[quote_name(k)].eqNullSafe(right[quote_name(k)]) for k in key.names))
+    rows = read_keys(base, base.schema, F.col("_metadata.file_path").alias(_FILE))
+    deltas = (read_keys(d, d.updates.build_delta_schema(d.schema)) for d in view.deltas if d.files)
+    keys = F.broadcast(reduce(DataFrame.union, deltas).distinct())
+    is_equal = reduce(Column.__and__, (rows[quote_name(k)].eqNullSafe(keys[quote_name(k)]) for k in key))
+    return rows.join(keys, is_equal, "left_semi").select(_FILE).distinct()
 
 
 def _strip_scheme(path: str) -> str:

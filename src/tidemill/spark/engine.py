@@ -63,7 +63,7 @@ class SparkEngine:
         self._sessions: EngineSessions | None = None
         self._fallback_sessions: EngineSessions | None = None  # a second set of sessions with fewer optimizations
         self._started_here = False
-        self._start_seconds = 0.0
+        self.start_seconds = 0.0
         self._lock = threading.RLock()  # held while a session is started or discarded
         self._restart_policy = RestartPolicy()
         self._commands = CommandRunner()
@@ -72,10 +72,6 @@ class SparkEngine:
     @property
     def spark(self) -> SparkSession:
         return self.sessions.spark
-
-    @property
-    def start_seconds(self) -> float:
-        return self._start_seconds
 
     @property
     def quick_session(self) -> SparkSession:
@@ -119,7 +115,7 @@ class SparkEngine:
             if health.problem is not None:
                 self._restart_policy.record_loss(str(error))
             raise
-        self._start_seconds += monotonic() - began
+        self.start_seconds += monotonic() - began
         self._restart_policy.record_start()
         return sessions
 
@@ -186,17 +182,23 @@ class SparkEngine:
         now: int,
     ) -> Mapping[str, Schema]:
         code = task.variant.code
+        activity = f"task {task.name} ({task.location})"
         if isinstance(code, Stateful):
-            with self._report_errors(f"task {task.name} ({task.location})"), contextlib.ExitStack() as stack:
+            with self._report_errors(activity), contextlib.ExitStack() as stack:
                 return self._stateful.run(cache(partial(self._tag_session, stack, tag)), task, inputs, outputs, now)
-        with self._report_errors(f"task {task.name} ({task.location})"), tag_jobs(self.spark, tag):
+        with self._report_errors(activity), tag_jobs(self.spark, tag):
             match code:
                 case Refresh():
                     return self._run_query(
                         lambda sessions: RefreshRun(sessions, self._work, code, inputs, outputs, tag, log).run(), log
                     )
                 case Sql(query):
-                    return self._run_query(lambda sessions: self._run_sql(sessions, query, inputs, outputs, tag), log)
+
+                    def run_text(sessions: EngineSessions) -> Mapping[str, Schema]:
+                        with run_query(sessions, self._work, query, inputs, tag) as result:
+                            return {name: write_frame(result, target) for name, target in outputs.items()}
+
+                    return self._run_query(run_text, log)
             frames = {name: self._read_frame(view) for name, view in inputs.items()}
             match code:
                 case Function(call):
@@ -237,24 +239,20 @@ class SparkEngine:
 
     def cancel_jobs(self, tag: str) -> None:
         self._commands.stop(tag)
-        for sessions in (self._sessions, self._fallback_sessions):
-            if sessions is not None:
-                self._cancel_in_sessions(sessions, tag)
-
-    def _cancel_in_sessions(self, sessions: EngineSessions, tag: str) -> None:
-        try:
-            for session in sessions.all_sessions:
-                cancel_jobs(session, tag)
-        except Exception as error:
-            if not sessions.monitor.is_lost(error):  # else nothing is running any more
-                raise
+        for sessions in filter(None, (self._sessions, self._fallback_sessions)):
+            try:
+                for session in sessions.all_sessions:
+                    cancel_jobs(session, tag)
+            except Exception as error:
+                if not sessions.monitor.is_lost(error):  # else nothing is running any more
+                    raise
 
     def stop(self) -> None:
         if self._sessions is not None and self._sessions.monitor.has_exited():
             self._sessions.monitor.discard_session()
             self._sessions = self._fallback_sessions = None
-        for sessions in (self._sessions, self._fallback_sessions):
-            for session in sessions.query_sessions if sessions else ():
+        for sessions in filter(None, (self._sessions, self._fallback_sessions)):
+            for session in sessions.query_sessions:
                 release_session(session)
         if self._sessions is not None and self._started_here:
             self._sessions.spark.stop()
@@ -275,18 +273,6 @@ class SparkEngine:
             results = result if isinstance(result, Mapping) else dict.fromkeys(list(outputs)[:1], result)
             _check_results(results, outputs)
             return {name: write_frame(results[name], target) for name, target in outputs.items()}
-
-    def _run_sql(
-        self,
-        sessions: EngineSessions,
-        query: str,
-        inputs: Mapping[str, View],
-        outputs: Mapping[str, WriteTarget],
-        tag: str,
-    ) -> Mapping[str, Schema]:
-        """Run a query's text and write its result."""
-        with run_query(sessions, self._work, query, inputs, tag) as result:
-            return {name: write_frame(result, target) for name, target in outputs.items()}
 
     def _run_query(self, run: Callable[[EngineSessions], Mapping[str, Schema]], log: Log) -> Mapping[str, Schema]:
         """Run a query; if Spark's optimizer fails on it, retry with fewer optimizations."""

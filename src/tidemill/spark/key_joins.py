@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
-from tidemill.spark.types import quote_name
+from tidemill.algebra.expression import quote_name
 
 Pairs = Sequence[tuple[str, str]]
 """Columns of the rows, each with the key column that it must equal; NULL equals NULL."""
@@ -39,7 +39,9 @@ def select_matching(rows: DataFrame, keys: DataFrame, on: Pairs) -> DataFrame:
 def exclude_matching(rows: DataFrame, keys: DataFrame, on: Pairs) -> DataFrame:
     """The rows that match none of the keys, which are so few that every executor gets them all."""
     if _has_comparable_hashes(rows, keys, on):
-        condition = f"{_format_hash_equality(on)} AND {' AND '.join(map(_format_comparison, *_list_sides(on)))}"
+        sides = zip(*_list_sides(on), strict=True)
+        equal = [f"(({a} IS NULL AND {b} IS NULL) OR ({a} <= {b} AND {a} >= {b}))" for a, b in sides]
+        condition = " AND ".join([_format_hash_equality(on), *equal])
     else:
         condition = _format_equality(on)
     return _join_keys(rows, keys, on, "LEFT ANTI", condition, hint="/*+ BROADCAST(k) */ ")
@@ -71,10 +73,6 @@ def _format_equality(on: Pairs) -> str:
 
 def _format_hash_equality(on: Pairs) -> str:
     return f"xxhash64({', '.join(_list_sides(on)[0])}) = k.{_HASH}"
-
-
-def _format_comparison(left: str, right: str) -> str:
-    return f"(({left} IS NULL AND {right} IS NULL) OR ({left} <= {right} AND {left} >= {right}))"
 
 
 def _list_sides(on: Pairs) -> tuple[list[str], list[str]]:

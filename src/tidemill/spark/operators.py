@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.algebra import operators as ops
-from tidemill.algebra.expression import Expression, quote_name
+from tidemill.algebra.expression import quote_name
 from tidemill.algebra.rewrite.passes import rewrite_statement
 from tidemill.algebra.views import SmallChangeTest
 from tidemill.spark.custom_merge import apply_custom_merge
@@ -36,13 +36,13 @@ class OperatorCompiler:
     def __init__(
         self,
         spark: SparkSession,
-        read_scan: ReadScan,
+        read_scan: ReadScan | None,
         steps: Mapping[str, DataFrame] | None = None,
         *,
         single_task_rows: int = 0,
         is_small: SmallChangeTest | None = None,
     ) -> None:
-        """`single_task_rows`: scans of at most so many rows are grouped by one task."""
+        """`read_scan` is None if there are no scans. Scans of at most `single_task_rows` are grouped by one task."""
         self._spark = spark
         self._read_scan = read_scan
         self._single_task_rows = single_task_rows
@@ -73,6 +73,7 @@ class OperatorCompiler:
     def _build_separate_frame(self, op: ops.Operator) -> DataFrame | None:
         match op:
             case ops.Scan() | ops.BlockScan():
+                assert self._read_scan is not None
                 return self._read_scan(op)
             case ops.StepReference():
                 return self._steps[op.step]
@@ -123,21 +124,21 @@ class _SqlStatement:
 
     def format_table(self, op: ops.Operator) -> str:
         """The text after FROM for an operator."""
-        if op not in self._names:
-            frame = self._compiler.find_frame(op)
-            text = f"({self._format_operator(op)})" if frame is None else self._add_frame(frame)
-            self._names[op] = self._add_cte(text) if frame is None and self._uses[op] > 1 else text
-        return self._names[op]
-
-    def _add_frame(self, frame: DataFrame) -> str:
-        name = f"frame{len(self.frames)}"
-        self.frames[name] = frame
-        return f"{_MARK}{name}{_MARK}"
-
-    def _add_cte(self, text: str) -> str:
-        name = f"t{len(self._parts)}"
-        self._parts.append(f"{name} AS {text}")
-        return name
+        if op in self._names:
+            return self._names[op]
+        frame = self._compiler.find_frame(op)
+        if frame is not None:
+            name = f"frame{len(self.frames)}"
+            self.frames[name] = frame
+            text = f"{_MARK}{name}{_MARK}"
+        else:
+            text = f"({self._format_operator(op)})"
+            if self._uses[op] > 1:
+                name = f"t{len(self._parts)}"
+                self._parts.append(f"{name} AS {text}")
+                text = name
+        self._names[op] = text
+        return text
 
     def _format_operator(self, op: ops.Operator) -> str:
         match op:
@@ -150,13 +151,13 @@ class _SqlStatement:
             case ops.Explode():
                 return f"SELECT *, {_format_generator(op)} FROM {self.format_table(op.child)}"
             case ops.Union():
-                names = ", ".join(map(quote_name, op.columns))
+                names = _format_names(op.columns)
                 return " UNION ALL ".join(f"SELECT {names} FROM {self.format_table(c)}" for c in op.children)
             case ops.Join():
                 return self._format_join(op)
             case ops.Aggregation():
-                groups, rows = _format_group(op), self._coalesce_small(op.child)
-                return f"SELECT {groups} FROM {rows} GROUP BY {_format_names(op.keys)}"
+                groups, rows = [*map(quote_name, op.keys), *map(_format_call, op.calls)], self._coalesce_small(op.child)
+                return f"SELECT {', '.join(groups)} FROM {rows} GROUP BY {_format_names(op.keys)}"
             case ops.WindowFunction():
                 query = f"SELECT *, {_format_items(op.items)} FROM {self._coalesce_small(op.child)}"
                 return query if op.condition is None else f"SELECT * FROM ({query}) WHERE {op.condition}"
@@ -196,20 +197,14 @@ def _format_items(items: Iterable[ops.NamedExpression]) -> str:
 
 
 def _format_generator(op: ops.Explode) -> str:
-    call = (
-        Expression(op.generator.text.replace("EXPLODE(", "EXPLODE_OUTER(", 1), frozenset())
-        if op.outer
-        else op.generator
-    )
-    names = ", ".join(map(quote_name, op.outputs))
+    call = op.generator.text
+    if op.outer:
+        call = call.replace("EXPLODE(", "EXPLODE_OUTER(", 1)
+    names = _format_names(op.outputs)
     return f"{call} AS {names}" if len(op.outputs) == 1 else f"{call} AS ({names})"
 
 
-def _format_group(op: ops.Aggregation) -> str:
-    return ", ".join([*map(quote_name, op.keys), *map(_format_fold, op.calls)])
-
-
-def _format_fold(aggregate: ops.AggregateCall) -> str:
+def _format_call(aggregate: ops.AggregateCall) -> str:
     arguments = ", ".join(a.text for a in aggregate.arguments) or "1"
     call = aggregate.text or f"{aggregate.function}({arguments})"
     return f"{f'CAST({call} AS {aggregate.cast})' if aggregate.cast else call} AS {quote_name(aggregate.name)}"

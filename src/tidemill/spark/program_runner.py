@@ -33,7 +33,7 @@ from tidemill.model.schema import Schema
 from tidemill.planner.cost import ScanVolume
 from tidemill.ports.engine import Log, WriteTarget
 from tidemill.spark import batches
-from tidemill.spark.block_writer import build_data_path, save_frame
+from tidemill.spark.block_writer import build_data_path, write_shaped_frame
 from tidemill.spark.local_work import LocalWork
 from tidemill.spark.operators import OperatorCompiler, estimate_rows
 from tidemill.spark.parquet import read_parquet
@@ -131,12 +131,9 @@ class ProgramRunner:
             rows = self._compute_rows(name, simplified)
             self._results[name] = rows if isinstance(rows, Batch) else self._store_frame(name, rows)
         for part in (name, *(n for n, p in self._program.slices.items() if p.step == name)):
-            if self._is_empty(part):
+            result = self._find_result(part)
+            if result is None or (isinstance(result, Batch) and not result.table.num_rows):
                 self._empty.add(part)
-
-    def _is_empty(self, name: str) -> bool:
-        rows = self._find_result(name)
-        return rows is None or (isinstance(rows, Batch) and not rows.table.num_rows)
 
     def _find_result(self, name: str) -> Batch | DataFrame | None:
         """The rows of a step or of a slice of one; None if it was skipped as empty."""
@@ -151,7 +148,7 @@ class ProgramRunner:
             self._checkpoints.append(frame.localCheckpoint())
             return self._checkpoints[-1]
         target = self._outputs[name]
-        schema = self._written[name] = _write_frame(frame, target)
+        schema = self._written[name] = write_shaped_frame(frame, target)
         return read_parquet(self._spark, str(schema), [build_data_path(target.directory)])
 
     def _build_step_frame(self, name: str) -> DataFrame:
@@ -163,10 +160,7 @@ class ProgramRunner:
             self._results[step] = self._compiler.build_frame(self._program.steps[step]).limit(0)
             rows = self._find_result(name)
             assert rows is not None
-        return rows if isinstance(rows, DataFrame) else self._create_frame(rows)
-
-    def _create_frame(self, rows: Batch) -> DataFrame:
-        return self._relations.create_frame(rows)
+        return rows if isinstance(rows, DataFrame) else self._relations.create_frame(rows)
 
     def _compute_rows(self, name: str, op: ops.Operator) -> Batch | DataFrame:
         """The rows of an operator: computed or collected by the driver if it may, else as a frame."""
@@ -222,7 +216,7 @@ class ProgramRunner:
         """Whether the driver should compute it, given that Spark computes the operators above."""
         if isinstance(op, ops.StepReference):
             return False
-        if all(isinstance(o, ops.BlockScan) or is_row_wise(o) for o in ops.walk_operators(op)):
+        if all(isinstance(o, ops.BlockScan | ops.Projection | ops.Filter) for o in ops.walk_operators(op)):
             return estimate_rows(op) <= self._work.limits.single_task_rows
         volume = measure_volume(op, self._count_step_rows())
         return choose_place(volume, self._work.costs, self._work.limits).place is Place.DRIVER
@@ -245,7 +239,8 @@ class ProgramRunner:
         parts = self._compute_parts(channel, pieces)
         target = self._outputs[channel]
         if parts and not all(isinstance(p, Batch) for p in parts):
-            return _write_frame(self._union_parts(parts), target)
+            frames = (self._relations.create_frame(p) if isinstance(p, Batch) else p for p in parts)
+            return write_shaped_frame(reduce(DataFrame.unionByName, frames), target)
         content = target.schema or self._infer_content_schema(channel)
         if not parts:
             return content
@@ -258,22 +253,13 @@ class ProgramRunner:
         """The rows of an output's parts that are not empty."""
         slices = [p for p in pieces if isinstance(p, StepSlice) and p.step not in self._empty]
         parts = [_extract_part(self._results[p.step], p) for p in slices]
-        operators = [
-            s for p in pieces if not isinstance(p, StepSlice) and (s := rewrite_step(p, self._empty)) is not None
-        ]
-        if operators:
-            combined = operators[0] if len(operators) == 1 else ops.Union(tuple(operators))
-            parts.append(self._compute_rows(f"rows of {channel}", combined))
-        return parts
-
-    def _union_parts(self, parts: Sequence[Batch | DataFrame]) -> DataFrame:
-        frames = [self._create_frame(p) if isinstance(p, Batch) else p for p in parts]
-        return reduce(DataFrame.unionByName, frames)
+        combined = ops.union_all(rewrite_step(p, self._empty) for p in pieces if not isinstance(p, StepSlice))
+        return parts if combined is None else [*parts, self._compute_rows(f"rows of {channel}", combined)]
 
     def _infer_content_schema(self, channel: str) -> Schema:
         """The schema of a channel that was never written before. Its parts may differ in their types."""
-        pieces = [_project_part(p) if isinstance(p, StepSlice) else p for p in self._program.outputs[channel]]
-        combined = pieces[0] if len(pieces) == 1 else ops.Union(tuple(pieces))
+        combined = ops.union_all(_to_operator(piece) for piece in self._program.outputs[channel])
+        assert combined is not None
         return to_content_schema(self._compiler.build_frame(combined).schema)
 
     def _shape_batch(self, rows: Batch, schema: StructType) -> pa.Table:
@@ -286,14 +272,12 @@ class ProgramRunner:
         return pa.table([c.cast(f.type) for c, f in zip(columns, arrow, strict=True)], schema=arrow)
 
 
-def is_row_wise(op: ops.Operator) -> bool:
-    return isinstance(op, ops.Projection | ops.Filter)
-
-
-def _project_part(part: StepSlice) -> ops.Operator:
+def _to_operator(piece: StepSlice | ops.Operator) -> ops.Operator:
     """The columns of a slice, for all rows of the step."""
-    items = tuple(ops.NamedExpression(name, build_value(origin)) for name, origin in part.columns.items())
-    return ops.Projection(ops.StepReference(part.step, tuple(dict.fromkeys(part.columns.values()))), items)
+    if not isinstance(piece, StepSlice):
+        return piece
+    step = ops.StepReference(piece.step, tuple(dict.fromkeys(piece.columns.values())))
+    return ops.Projection(step, ops.name_values({n: build_value(origin) for n, origin in piece.columns.items()}))
 
 
 def _extract_part(rows: Batch | DataFrame, part: StepSlice) -> Batch | DataFrame:
@@ -306,15 +290,6 @@ def _extract_part(rows: Batch | DataFrame, part: StepSlice) -> Batch | DataFrame
         table = table.filter(table.column(keep))
     columns = pa.table({name: table.column(origin) for name, origin in names})
     return Batch(columns, StructType([StructField(name, rows.struct[origin].dataType) for name, origin in names]))
-
-
-def _write_frame(frame: DataFrame, target: WriteTarget) -> Schema:
-    content = target.schema or to_content_schema(frame.schema)
-    shaped = frame.select(
-        *(build_column(f.name).cast(f.type).alias(f.name) for f in target.to_physical_schema(content))
-    )
-    save_frame(shaped, target)
-    return content
 
 
 class _StepFrames(dict[str, DataFrame]):

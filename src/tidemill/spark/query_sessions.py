@@ -11,8 +11,8 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.eliminate_ctes import eliminate_ctes
 
 from tidemill.algebra.dialect import parse_query, to_sql
+from tidemill.algebra.expression import quote_name
 from tidemill.local.spark_types import is_plain_type
-from tidemill.model.block import Block
 from tidemill.model.schema import Schema
 from tidemill.model.view import View, list_blocks
 from tidemill.ports.engine import EngineLimits, WriteTarget
@@ -27,7 +27,7 @@ from tidemill.spark.session import (
     tag_isolated_jobs,
 )
 from tidemill.spark.session_loss import SessionMonitor
-from tidemill.spark.types import build_column, quote_name, to_content_schema
+from tidemill.spark.types import cast_frame, to_content_schema
 
 
 class QuerySessions:
@@ -107,7 +107,7 @@ def run_query(
 def write_result(rows: DataFrame, target: WriteTarget, *, is_collected: bool) -> Schema:
     """Write a query's rows as the full content of a declared table; small results without a Spark job."""
     content = target.schema or to_content_schema(rows.schema)
-    shaped = rows.select(*(build_column(f.name).cast(f.type).alias(f.name) for f in target.to_physical_schema(content)))
+    shaped = cast_frame(rows, target.to_physical_schema(content))
     if is_collected and target.directory.startswith("/") and is_plain_type(shaped.schema):
         try:
             batch = batches.collect_batch(shaped)
@@ -121,8 +121,7 @@ def write_result(rows: DataFrame, target: WriteTarget, *, is_collected: bool) ->
 
 def is_small(tables: Mapping[str, View], limits: EngineLimits) -> bool:
     """Whether the tables have so few rows that one task computes a query: the result may have many more."""
-    blocks: list[Block] = [b for view in tables.values() for b in list_blocks(view)]
-    return batches.count_rows(blocks) <= limits.relation_rows
+    return batches.count_rows(b for view in tables.values() for b in list_blocks(view)) <= limits.relation_rows
 
 
 @contextmanager

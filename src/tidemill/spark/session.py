@@ -15,6 +15,7 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
+from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext, cloudpickle
@@ -94,22 +95,20 @@ def is_optimizer_fault(error: Exception) -> bool:
 
 def create_sibling_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A session of the same context with separate settings; through Spark Connect, the same session."""
-    if find_context(spark) is None:
-        return spark
-    other = spark.newSession()
-    for name, value in settings.items():
-        other.conf.set(name, value)
-    return other
+    return spark if find_context(spark) is None else _apply_settings(spark.newSession(), settings)
 
 
 def create_isolated_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A session of the same context with separate settings and temporary views, also through Spark Connect."""
     if find_context(spark) is not None:
         return create_sibling_session(spark, settings)
-    other = spark.cloneSession()  # type: ignore[attr-defined]  # only sessions of Spark Connect have it
+    return _apply_settings(spark.cloneSession(), settings)  # type: ignore[attr-defined]  # only Spark Connect has it
+
+
+def _apply_settings(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     for name, value in settings.items():
-        other.conf.set(name, value)
-    return other  # type: ignore[no-any-return]
+        spark.conf.set(name, value)
+    return spark
 
 
 def release_session(spark: SparkSession) -> None:
@@ -161,19 +160,14 @@ def start_session(
     try:
         with _write_pool_weights() as weights, _silence_stderr():
             java_options = {"spark.driver.extraJavaOptions": build_java_options(class_archive.build_archive_options())}
-            config = {**DEFAULTS, **java_options, **weights, **_build_scratch_settings(scratch), **(settings or {})}
-            return _configure_builder(master, config).getOrCreate()
+            config: dict[str, Any] = {**DEFAULTS, **java_options, **weights}
+            if scratch is not None:
+                config |= {"spark.local.dir": scratch, "spark.sql.warehouse.dir": f"{scratch}/warehouse"}
+            config |= settings or {}
+            builder = SparkSession.builder if "spark.remote" in config else SparkSession.builder.master(master)
+            return builder.config(map=config).getOrCreate()
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:
         raise EngineError(f"Spark did not start with master {master!r}: {extract_first_line(error)}") from error
-
-
-def _configure_builder(master: str, config: Mapping[str, str]) -> SparkSession.Builder:
-    builder = SparkSession.builder
-    if "spark.remote" not in config:
-        builder = builder.master(master)
-    for name, value in config.items():
-        builder = builder.config(name, value)
-    return builder
 
 
 @contextmanager
@@ -204,12 +198,6 @@ def build_java_options(extra: str) -> str:
     return f"-Dlog4j2.configurationFile={config} -XX:+UseParallelGC {extra}"
 
 
-def _build_scratch_settings(directory: str | None) -> dict[str, str]:
-    if directory is None:
-        return {}
-    return {"spark.local.dir": directory, "spark.sql.warehouse.dir": str(Path(directory) / "warehouse")}
-
-
 def ship_module(module: ModuleType) -> None:
     """Send a user's module by value to the workers with the functions that need it, because they cannot import it."""
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
@@ -224,7 +212,8 @@ def tag_jobs(spark: SparkSession, tag: str) -> Iterator[None]:
     add, remove = (context.addJobTag, context.removeJobTag) if context else (spark.addTag, spark.removeTag)
     add(tag)
     try:
-        with _choose_pools(tag).acquire_pool(tag) as pool:
+        pools = _BACKFILLS if tag.startswith(BACKFILL_TAG_PREFIX) else _LIVE
+        with pools.acquire_pool(tag) as pool:
             if context is not None:
                 context.setLocalProperty(_POOL, pool)
             yield
@@ -278,10 +267,6 @@ class _SchedulerPools:
 _LIVE, _BACKFILLS = _SchedulerPools("track"), _SchedulerPools("backfill")
 _LIVE_WEIGHT, _WEIGHTED_POOLS = 10, 64
 """The weight of a pool of live runs relative to a backfill's, and the number of such pools; others have weight 1."""
-
-
-def _choose_pools(tag: str) -> _SchedulerPools:
-    return _BACKFILLS if tag.startswith(BACKFILL_TAG_PREFIX) else _LIVE
 
 
 @contextmanager

@@ -33,7 +33,8 @@ class SessionMonitor:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._context = find_context(spark)
-        self._process: Popen[bytes] | None = None if self._context is None else _find_java_process(self._context)
+        # None if another program started Java
+        self._process: Popen[bytes] | None = getattr(self._context and self._context._gateway, "proc", None)
 
     def has_exited(self) -> bool:
         """Whether the Java process that this process started has exited. It only asks the operating system."""
@@ -58,12 +59,6 @@ class SessionMonitor:
         SparkSession._instantiatedSession = SparkSession._activeSession = None
         if self.has_exited():
             _drop_java_references()
-
-
-def _find_java_process(context: SparkContext) -> Popen[bytes] | None:
-    """The Java process; None if another program started it."""
-    process: Popen[bytes] | None = getattr(context._gateway, "proc", None)
-    return process
 
 
 def _is_stopped(context: SparkContext) -> bool:

@@ -23,7 +23,7 @@ from tidemill.encoding.arrow_types import to_arrow_schema
 from tidemill.errors import BadInput
 from tidemill.model.schema import Schema
 from tidemill.model.stateful import KeyedTaskSpec, OperatorTaskSpec, Stateful, WindowTaskSpec
-from tidemill.model.task import ReadMode, Task, TaskInput
+from tidemill.model.task import ReadMode, Task
 from tidemill.model.view import Snapshot, View
 from tidemill.model.wave_steps import WaveBarrierSpec, WaveEndSpec, WaveStartSpec, WaveTaskSpec
 from tidemill.ports.engine import WriteTarget
@@ -53,7 +53,9 @@ class StatefulTaskRunner:
 
     def run(self, session: Session, task: Task, inputs: Inputs, outputs: Targets, now: int) -> dict[str, Schema]:
         arrow = ArrowBlockIO(session, self._work)
-        result = self._run_task(_TaskRun(session, arrow, task, inputs, outputs), now)
+        run, code = _TaskRun(session, arrow, task, inputs, outputs), task.variant.code
+        assert isinstance(code, Stateful)
+        result = self._run_keyed(run, code) if isinstance(code, KeyedTaskSpec) else self._run_operator(run, code, now)
         rows = {**result.outputs, **result.deltas}
         _check_outputs(rows, outputs)
         return {name: arrow.write_delta(rows.get(name), target) for name, target in outputs.items()}
@@ -62,11 +64,6 @@ class StatefulTaskRunner:
         self._operators.clear()
         self._tables.clear()
         shutil.rmtree(self._cache, ignore_errors=True)
-
-    def _run_task(self, run: _TaskRun, now: int) -> OperatorResult:
-        code = run.task.variant.code
-        assert isinstance(code, Stateful)
-        return self._run_keyed(run, code) if isinstance(code, KeyedTaskSpec) else self._run_operator(run, code, now)
 
     def _run_keyed(self, run: _TaskRun, code: KeyedTaskSpec) -> OperatorResult:
         argument, pieces = next(iter(run.read_new_rows().items()))
@@ -87,30 +84,26 @@ class StatefulTaskRunner:
     ) -> OperatorResult:
         states = [run.outputs[name] for name in code.states]
         cache_key = ", ".join(target.channel for target in states) or run.task.name
-        operator = self._take_operator(cache_key, tuple(target.state_seq for target in states))
-        if operator is None:
+        # The operator of the last run is removed, so a failed run leaves none.
+        version, operator = self._operators.pop(cache_key, ((), None))
+        if operator is None or version != tuple(target.state_seq for target in states):
             operator = _build_operator(run, code)
             operator.restore({name: run.read_state_blocks(name) for name in code.states})
         result = operator.run(OperatorBatch(run.read_new_rows(), self._read_tables(run), now))
         self._operators[cache_key] = (tuple(target.seq for target in states), operator)
         return result
 
-    def _take_operator(self, cache_key: str, version: Version) -> StatefulOperator | None:
-        """The operator of the last run, if it is at this version. It is removed, so a failed run leaves none."""
-        cached = self._operators.pop(cache_key, None)
-        return cached[1] if cached is not None and cached[0] == version else None
-
     def _read_tables(self, run: _TaskRun) -> dict[str, pa.Table]:
         """Full tables, read again only if they have changed."""
         reads = [r for r in run.task.reads if r.mode is ReadMode.ALL and r.port not in run.task.state_ports]
-        return {r.argument: self._read_table(run, r) for r in reads}
-
-    def _read_table(self, run: _TaskRun, read: TaskInput) -> pa.Table:
-        cache_key, view = (run.task.name, read.port), run.inputs[read.argument]
-        cached = self._tables.get(cache_key)
-        if cached is None or cached[0] != view:
-            cached = self._tables[cache_key] = (view, run.arrow.read_table(view))
-        return cached[1]
+        tables = {}
+        for read in reads:
+            cache_key, view = (run.task.name, read.port), run.inputs[read.argument]
+            cached = self._tables.get(cache_key)
+            if cached is None or cached[0] != view:
+                cached = self._tables[cache_key] = (view, run.arrow.read_table(view))
+            tables[read.argument] = cached[1]
+        return tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +117,8 @@ class _TaskRun:
     outputs: Targets
 
     def read_new_rows(self) -> dict[str, list[InputBlock]]:
-        return {
-            r.argument: self.arrow.read_new_rows(self.inputs[r.argument])
-            for r in self.task.reads
-            if r.mode is ReadMode.NEW
-        }
+        names = (r.argument for r in self.task.reads if r.mode is ReadMode.NEW)
+        return {name: self.arrow.read_new_rows(self.inputs[name]) for name in names}
 
     def get_state_view(self, name: str) -> Snapshot:
         view = self.inputs[name]

@@ -8,10 +8,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidemill.algebra.expression import quote_name
 from tidemill.errors import BadInput
 from tidemill.local.spark_types import is_plain_type
+from tidemill.model.change import RESERVED_COLUMNS
 from tidemill.model.schema import Field, Schema
 
+_WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _VOID = re.compile(r"\bvoid(?=$|[,>])")
 """The type of a bare NULL in Spark's notation; a field's name is followed by a colon."""
 
@@ -41,6 +44,11 @@ def to_content_schema(struct: T.StructType) -> Schema:
     return Schema(tuple(Field(f.name, f.type) for f in from_struct(struct)))
 
 
+def drop_reserved(schema: Schema) -> Schema:
+    """The columns of a content, all nullable, without those that only deltas have."""
+    return Schema(tuple(Field(f.name, f.type) for f in schema if f.name not in RESERVED_COLUMNS))
+
+
 def format_type(kind: T.DataType) -> str:
     """The type in Spark's notation, in a form that Spark can parse: field names that are no plain words are quoted.
 
@@ -49,20 +57,14 @@ def format_type(kind: T.DataType) -> str:
     """
     match kind:
         case T.StructType():
-            return f"struct<{','.join(f'{_format_field_name(f.name)}:{format_type(f.dataType)}' for f in kind.fields)}>"
+            names = (f.name if _WORD.fullmatch(f.name) else quote_name(f.name) for f in kind.fields)
+            fields = (f"{n}:{format_type(f.dataType)}" for n, f in zip(names, kind.fields, strict=True))
+            return f"struct<{','.join(fields)}>"
         case T.ArrayType():
             return f"array<{format_type(kind.elementType)}>"
         case T.MapType():
             return f"map<{format_type(kind.keyType)},{format_type(kind.valueType)}>"
     return str(kind.simpleString())
-
-
-def _format_field_name(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else quote_name(name)
-
-
-def quote_name(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def build_column(name: str) -> Column:
@@ -78,24 +80,21 @@ def stringify_unsupported(frame: DataFrame) -> DataFrame:
     """The frame with values that Arrow has no type for, such as intervals, as text."""
     if is_plain_type(frame.schema):
         return frame
-    return frame.select(
-        *(
-            build_column(f.name) if is_plain_type(f.dataType) else build_column(f.name).cast("string").alias(f.name)
-            for f in frame.schema
-        )
-    )
+    texts = {f.name: build_column(f.name).cast("string") for f in frame.schema if not is_plain_type(f.dataType)}
+    return frame.withColumns(texts)
 
 
 def adapt_frame(frame: DataFrame, stored: Schema, target: Schema) -> DataFrame:
     """The frame in the columns of `target`: missing columns are NULL, widened columns are cast."""
     if stored.has_same_shape(target):
         return frame
-    types = {f.name: f.type for f in stored}
-    return frame.select(
-        *(
-            (build_column(f.name) if types[f.name] == f.type else build_column(f.name).cast(f.type)).alias(f.name)
-            if f.name in types
-            else F.lit(None).cast(f.type).alias(f.name)
-            for f in target
-        )
-    )
+    types, columns = {f.name: f.type for f in stored}, []
+    for field in target:
+        value = build_column(field.name) if field.name in types else F.lit(None)
+        columns.append((value if types.get(field.name) == field.type else value.cast(field.type)).alias(field.name))
+    return frame.select(*columns)
+
+
+def cast_frame(frame: DataFrame, target: Schema) -> DataFrame:
+    """The frame's values in exactly these columns."""
+    return frame.select(*(build_column(f.name).cast(f.type).alias(f.name) for f in target))
