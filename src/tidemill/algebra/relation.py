@@ -9,27 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from tidemill.algebra import stages
 from tidemill.algebra.dialect import parse_expression, parse_query, to_sql
 from tidemill.algebra.expression import quote_name
 from tidemill.algebra.operators import JoinKind
 from tidemill.algebra.sql.grouping import find_aggregate_calls
-from tidemill.algebra.stages import (
-    ApplyStage,
-    Rule,
-    SelectStage,
-    Stage,
-    check_same_columns,
-    require_columns,
-    require_comparable,
-    require_free,
-    require_known,
-    require_shared,
-)
 from tidemill.errors import WorkflowError
 from tidemill.model.location import find_caller
 from tidemill.model.schema import Schema
@@ -42,7 +32,7 @@ class Relation:
     """Rows derived from channels. A join's condition refers to them by `name`: `clicks.site = pages.site`."""
 
     name: str
-    stage: Stage
+    stage: stages.Stage
 
     def alias(self, name: str) -> Relation:
         """The same rows under another name."""
@@ -54,18 +44,18 @@ class Relation:
         expressions = {n: _parse_row_expression(t) for n, t in named.items()}
         if not trees and not expressions:
             raise _build_error("select() needs at least one column")
-        rules_of_star = [require_free(tuple(named))] if any(_is_plain_star(t) for t in trees) else []
-        rules = (*map(require_known, (*trees, *expressions.values())), *rules_of_star)
-        return self._add_query(f"SELECT {_format_select_list(trees, expressions)} FROM {self._from_clause}", rules)
+        rules = [partial(stages.check_known, (*trees, *expressions.values()))]
+        if any(t.is_star and not any(s.args.get("except_") for s in t.find_all(exp.Star)) for t in trees):
+            rules.append(partial(stages.check_free, tuple(named)))
+        return self._add_query(f"SELECT {_format_select_list(trees, expressions)} FROM {self._from_clause}", *rules)
 
     def where(self, condition: str) -> Relation:
         """Only the rows for which the condition is true."""
         predicate = _parse_row_expression(condition)
         if predicate.find(exp.Window):
             raise _build_error(f"{condition!r} looks at other rows; add it as a column with window() first")
-        return self._add_query(
-            f"SELECT * FROM {self._from_clause} WHERE {to_sql(predicate)}", (require_known(predicate),)
-        )
+        query = f"SELECT * FROM {self._from_clause} WHERE {to_sql(predicate)}"
+        return self._add_query(query, partial(stages.check_known, [predicate]))
 
     def split(self, condition: str) -> tuple[Relation, Relation]:
         """The rows for which the condition is true, and all others."""
@@ -73,7 +63,7 @@ class Relation:
 
     def distinct(self) -> Relation:
         """Each row once."""
-        return self._add_query(f"SELECT DISTINCT * FROM {self._from_clause}", (require_comparable(),))
+        return self._add_query(f"SELECT DISTINCT * FROM {self._from_clause}", partial(stages.check_comparable, None))
 
     def group_by(self, *columns: str, **named: str) -> Groups:
         """Groups of rows that agree on columns and expressions; without any, all rows are one group."""
@@ -85,30 +75,32 @@ class Relation:
 
         `how` is inner, left, right, full, semi (rows that have a partner) or anti (rows that have none).
         """
-        kind = _parse_join_kind(how)
+        if how not in list(JoinKind):
+            raise _build_error(f"how is one of {', '.join(JoinKind)}, not {how!r}")
         names = _find_using_columns(on)
-        if names is None:
-            return self._join_where(other, kind, _parse_conditions(on))
-        return self._join_using(other, kind, names)
+        if names is not None:
+            return self._join_using(other, JoinKind(how), names)
+        condition = exp.and_(*(_parse_row_expression(t) for t in _to_names(on)), copy=False)
+        return self._join_where(other, JoinKind(how), condition)
 
     def union(self, other: Relation) -> Relation:
         """All rows of both, duplicates included; columns are matched by position."""
-        return self._combine_rows(other, "UNION ALL", (check_same_columns,))
+        return self._combine_rows(other, "UNION ALL", stages.check_same_columns)
 
     def intersect(self, other: Relation, *, all: bool = False) -> Relation:
         """Rows that both have: each once, or with `all` as often as both have it."""
-        return self._combine_rows(other, "INTERSECT ALL" if all else "INTERSECT", _COMPARED)
+        return self._combine_rows(other, "INTERSECT ALL" if all else "INTERSECT", *_COMPARED)
 
     def except_(self, other: Relation, *, all: bool = False) -> Relation:
         """Rows that the other relation lacks: each once, or with `all` as often as it occurs here more often."""
-        return self._combine_rows(other, "EXCEPT ALL" if all else "EXCEPT", _COMPARED)
+        return self._combine_rows(other, "EXCEPT ALL" if all else "EXCEPT", *_COMPARED)
 
     def explode(self, column: str, as_: str, *, outer: bool = False) -> Relation:
         """One row for each element of an array; with `outer` also the rows whose array is empty or NULL."""
         tree = _parse_row_expression(column)
         view = f"LATERAL VIEW{' OUTER' if outer else ''} EXPLODE({to_sql(tree)}) `_made` AS {quote_name(as_)}"
         query = f"SELECT {quote_name(self.name)}.*, `_made`.{quote_name(as_)} FROM {self._from_clause} {view}"
-        return self._add_query(query, (require_known(tree), require_free((as_,))))
+        return self._add_query(query, partial(stages.check_known, [tree]), partial(stages.check_free, [as_]))
 
     def window(self, by: Columns = (), **named: str) -> Relation:
         """All columns and computed window columns: `window(rank="rank() OVER (PARTITION BY site ORDER BY at)")`.
@@ -121,8 +113,12 @@ class Relation:
             raise _build_error('window() needs a column, such as n="row_number() OVER (ORDER BY at)"')
         keys = [k for t in trees.values() for w in t.find_all(exp.Window) for k in w.args.get("partition_by") or []]
         plain = tuple(k.name for k in keys if isinstance(k, exp.Column))
-        rules = (*map(require_known, trees.values()), require_free(tuple(trees)), require_comparable(plain))
-        return self._add_query(f"SELECT {_format_select_list([exp.Star()], trees)} FROM {self._from_clause}", rules)
+        return self._add_query(
+            f"SELECT {_format_select_list([exp.Star()], trees)} FROM {self._from_clause}",
+            partial(stages.check_known, tuple(trees.values())),
+            partial(stages.check_free, tuple(trees)),
+            partial(stages.check_comparable, plain),
+        )
 
     def top(self, limit: int, by: Columns, *, skip: int = 0) -> Relation:
         """The first rows in an order: `top(10, by=["score DESC", "url"])`."""
@@ -131,7 +127,7 @@ class Relation:
             raise _build_error("top() needs an order, as in top(10, by='score DESC'), and numbers from 0")
         offset = f" OFFSET {skip}" if skip else ""
         query = f"SELECT * FROM {self._from_clause} ORDER BY {', '.join(map(to_sql, order))} LIMIT {limit}{offset}"
-        return self._add_query(query, tuple(map(require_known, order)))
+        return self._add_query(query, partial(stages.check_known, order))
 
     def apply(self, by: Columns, function: Callable[..., Any], returns: str) -> Relation:
         """Apply a function to the rows of each group, from one pandas frame to another; the `by` columns come first.
@@ -141,12 +137,16 @@ class Relation:
         keys = tuple(_parse_column(c).name for c in _to_names(by))
         if not keys:
             raise _build_error("apply() needs at least one column to group by")
-        schema = _parse_schema(returns)
+        try:
+            schema = Schema.from_ddl(returns)
+        except ValueError as error:
+            raise _build_error(str(error)) from error
         repeated = sorted({k.lower() for k in keys} & {n.lower() for n in schema.names})
         if repeated:
             raise _build_error(f"apply() puts {repeated[0]!r} in front by itself; leave it out of returns")
-        rules = (require_columns(keys), require_comparable(keys))
-        return replace(self, stage=ApplyStage(((self.name, self.stage),), keys, function, schema, find_caller(), rules))
+        rules = (partial(stages.check_columns, keys), partial(stages.check_comparable, keys))
+        inputs = ((self.name, self.stage),)
+        return replace(self, stage=stages.ApplyStage(inputs, keys, function, schema, find_caller(), rules))
 
     # -- queries -------------------------------------------------------------------------------------------------
 
@@ -154,17 +154,19 @@ class Relation:
     def _from_clause(self) -> str:
         return f"_0 AS {quote_name(self.name)}"
 
-    def _add_query(self, query: str, rules: tuple[Rule, ...]) -> Relation:
-        return replace(self, stage=SelectStage(query, ((self.name, self.stage),), find_caller(), rules))
+    def _add_query(self, query: str, *rules: stages.Rule) -> Relation:
+        return replace(self, stage=stages.SelectStage(query, ((self.name, self.stage),), find_caller(), rules))
 
-    def _combine_rows(self, other: Relation, operator: str, rules: tuple[Rule, ...]) -> Relation:
-        return self._combine_with(other, f"SELECT * FROM {{}} {operator} SELECT * FROM {{}}", rules)
+    def _combine_rows(self, other: Relation, operator: str, *rules: stages.Rule) -> Relation:
+        return self._combine_with(other, "SELECT * FROM ", f" {operator} SELECT * FROM ", "", *rules)
 
-    def _combine_with(self, other: Relation, query: str, rules: tuple[Rule, ...]) -> Relation:
+    def _combine_with(self, other: Relation, start: str, between: str, end: str, *rules: stages.Rule) -> Relation:
+        """A query of both relations, given the texts before, between and after their names."""
         names = _name_sides(self, other)
-        tables = [f"_{i} AS {quote_name(n)}" for i, n in enumerate(names)]
+        left, right = (f"_{i} AS {quote_name(n)}" for i, n in enumerate(names))
         inputs = tuple(zip(names, (self.stage, other.stage), strict=True))
-        return replace(self, stage=SelectStage(query.format(*tables), inputs, find_caller(), rules))
+        query = f"{start}{left}{between}{right}{end}"
+        return replace(self, stage=stages.SelectStage(query, inputs, find_caller(), rules))
 
     def _join_where(self, other: Relation, kind: JoinKind, condition: exp.Expr) -> Relation:
         if self.name.lower() == other.name.lower():
@@ -173,26 +175,24 @@ class Relation:
         select_list = f"{quote_name(self.name)}.*" + ("" if is_filter else f", {quote_name(other.name)}.*")
         sides = [(s.this, s.expression) for s in condition.find_all(exp.EQ, exp.NullSafeEQ)]
         equal = tuple(c.name for pair in sides for c in pair if isinstance(c, exp.Column))
-        rules = (require_known(condition), require_comparable(equal), *([] if is_filter else [require_shared(())]))
-        return self._add_join(other, kind, select_list, to_sql(condition), rules)
+        rules = [partial(stages.check_known, [condition]), partial(stages.check_comparable, equal)]
+        rules += [] if is_filter else [partial(stages.check_shared, ())]
+        return self._add_join(other, kind, select_list, to_sql(condition), *rules)
 
     def _join_using(self, other: Relation, kind: JoinKind, names: tuple[str, ...]) -> Relation:
         """A join on shared columns, written out so that a key that is one side's column stays that column."""
         left, right = map(quote_name, _name_sides(self, other))
         on = " AND ".join(f"{left}.{quote_name(n)} = {right}.{quote_name(n)}" for n in names)
+        comparable = partial(stages.check_comparable, names)
         if kind in (JoinKind.SEMI, JoinKind.ANTI):
-            return self._add_join(other, kind, f"{left}.*", on, (require_columns(names), require_comparable(names)))
+            return self._add_join(other, kind, f"{left}.*", on, partial(stages.check_columns, names), comparable)
         keys = [_format_using_key(kind, left, right, quote_name(n)) for n in names]
         remainder = f"EXCEPT ({', '.join(map(quote_name, names))})"
         select_list = f"{', '.join(keys)}, {left}.* {remainder}, {right}.* {remainder}"
-        return self._add_join(other, kind, select_list, on, (require_shared(names), require_comparable(names)))
+        return self._add_join(other, kind, select_list, on, partial(stages.check_shared, names), comparable)
 
-    def _add_join(
-        self, other: Relation, kind: JoinKind, select_list: str, on: str, rules: tuple[Rule, ...]
-    ) -> Relation:
-        braces = str.maketrans({"{": "{{", "}": "}}"})  # braces in the user's text are not placeholders for tables
-        query = f"SELECT {select_list.translate(braces)} FROM {{}} {kind.sql} {{}} ON {on.translate(braces)}"
-        return self._combine_with(other, query, rules)
+    def _add_join(self, other: Relation, kind: JoinKind, select_list: str, on: str, *rules: stages.Rule) -> Relation:
+        return self._combine_with(other, f"SELECT {select_list} FROM ", f" {kind.sql} ", f" ON {on}", *rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,15 +214,16 @@ class Groups:
         if repeated:
             raise _build_error(f"{repeated[0]!r} is a key of the groups already; choose another name")
         plain = tuple(k.name for k in self.keys.values() if isinstance(k, exp.Column))
-        rules = (*map(require_known, (*self.keys.values(), *expressions.values())), require_comparable(plain))
+        values = {**self.keys, **expressions}
         clause = f" GROUP BY {', '.join(map(to_sql, self.keys.values()))}" if self.keys else ""
         return self.relation._add_query(
-            f"SELECT {_format_select_list([], {**self.keys, **expressions})} FROM {self.relation._from_clause}{clause}",
-            rules,
+            f"SELECT {_format_select_list([], values)} FROM {self.relation._from_clause}{clause}",
+            partial(stages.check_known, tuple(values.values())),
+            partial(stages.check_comparable, plain),
         )
 
 
-_COMPARED: tuple[Rule, ...] = (check_same_columns, require_comparable())
+_COMPARED: tuple[stages.Rule, ...] = (stages.check_same_columns, partial(stages.check_comparable, None))
 
 
 def _build_error(problem: str) -> WorkflowError:
@@ -289,16 +290,6 @@ def _find_using_columns(on: Columns) -> tuple[str, ...] | None:
     return tuple(columns) if len(columns) == len(trees) else None
 
 
-def _parse_conditions(on: Columns) -> exp.Expr:
-    return exp.and_(*(_parse_row_expression(t) for t in _to_names(on)), copy=False)
-
-
-def _parse_join_kind(name: str) -> JoinKind:
-    if name not in list(JoinKind):
-        raise _build_error(f"how is one of {', '.join(JoinKind)}, not {name!r}")
-    return JoinKind(name)
-
-
 def _format_using_key(kind: JoinKind, left: str, right: str, name: str) -> str:
     """The shared column, taken from the side that has it in every row."""
     if kind is JoinKind.FULL:
@@ -310,17 +301,6 @@ def _name_sides(left: Relation, right: Relation) -> tuple[str, str]:
     """The names of the two sides; "left" and "right" if they have the same name."""
     is_same = left.name.lower() == right.name.lower()
     return ("left", "right") if is_same else (left.name, right.name)
-
-
-def _parse_schema(ddl: str) -> Schema:
-    try:
-        return Schema.from_ddl(ddl)
-    except ValueError as error:
-        raise _build_error(str(error)) from error
-
-
-def _is_plain_star(tree: exp.Expr) -> bool:
-    return bool(tree.is_star) and not any(s.args.get("except_") for s in tree.find_all(exp.Star))
 
 
 def _format_select_list(trees: Iterable[exp.Expr], named: Mapping[str, exp.Expr]) -> str:

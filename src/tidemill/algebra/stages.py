@@ -125,30 +125,25 @@ def _apply_function(stage: ApplyStage, below: TypedRelation) -> TypedRelation:
 # -- rules -------------------------------------------------------------------------------------------------------
 
 
-def require_known(tree: exp.Expr) -> Rule:
-    """Every column that the expression names exists, and on one side only."""
-
-    def find_unknown_columns(inputs: Inputs) -> Iterator[str]:
-        for column in tree.find_all(exp.Column):
-            parts = [p.name for p in column.parts]
-            owner = next((n for n in inputs if n.lower() == parts[0].lower()), None) if len(parts) > 1 else None
-            name = parts[0] if owner is None else parts[1]
-            candidates = list(inputs) if owner is None else [owner]
-            if not isinstance(column.parts[0 if owner is None else 1], exp.Star):
-                yield from _check_column(name, candidates, inputs)
-
-    return find_unknown_columns
+def check_known(trees: Sequence[exp.Expr], inputs: Inputs) -> Iterator[str]:
+    """Every column that the expressions name exists, and on one side only."""
+    for column in (c for tree in trees for c in tree.find_all(exp.Column)):
+        first, *fields = column.parts
+        owner = next((n for n in inputs if fields and n.lower() == first.name.lower()), None)
+        part, candidates = (first, list(inputs)) if owner is None else (fields[0], [owner])
+        owners = [n for n in candidates if _has_column(inputs[n], part.name)]
+        if not owners and not isinstance(part, exp.Star):
+            yield _describe_missing(part.name, candidates, inputs)
+        if len(owners) > 1:
+            yield f"column {part.name!r} is on both sides; write {' or '.join(f'{n}.{part.name}' for n in owners)}"
 
 
-def _check_column(name: str, candidates: Sequence[str], inputs: Inputs) -> Iterator[str]:
-    owners = [n for n in candidates if _has_column(inputs[n], name)]
-    if not owners:
-        yield describe_missing(name, candidates, inputs)
-    if len(owners) > 1:
-        yield f"column {name!r} is on both sides; write {' or '.join(f'{n}.{name}' for n in owners)}"
+def check_columns(names: Sequence[str], inputs: Inputs) -> Iterator[str]:
+    """Every input has these columns."""
+    return (_describe_missing(c, [n], inputs) for c in names for n in inputs if not _has_column(inputs[n], c))
 
 
-def describe_missing(name: str, candidates: Sequence[str], inputs: Inputs) -> str:
+def _describe_missing(name: str, candidates: Sequence[str], inputs: Inputs) -> str:
     columns = [c for n in candidates for c in inputs[n].columns]
     matches = get_close_matches(name, columns, n=1)
     hint = f"did you mean {matches[0]!r}? " if matches else ""
@@ -156,48 +151,27 @@ def describe_missing(name: str, candidates: Sequence[str], inputs: Inputs) -> st
     return f"there is no column {name!r}; {hint}{available}"
 
 
-def require_shared(names: Sequence[str]) -> Rule:
+def check_shared(names: Sequence[str], inputs: Inputs) -> Iterator[str]:
     """Both sides have these columns, and no others in common: the columns of a join have distinct names."""
-
-    def find_unshared_columns(inputs: Inputs) -> Iterator[str]:
-        yield from (describe_missing(c, [n], inputs) for c in names for n in inputs if not _has_column(inputs[n], c))
-        left, right = ([c.lower() for c in known.columns] for known in inputs.values())
-        for column in [c for c in left if c in right and c not in {n.lower() for n in names}]:
-            yield f"both sides have a column {column!r}; join on it, or select() one of them under another name"
-
-    return find_unshared_columns
+    yield from check_columns(names, inputs)
+    left, right = ([c.lower() for c in known.columns] for known in inputs.values())
+    for column in [c for c in left if c in right and c not in {n.lower() for n in names}]:
+        yield f"both sides have a column {column!r}; join on it, or select() one of them under another name"
 
 
-def require_columns(names: Sequence[str]) -> Rule:
-    """Every input has these columns."""
-    return lambda inputs: (
-        describe_missing(c, [n], inputs) for c in names for n in inputs if not _has_column(inputs[n], c)
-    )
-
-
-def require_free(names: Sequence[str]) -> Rule:
+def check_free(names: Sequence[str], inputs: Inputs) -> Iterator[str]:
     """No input has a column of these names yet."""
-
-    def find_taken_names(inputs: Inputs) -> Iterator[str]:
-        for name, known in inputs.items():
-            yield from (
-                f"{name} has a column {c!r} already; choose another name" for c in names if _has_column(known, c)
-            )
-
-    return find_taken_names
+    taken = ((n, c) for n, known in inputs.items() for c in names if _has_column(known, c))
+    return (f"{n} has a column {c!r} already; choose another name" for n, c in taken)
 
 
-def require_comparable(names: Sequence[str] | None = None) -> Rule:
+def check_comparable(names: Sequence[str] | None, inputs: Inputs) -> Iterator[str]:
     """None of these columns (of all columns, if None) holds maps, which Spark cannot compare."""
-
-    def find_map_columns(inputs: Inputs) -> Iterator[str]:
-        selected = None if names is None else {n.lower() for n in names}
-        for name, known in inputs.items():
-            for column in known.columns:
-                if (selected is None or column.lower() in selected) and not is_groupable(known.types.get(column, "")):
-                    yield f"column {column!r} of {name} holds maps, which Spark cannot compare; select() what you need"
-
-    return find_map_columns
+    selected = None if names is None else {n.lower() for n in names}
+    for name, known in inputs.items():
+        for column in known.columns:
+            if (selected is None or column.lower() in selected) and not is_groupable(known.types.get(column, "")):
+                yield f"column {column!r} of {name} holds maps, which Spark cannot compare; select() what you need"
 
 
 def check_same_columns(inputs: Inputs) -> Iterator[str]:
