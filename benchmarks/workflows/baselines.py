@@ -43,7 +43,7 @@ class GreedyPlanner:
         search = SingleStepSearch(inventory, output, scope.propagated, scope.uses, clock, self._costs, RULES)
         plans = search.list_single_steps()
         chosen = self._choose_plan(plans) if plans else None
-        return PlanResult(chosen, search.rejected_goals, 0, search.generated, search.pruned_counts)
+        return PlanResult(chosen, search.rejected_goals, 0, search.generated)
 
     def _choose_plan(self, plans: list[Plan]) -> Plan:
         return min(plans, key=lambda plan: plan.cost)

@@ -112,7 +112,7 @@ class Simulation:
             .plan
         )
         if plan is not None:
-            self._inventory.pin_blocks(plan.reads)
+            self._inventory.pin_blocks(_find_reads(plan))
             self._commit_blocks(plan, [block for step in plan.steps for block in step.writes])
 
     def _add_arrival(self, channel: str, feed: Feed) -> None:
@@ -160,7 +160,7 @@ class Simulation:
 
     def _start_plan(self, plan: Plan) -> None:
         self._busy.add(plan.goal)
-        self._measure_time(lambda: self._inventory.pin_blocks(plan.reads))
+        self._measure_time(lambda: self._inventory.pin_blocks(_find_reads(plan)))
         cost, blocks = self._run_steps(plan)
         self._schedule_event(
             self._now + max(1, round(cost * HOUR / MACHINES)), lambda: self._finish_plan(plan, cost, blocks)
@@ -198,8 +198,9 @@ class Simulation:
             self._inventory.add_block(block)
         if plan.delivers is not None:
             self._inventory.deliver_block(plan.delivers)
-        self._inventory.unpin_blocks(plan.reads)
-        touched = dict.fromkeys(b.channel for b in (*plan.reads, *blocks))
+        reads = _find_reads(plan)
+        self._inventory.unpin_blocks(reads)
+        touched = dict.fromkeys(b.channel for b in (*reads, *blocks))
         self._inventory.trim_channels(touched, self._clock)
 
     def _draw_block(self, step: PlanStep, block: BlockNode) -> BlockNode:
@@ -226,6 +227,12 @@ class Simulation:
             return action()
         finally:
             self.outcome.scheduler_s += self._stopwatch() - began
+
+
+def _find_reads(plan: Plan) -> tuple[BlockNode, ...]:
+    """The blocks that must exist before the first step."""
+    written = {b for step in plan.steps for b in step.writes}
+    return tuple(dict.fromkeys(b for step in plan.steps for b in step.reads if b not in written))
 
 
 def _resize_block(block: BlockNode, size: DataSize) -> BlockNode:

@@ -74,7 +74,6 @@ def test_a_plan_has_steps_reads_and_costs() -> None:
     assert (step.task, step.variant, step.cost, plan.cost) == ("join", "left", 15.0, 15.0)
     assert [(b.channel, b.target) for b in step.reads] == [("p", build_vector(5)), ("s", build_vector(2))]
     assert plan.delivers == step.writes[0] == BlockNode("out", D, build_vector(1, 2), build_vector(5, 2))
-    assert plan.reads == step.reads
 
 
 def test_rejected_alternatives_have_costs_and_reasons() -> None:
@@ -188,7 +187,7 @@ def test_a_block_that_is_fresh_enough_is_not_recomputed() -> None:
     assert recomputed.plan is not None
     assert reused.plan.delivers is not None
     assert recomputed.plan.delivers is not None
-    assert (reused.plan.delivers.target, reused.pruned["overkill"]) == (build_vector(9, 1), 1)
+    assert reused.plan.delivers.target == build_vector(9, 1)
     assert recomputed.plan.delivers.target == build_vector(9, 8)
 
 

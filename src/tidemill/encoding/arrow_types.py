@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
 from sqlglot import exp
@@ -34,8 +34,16 @@ def to_arrow_type(kind: exp.DataType) -> pa.DataType:
     Fields of structs are nullable even where Spark's are not: Arrow mistakes the field of a NULL struct for a NULL in
     that field, and does not write it. `validate_ranges` checks NOT NULL inside structs.
     """
-    build = _BUILDERS.get(kind.this)
-    return build(kind) if build else _SIMPLE[kind.this]
+    match kind.this:
+        case exp.DType.DECIMAL:
+            return pa.decimal128(*parse_decimal_shape(kind))
+        case exp.DType.ARRAY:
+            return pa.list_(to_arrow_type(kind.expressions[0]))
+        case exp.DType.MAP:
+            return pa.map_(*map(to_arrow_type, kind.expressions))
+        case exp.DType.STRUCT:
+            return pa.struct([pa.field(f.name, to_arrow_type(f.data_type)) for f in list_struct_fields(kind)])
+    return _SIMPLE[kind.this]
 
 
 def to_arrow_field(field: Field) -> pa.Field:
@@ -61,28 +69,3 @@ def list_struct_fields(kind: exp.DataType) -> Iterator[Field]:
     for column in kind.expressions:
         required = any(isinstance(c.kind, exp.NotNullColumnConstraint) for c in column.constraints)
         yield Field(column.name, column.args["kind"].sql("spark"), nullable=not required)
-
-
-def _build_decimal(kind: exp.DataType) -> pa.DataType:
-    return pa.decimal128(*parse_decimal_shape(kind))
-
-
-def _build_array(kind: exp.DataType) -> pa.DataType:
-    return pa.list_(to_arrow_type(kind.expressions[0]))
-
-
-def _build_map(kind: exp.DataType) -> pa.DataType:
-    key, value = kind.expressions
-    return pa.map_(to_arrow_type(key), to_arrow_type(value))
-
-
-def _build_struct(kind: exp.DataType) -> pa.DataType:
-    return pa.struct([pa.field(f.name, to_arrow_type(f.data_type)) for f in list_struct_fields(kind)])
-
-
-_BUILDERS: dict[exp.DType, Callable[[exp.DataType], pa.DataType]] = {
-    exp.DType.DECIMAL: _build_decimal,
-    exp.DType.ARRAY: _build_array,
-    exp.DType.MAP: _build_map,
-    exp.DType.STRUCT: _build_struct,
-}

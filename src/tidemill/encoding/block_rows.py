@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -61,9 +62,8 @@ class RowCondition:
             value = pa.scalar(self.value).cast(column.type)
             return _COMPARE[self.operator](column, value).fill_null(False)
         except pa.ArrowException as error:
-            raise BadInput(
-                f"column {self.column!r} is {column.type} and cannot be compared with {self.value!r}"
-            ) from error
+            problem = f"column {self.column!r} is {column.type} and cannot be compared with {self.value!r}"
+            raise BadInput(problem) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +89,9 @@ class RowSelection:
         return [f for f in physical if f.name in names or f.name not in content]
 
     def filter_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        masks = [condition.compute_mask(batch) for condition in self.conditions]
-        if not masks:
+        if not self.conditions:
             return batch
-        mask = masks[0]
-        for next_mask in masks[1:]:
-            mask = pc.and_(mask, next_mask)
+        mask = reduce(pc.and_, (condition.compute_mask(batch) for condition in self.conditions))
         if DELETED in batch.schema.names:
             mask = pc.or_(mask, batch.column(DELETED).fill_null(False))
         return batch.filter(mask)
@@ -108,18 +105,11 @@ class RowChunk:
     lines: tuple[str, ...]
     more: bool
 
-    def build_header(self) -> dict[str, Any]:
-        block = self.block
-        return {
-            "block": block.seq,
-            "kind": str(block.kind),
-            "updates": block.updates.name,
-            "rows": len(self.lines),
-            "more": self.more,
-        }
-
     def to_text(self) -> str:
-        return "\n".join((json.dumps(self.build_header(), separators=(",", ":")), *self.lines))
+        block = self.block
+        header = {"block": block.seq, "kind": str(block.kind), "updates": block.updates.name}
+        counts = {"rows": len(self.lines), "more": self.more}
+        return "\n".join((json.dumps({**header, **counts}, separators=(",", ":")), *self.lines))
 
 
 def split_into_chunks(block: Block, open: Callable[[str], BinaryIO], selection: RowSelection) -> Iterator[RowChunk]:

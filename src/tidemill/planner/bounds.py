@@ -24,10 +24,7 @@ class ChannelLimit:
 
     def is_fresh(self, ends: Ends, now: Version) -> bool:
         """Tell whether no pathway is too stale; an empty pathway never is."""
-        late = [
-            position for position, bound in self._bounded if ends[position] + bound < now and ends[position] != NEVER
-        ]
-        return not late
+        return not [p for p, bound in self._bounded if ends[p] + bound < now and ends[p] != NEVER]
 
     def is_consistent(self, vector: Vector, ends: Ends) -> bool:
         if self.inconsistency is None or (len(vector) == 1 and len(vector[0]) < 2):
@@ -68,26 +65,19 @@ def propagate_limits(index: GraphIndex, goal: str) -> dict[str, ChannelLimit]:
     for channel in reversed(list(limits)):
         for child in index.children[channel]:
             if child.channel in limits:
-                below = _project_limit(limits[child.channel], index, channel, child.offset)
-                limits[channel] = _tighten_limit(limits[channel], below)
-        if channel != goal:
-            limits[channel] = _cap_limit(limits[channel])
+                limits[channel] = _tighten_limit(limits[channel], limits[child.channel], child.offset)
+        if channel != goal:  # a block staler than the allowed inconsistency could only be combined with stale ones
+            inconsistency = limits[channel].inconsistency
+            staleness = tuple(_take_least(t, inconsistency) for t in limits[channel].staleness)
+            limits[channel] = ChannelLimit(staleness, inconsistency)
     return limits
 
 
-def _project_limit(limit: ChannelLimit, index: GraphIndex, channel: str, offset: int) -> ChannelLimit:
-    width = len(index.pathways[channel])
-    return ChannelLimit(limit.staleness[offset : offset + width], limit.inconsistency)
-
-
-def _tighten_limit(limit: ChannelLimit, other: ChannelLimit) -> ChannelLimit:
-    staleness = tuple(_take_least(a, b) for a, b in zip(limit.staleness, other.staleness, strict=True))
-    return ChannelLimit(staleness, _take_least(limit.inconsistency, other.inconsistency))
-
-
-def _cap_limit(limit: ChannelLimit) -> ChannelLimit:
-    """Bound staleness by the allowed inconsistency: a staler block could only be combined with stale ones."""
-    return ChannelLimit(tuple(_take_least(t, limit.inconsistency) for t in limit.staleness), limit.inconsistency)
+def _tighten_limit(limit: ChannelLimit, child: ChannelLimit, offset: int) -> ChannelLimit:
+    """The limit that also satisfies that of a child, in which the channel's pathways begin at the offset."""
+    implied = child.staleness[offset : offset + len(limit.staleness)]
+    staleness = tuple(_take_least(a, b) for a, b in zip(limit.staleness, implied, strict=True))
+    return ChannelLimit(staleness, _take_least(limit.inconsistency, child.inconsistency))
 
 
 def _take_least(bound: Version | None, other: Version | None) -> Version | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tidemill.planner.graph import BlockNode, PortRequirement
 from tidemill.planner.steps import PlanStep
 from tidemill.planner.vector import Ends, Vector
@@ -107,7 +105,9 @@ class StepRegistry:
         for part in parts:
             mask = _compute_mask(part)
             shared = paid & mask
-            cost += sum(self._steps[i].cost for i in _iterate_bits(mask ^ shared)) if shared else part.cost
+            unshared = mask ^ shared
+            bits = (i for i in range(unshared.bit_length()) if unshared >> i & 1)
+            cost += sum(self._steps[i].cost for i in bits) if shared else part.cost
             paid |= mask
         return cost
 
@@ -131,7 +131,3 @@ def _compute_mask(candidate: Candidate) -> int:
         top.mask = mask
         pending.pop()
     return candidate.mask or 0
-
-
-def _iterate_bits(mask: int) -> Iterator[int]:
-    return (i for i in range(mask.bit_length()) if mask >> i & 1)

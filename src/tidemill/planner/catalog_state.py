@@ -61,10 +61,8 @@ def build_inventory(index: GraphIndex, state: CatalogState) -> BlockInventory:
             if source != target:
                 inventory.add_block(BlockNode(channel, shape, source, target, size))
     for output in index.graph.outputs:
-        head = state.heads[output]
-        inventory.deliver_block(
-            BlockNode(output, BlockShape.BASE, None, pack_provenance(head.reached, index.pathways[output]))
-        )
+        reached = pack_provenance(state.heads[output].reached, index.pathways[output])
+        inventory.deliver_block(BlockNode(output, BlockShape.BASE, None, reached))
     return inventory
 
 
@@ -176,10 +174,9 @@ def _drop_single_channels(task: TaskNode) -> TaskNode:
 def _find_due_time(index: GraphIndex, inventory: BlockInventory, goal: str, timeline: Timeline) -> Version | None:
     """Return when a channel becomes too stale, or now if it lacks an input that has data; None if not foreseeable."""
     ends = PlanningClock(timeline, index.inputs).find_ends(goal, inventory.get_delivered(goal))
-    missing = NEVER in ends and any(
-        timeline.versions.get(source) for source, e in zip(index.inputs[goal], ends, strict=True) if e == NEVER
-    )
-    return timeline.now if missing else get_declared_limit(index, goal).find_violation_time(ends, timeline.now)
+    unread = (source for source, end in zip(index.inputs[goal], ends, strict=True) if end == NEVER)
+    is_missing = any(timeline.versions.get(source) for source in unread)
+    return timeline.now if is_missing else get_declared_limit(index, goal).find_violation_time(ends, timeline.now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +185,7 @@ class TargetStatus:
 
     staleness: Mapping[tuple[str, ...], float]  # seconds, by pathway
     bounds: Mapping[tuple[str, ...], float]  # of the bounded pathways
-    inconsistency: (
-        float | None
-    )  # seconds of inconsistency, negative if all versions were valid together; None: no versions
+    inconsistency: float | None  # seconds, negative if all versions were valid together; None: no versions
     consistency: float | None
 
     @property
@@ -204,9 +199,8 @@ class TargetStatus:
 
     @property
     def is_inconsistent(self) -> bool:
-        return (
-            self.consistency is not None and self.inconsistency is not None and self.inconsistency >= self.consistency
-        )
+        actual, bound = self.inconsistency, self.consistency
+        return actual is not None and bound is not None and actual >= bound
 
 
 def compute_target_status(
@@ -219,8 +213,8 @@ def compute_target_status(
     unread = {p: timeline.versions.get(p[0], ()) for p in declared if pathways and p not in reached.pathways}
     stale |= {p: (timeline.now - versions[0]) / 1e6 for p, versions in unread.items() if versions}
     bounds = {p: lag for p in stale.keys() | set(pathways) if (lag := target.find_lag(p)) is not None}
-    vector = pack_provenance(reached, pathways)
-    inconsistency = (
-        compute_inconsistency(vector, tuple(NEVER if e is None else e for e in ends.values())) if pathways else None
-    )
-    return TargetStatus(stale, bounds, None if inconsistency is None else inconsistency / 1e6, target.consistency)
+    inconsistency = None
+    if pathways:
+        known_ends = tuple(NEVER if e is None else e for e in ends.values())
+        inconsistency = compute_inconsistency(pack_provenance(reached, pathways), known_ends) / 1e6
+    return TargetStatus(stale, bounds, inconsistency, target.consistency)

@@ -16,7 +16,7 @@ the runs' excess over their expected cost, along those estimates.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import combinations
 from math import log
 from statistics import mean
@@ -83,7 +83,7 @@ class CostTerms:
     byte: float
 
     def compute_cost(self, volume: ScanVolume) -> float:
-        return self.start + self.change * volume.effort + self.content * volume.content + self.byte * volume.bytes
+        return sum(self.split_cost(volume))
 
     def split_cost(self, volume: ScanVolume) -> Numbers:
         return self.start, self.change * volume.effort, self.content * volume.content, self.byte * volume.bytes
@@ -97,10 +97,8 @@ class OutputRatio:
     written: DataSize = EMPTY
 
     def estimate_output(self, read: DataSize) -> DataSize:
-        return DataSize(
-            read.rows * _compute_ratio(self.written.rows, self.read.rows),
-            read.bytes * _compute_ratio(self.written.bytes, self.read.bytes),
-        )
+        triples = zip(read, self.written, self.read, strict=True)
+        return DataSize(*(size * wrote / total if total > 0 else 0.0 for size, wrote, total in triples))
 
     def add_run(self, read: DataSize, written: DataSize) -> OutputRatio:
         return OutputRatio(_decay_size(self.read) + read, _decay_size(self.written) + written)
@@ -130,12 +128,8 @@ class MergeCost:
         return min(10.0, max(0.0, (MERGE_VARIANCE + covariance) / (MERGE_VARIANCE + variance)))
 
     def add_run(self, estimate: float, excess: float) -> MergeCost:
-        sums = (self.runs, self.estimated, self.excess, self.squares, self.products)
         increments = (1.0, estimate, excess, estimate * estimate, estimate * excess)
-        return MergeCost(*(DECAY * s + m for s, m in zip(sums, increments, strict=True)))
-
-    def to_json(self) -> list[float]:
-        return [self.runs, self.estimated, self.excess, self.squares, self.products]
+        return MergeCost(*(DECAY * s + m for s, m in zip(astuple(self), increments, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,20 +184,20 @@ class CostModel:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "guess": _to_numbers(self.prior),
-            "terms": _to_numbers(self.terms),
-            "yields": [[y.read.rows, y.read.bytes, y.written.rows, y.written.bytes] for y in self.output_ratios],
+            "guess": list(astuple(self.prior)),
+            "terms": list(astuple(self.terms)),
+            "yields": [[*y.read, *y.written] for y in self.output_ratios],
             "moments": [list(row) for row in self.moments],
             "cross": list(self.cross),
             "weight": self.weight,
             "runs": self.runs,
             "usual": self.recent_cost,
-            "merged": self.merge_cost.to_json(),
+            "merged": list(astuple(self.merge_cost)),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CostModel:
-        yields = tuple(OutputRatio(DataSize(y[0], y[1]), DataSize(y[2], y[3])) for y in data["yields"])
+        yields = tuple(OutputRatio(DataSize(*y[:2]), DataSize(*y[2:])) for y in data["yields"])
         moments = tuple(tuple(row) for row in data["moments"])
         fit_state = (moments, tuple(data["cross"]), data["weight"], data["runs"], data["usual"])
         merged = MergeCost(*data.get("merged", ()))  # catalogs of older versions have none
@@ -233,10 +227,9 @@ def estimate_seconds(variant: str, models: Mapping[str, CostModel], volume: Scan
 
 def _fit_terms(guess: CostTerms, moments: Sequence[Numbers], cross: Numbers, ridge: float) -> CostTerms:
     matrix = [[m + ridge * (i == j) for j, m in enumerate(row)] for i, row in enumerate(moments)]
-    start, change, content, byte = _solve_nonnegative(matrix, [c + ridge for c in cross])
-    minimum = 1e-9 * guess.start  # positive even if all runs were free
-    rows = (change * guess.change, content * guess.content)
-    return CostTerms(max(minimum, start * guess.start), *rows, byte * guess.byte)
+    factors = _solve_nonnegative(matrix, [c + ridge for c in cross])
+    fitted = CostTerms(*(factor * term for factor, term in zip(factors, astuple(guess), strict=True)))
+    return replace(fitted, start=max(fitted.start, 1e-9 * guess.start))  # positive even if all runs were free
 
 
 def _solve_nonnegative(matrix: list[list[float]], cross: list[float]) -> Numbers:
@@ -273,13 +266,5 @@ def _solve_linear(matrix: list[list[float]], right: list[float]) -> list[float] 
     return solution
 
 
-def _to_numbers(terms: CostTerms) -> list[float]:
-    return [terms.start, terms.change, terms.content, terms.byte]
-
-
 def _decay_size(size: DataSize) -> DataSize:
     return DataSize(DECAY * size.rows, DECAY * size.bytes)
-
-
-def _compute_ratio(written: float, read: float) -> float:
-    return written / read if read > 0 else 0.0

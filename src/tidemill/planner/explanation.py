@@ -11,7 +11,7 @@ from tidemill.algebra.program import DeclaredQuery, Program, RefreshMode
 from tidemill.algebra.states import State
 from tidemill.model.block import BlockKind
 from tidemill.model.run import StepReport
-from tidemill.model.task import ReadMode, Refresh, Task, TaskOutput, Variant
+from tidemill.model.task import ReadMode, Refresh, Task, Variant
 from tidemill.model.time import Version
 from tidemill.planner.catalog_state import PlanDecision
 from tidemill.planner.graph import BlockNode
@@ -143,7 +143,7 @@ def explain_writer(
         task.name,
         str(task.location),
         task.refresh,
-        _find_mode(task, choice),
+        choice.mode if choice is not None else task.variant.name if task.refresh is None else None,
         _explain_choice(task, choice),
         () if query is None else tuple(describe_operator(query.root).splitlines()),
         () if query is None else tuple(_explain_state(op, state) for op, state in query.build_states().items()),
@@ -157,12 +157,6 @@ def find_query(task: Task) -> DeclaredQuery | None:
     """Return the query of a declared table; None if it is only known as text, or for a programmed task."""
     code = task.variant.code
     return code.query if isinstance(code, Refresh) else None
-
-
-def _find_mode(task: Task, choice: RefreshChoice | None) -> str | None:
-    if choice is not None:
-        return choice.mode
-    return task.variant.name if task.refresh is None else None
 
 
 def _explain_choice(task: Task, choice: RefreshChoice | None) -> str:
@@ -193,26 +187,16 @@ def _explain_variants(task: Task, choice: RefreshChoice | None) -> Iterator[Vari
 def _explain_variant(variant: Variant, option: RefreshOption | None, obstacle: str) -> VariantExplanation:
     ports = dict.fromkeys(r.port for r in variant.reads)
     reads = tuple((port, tuple(r.mode for r in variant.reads if r.port == port)) for port in ports)
-    writes = tuple((w.port, w.kind, _find_encoding(w)) for w in variant.writes if not w.void)
-    if option is None:
-        return VariantExplanation(variant.name, reads, writes, unsupported_reason=obstacle)
-    return VariantExplanation(variant.name, reads, writes, option.rows, option.seconds, obstacle)
-
-
-def _find_encoding(write: TaskOutput) -> str | None:
-    return None if write.updates is None else write.updates.name
+    encodings = ((w, None if w.updates is None else w.updates.name) for w in variant.writes if not w.void)
+    writes = tuple((w.port, w.kind, encoding) for w, encoding in encodings)
+    rows, seconds = (None, None) if option is None else (option.rows, option.seconds)
+    return VariantExplanation(variant.name, reads, writes, rows, seconds, obstacle)
 
 
 def _explain_program(program: Program) -> Iterator[ProgramLine]:
-    for name, op in program.steps.items():
-        yield _build_line(name, op)
-    for output in program.outputs:
-        if output.rows is not None:
-            yield _build_line(f"delta of {output.channel}", output.rows)
-
-
-def _build_line(name: str, op: Operator) -> ProgramLine:
-    return ProgramLine(name, tuple(dict.fromkeys(_list_sources(op))), tuple(describe_operator(op).splitlines()))
+    deltas = {f"delta of {o.channel}": o.rows for o in program.outputs if o.rows is not None}
+    for name, op in {**program.steps, **deltas}.items():
+        yield ProgramLine(name, tuple(dict.fromkeys(_list_sources(op))), tuple(describe_operator(op).splitlines()))
 
 
 def _list_sources(op: Operator) -> Iterator[str]:

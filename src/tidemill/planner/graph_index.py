@@ -6,7 +6,7 @@ Reading several channels concatenates their pathways, so the part of a channel i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +18,6 @@ from tidemill.planner.graph import (
     PortRequirement,
     ShapeConversion,
     TaskNode,
-    VariantNode,
 )
 from tidemill.planner.vector import Vector
 
@@ -64,7 +63,6 @@ class GraphIndex:
         self.channels: Mapping[str, ChannelNode] = {c.name: c for c in graph.channels}
         self.writer: Mapping[str, TaskNode] = {name: task for task in graph.tasks for name in task.writes}
         self.pathways: Mapping[str, tuple[Pathway, ...]] = _build_pathways(graph, self.writer)
-        self._upstream: dict[str, tuple[str, ...]] = {}
         self.inputs: Mapping[str, tuple[str, ...]] = _find_inputs(self.pathways)
 
     @cached_property
@@ -72,8 +70,10 @@ class GraphIndex:
         """For each channel, the channels derived directly from it."""
         slices: dict[str, list[PathwaySlice]] = {c: [] for c in self.channels}
         for task in self.graph.tasks:
-            for read, offset in self._list_offsets(task):
-                slices[read] += (PathwaySlice(name, offset) for name in task.writes)
+            offset = 0
+            for read in task.reads:
+                slices[read] += [PathwaySlice(name, offset) for name in task.writes]
+                offset += len(self.pathways[read])
         return {c: tuple(parts) for c, parts in slices.items()}
 
     @cached_property
@@ -96,29 +96,24 @@ class GraphIndex:
         }
         for task in self.graph.tasks:
             for variant in task.variants:
-                producer = _build_producer(task, variant)
+                writes = tuple(zip(task.writes, variant.output_shapes, strict=True))
+                producer = BlockProducer(task.name, variant.name, writes, variant.strict)
                 ports = tuple(zip(task.reads, variant.requirements, strict=True))
                 for position, (channel, take) in enumerate(ports):
-                    for shape, as_old in _list_shapes(take):
-                        uses_by_key[channel, shape].append(
-                            BlockUse(producer, ports[:position], take, as_old, ports[position + 1 :])
-                        )
+                    shapes = [(shape, False) for shape in BlockShape if take.can_take(shape)]
+                    for shape, as_old in [*shapes, *([(BlockShape.BASE, True)] if take.needs_old_base else [])]:
+                        use = BlockUse(producer, ports[:position], take, as_old, ports[position + 1 :])
+                        uses_by_key[channel, shape].append(use)
         return {key: tuple(uses) for key, uses in uses_by_key.items()}
 
     @cached_property
     def support_channels(self) -> frozenset[str]:
         """Channels whose old base a task or conversion may need."""
-        read = {
-            c
-            for t in self.graph.tasks
-            for v in t.variants
-            for c, k in zip(t.reads, v.requirements, strict=True)
-            if k.needs_old_base
-        }
-        converted = {
-            c.name for c in self.graph.channels for k in c.conversions if k.target_shape is not BlockShape.BASE
-        }
-        return frozenset(read | converted)
+        variants = ((task, variant) for task in self.graph.tasks for variant in task.variants)
+        ports = (port for task, variant in variants for port in zip(task.reads, variant.requirements, strict=True))
+        read = {channel for channel, requirement in ports if requirement.needs_old_base}
+        conversions = ((c.name, k.target_shape) for c in self.graph.channels for k in c.conversions)
+        return frozenset(read | {channel for channel, shape in conversions if shape is not BlockShape.BASE})
 
     @cached_property
     def converters(self) -> Mapping[tuple[str, BlockShape], tuple[tuple[ShapeConversion, BlockProducer], ...]]:
@@ -135,11 +130,6 @@ class GraphIndex:
 
     def list_upstream(self, channel: str) -> tuple[str, ...]:
         """Return the channel and all that it is derived from, in topological order."""
-        if channel not in self._upstream:
-            self._upstream[channel] = self._find_upstream(channel)
-        return self._upstream[channel]
-
-    def _find_upstream(self, channel: str) -> tuple[str, ...]:
         upstream = {channel}
         for name in reversed(self._ordered_channels):
             if name in upstream and name in self.writer:
@@ -158,18 +148,12 @@ class GraphIndex:
         inputs = [c for c in self.channels if c not in self.writer]
         return (*inputs, *(name for task in self.graph.tasks for name in task.writes))
 
-    def _list_offsets(self, task: TaskNode) -> Iterator[tuple[str, int]]:
-        offset = 0
-        for read in task.reads:
-            yield read, offset
-            offset += len(self.pathways[read])
-
 
 def _build_pathways(graph: PlanningGraph, writer: Mapping[str, TaskNode]) -> dict[str, tuple[Pathway, ...]]:
     pathways: dict[str, tuple[Pathway, ...]] = {c.name: ((c.name,),) for c in graph.channels if c.name not in writer}
     for task in graph.tasks:
-        task_pathways = tuple(p for read in task.reads for p in _extend_pathways(read, pathways[read], read in writer))
-        pathways |= dict.fromkeys(task.writes, task_pathways)
+        extended = ((*p, read) if read in writer else p for read in task.reads for p in pathways[read])
+        pathways |= dict.fromkeys(task.writes, tuple(extended))
     return pathways
 
 
@@ -178,19 +162,3 @@ def _find_inputs(pathways: Mapping[str, tuple[Pathway, ...]]) -> dict[str, tuple
     shared: dict[tuple[str, ...], tuple[str, ...]] = {}
     begins = {channel: tuple(p[0] for p in paths) for channel, paths in pathways.items()}
     return {channel: shared.setdefault(names, names) for channel, names in begins.items()}
-
-
-def _extend_pathways(channel: str, pathways: tuple[Pathway, ...], derived: bool) -> tuple[Pathway, ...]:
-    return tuple((*p, channel) for p in pathways) if derived else pathways
-
-
-def _build_producer(task: TaskNode, variant: VariantNode) -> BlockProducer:
-    return BlockProducer(
-        task.name, variant.name, tuple(zip(task.writes, variant.output_shapes, strict=True)), variant.strict
-    )
-
-
-def _list_shapes(take: PortRequirement) -> Iterator[tuple[BlockShape, bool]]:
-    yield from ((shape, False) for shape in BlockShape if take.can_take(shape))
-    if take.needs_old_base:
-        yield BlockShape.BASE, True

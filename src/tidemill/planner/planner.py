@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
@@ -40,29 +39,6 @@ class PlanningScope:
         )
 
 
-class DynamicProgrammingPlanner:
-    """Finds the cheapest plan by dynamic programming; if there is none, with fewer pruning rules."""
-
-    def __init__(self, index: GraphIndex, costs: CostFunction, rules: SearchRules = ALL) -> None:
-        self._costs, self._rules = costs, rules
-        self._find_scope = cache(partial(PlanningScope, index))
-
-    def find_plan(self, inventory: BlockInventory, output: str, timeline: Timeline) -> PlanResult:
-        with _pause_gc():
-            return self._search_plan(inventory, output, timeline)
-
-    def _search_plan(self, inventory: BlockInventory, output: str, timeline: Timeline) -> PlanResult:
-        pruned: Counter[str] = Counter()
-        plan: Plan | None = None
-        for fallbacks, rules in enumerate(relax_rules(self._rules)):  # noqa: B007 the last of them is the answer's
-            search = self._find_scope(output).build_search(inventory, output, timeline, self._costs, rules)
-            plan = search.find_plan()
-            pruned.update(search.pruned_counts)
-            if plan is not None:
-                break
-        return PlanResult(plan, search.rejected_goals, fallbacks, search.generated, pruned)
-
-
 @contextmanager
 def _pause_gc() -> Iterator[None]:
     """Pause Python's garbage collector: the search creates many objects, no cycles, and few outlive it."""
@@ -73,6 +49,24 @@ def _pause_gc() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+class DynamicProgrammingPlanner:
+    """Finds the cheapest plan by dynamic programming; if there is none, with fewer pruning rules."""
+
+    def __init__(self, index: GraphIndex, costs: CostFunction, rules: SearchRules = ALL) -> None:
+        self._costs, self._rules = costs, rules
+        self._find_scope = cache(partial(PlanningScope, index))
+
+    @_pause_gc()
+    def find_plan(self, inventory: BlockInventory, output: str, timeline: Timeline) -> PlanResult:
+        plan: Plan | None = None
+        for fallbacks, rules in enumerate(relax_rules(self._rules)):  # noqa: B007 the last of them is the answer's
+            search = self._find_scope(output).build_search(inventory, output, timeline, self._costs, rules)
+            plan = search.find_plan()
+            if plan is not None:
+                break
+        return PlanResult(plan, search.rejected_goals, fallbacks, search.generated)
 
 
 def find_due_time(inventory: BlockInventory, output: str, timeline: Timeline) -> int | None:

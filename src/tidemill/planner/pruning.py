@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from tidemill.planner.block_inventory import BlockInventory
@@ -25,7 +24,6 @@ class BlockPruner:
         clock: PlanningClock,
         rules: SearchRules,
     ) -> None:
-        self.pruned: Counter[str] = Counter()
         self.ends = clock.find_ends
         self._inventory, self._goal, self._limits, self._clock, self._rules = inventory, goal, limits, clock, rules
         self._delivered = inventory.get_delivered(goal)
@@ -61,11 +59,7 @@ class BlockPruner:
             if not is_legal_delta(delivered, block.source, block.target):
                 return RejectionReason.ILLEGAL
             reached = apply_delta(delivered, block.source, block.target)
-        return self._check_effect(reached)
-
-    def _check_effect(self, reached: Vector) -> RejectionReason | None:
-        limit = self._limits[self._goal]
-        ends = self.ends(self._goal, reached)
+        limit, ends = self._limits[self._goal], self.ends(self._goal, reached)
         if not can_advance(self._delivered_ends, ends):
             return RejectionReason.NO_PROGRESS
         if not limit.is_fresh(ends, self._clock.now):
@@ -89,41 +83,27 @@ class BlockPruner:
 
     def is_support(self, block: BlockNode) -> bool:
         """Tell whether it leads to a resume point where a base is needed. Such a base may be stale."""
-        channel = block.channel
-        if channel not in self._inventory.index.support_channels:
-            return False
-        return block.target in self._inventory.find_resume_points(channel)
+        is_needed = block.channel in self._inventory.index.support_channels
+        return is_needed and block.target in self._inventory.find_resume_points(block.channel)
 
     def is_loose(self, block: BlockNode) -> bool:
         """Tell whether it is a delta that starts where no block of its channel ends, so that it cannot be applied."""
         source = block.source
         if not self._rules.loose_ends or source is None or block.channel == self._goal:
             return False
-        is_joined = source in self._inventory.find_resume_points(block.channel) or source in self._find_targets(
-            block.channel
-        )
-        return self._count_pruned("loose_ends", not is_joined and any(source))
-
-    def _find_targets(self, channel: str) -> set[Vector]:
-        targets = self._joints.get(channel)
-        if targets is None:
-            targets = self._joints[channel] = {b.target for b in self.list_existing(channel)}
-        return targets
+        if block.channel not in self._joints:
+            existing = {b.target for b in self.list_existing(block.channel)}
+            self._joints[block.channel] = existing | self._inventory.find_resume_points(block.channel)
+        return source not in self._joints[block.channel] and any(source)
 
     def is_overkill(self, block: BlockNode, ends: Ends) -> bool:
         if not self._rules.overkill or block.channel == self._goal:
             return False  # on the goal's channel no existing block is new enough, or there would be no search
-        enough = self._sufficient.get((block.channel, block.shape))
-        if enough is None:
-            return False
-        return self._count_pruned("overkill", any(is_before(e, ends) for e in enough))
+        return any(is_before(e, ends) for e in self._sufficient.get((block.channel, block.shape), ()))
 
     def is_outdone(self, block: BlockNode, ends: Ends) -> bool:
         """Tell whether a later block, which stays fresh longer, can serve the same purpose. For competing blocks."""
-        competitors = self._competitors.get((block.channel, block.shape))
-        if competitors is None:
-            return False
-        return self._count_pruned("long_term", any(is_before(ends, p.ends) for p in competitors))
+        return any(is_before(ends, p.ends) for p in self._competitors.get((block.channel, block.shape), ()))
 
     def record_candidate(self, candidate: Candidate) -> None:
         """Remember a block that can be written and competes with others, and mark those that it outdoes.
@@ -137,14 +117,9 @@ class BlockPruner:
             return
         competitors = self._competitors.setdefault((candidate.block.channel, candidate.block.shape), [])
         for other in competitors:
-            if not other.outdone and is_before(other.ends, candidate.ends):
-                other.outdone = self._count_pruned("long_term", True)
+            if not other.outdone:
+                other.outdone = is_before(other.ends, candidate.ends)
         competitors.append(candidate)
-
-    def _count_pruned(self, rule: str, pruned: bool) -> bool:
-        if pruned:
-            self.pruned[rule] += 1
-        return pruned
 
 
 def is_consistent(block: BlockNode, ends: Ends) -> bool:

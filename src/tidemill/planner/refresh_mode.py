@@ -86,9 +86,8 @@ PRIORS: Mapping[str, CostTerms] = {
 
 def build_prior(variant: str, outputs: int) -> CostModel:
     """Return the cost model of a variant before its first run; the batch prior for an unknown variant."""
-    return guess_cost_model(
-        PRIORS.get(VariantName.from_text(variant).mode, PRIORS[RefreshMode.BATCH]), *([1.0] * outputs)
-    )
+    terms = PRIORS.get(VariantName.from_text(variant).mode, PRIORS[RefreshMode.BATCH])
+    return guess_cost_model(terms, *([1.0] * outputs))
 
 
 COMPACTION_BYTE_SECONDS = 1.2e-8

@@ -63,21 +63,16 @@ class PlanSearch:
         return None if chosen is None else self._build_plan(chosen)
 
     @property
-    def pruned_counts(self) -> Mapping[str, int]:
-        return self._pruner.pruned
-
-    @property
     def rejected_goals(self) -> tuple[RejectedBlock, ...]:
         """The blocks of the goal that were considered and not chosen."""
-        return (
-            *self._rejected,
-            *(self._reject_queued(candidate) for _, _, candidate in self._queue if candidate.accepted),
-        )
-
-    def _reject_queued(self, candidate: Candidate) -> RejectedBlock:
-        last_step = self._steps.list_steps(candidate)[-1]
-        reason = RejectionReason.OUTDONE if candidate.outdone and not candidate.dropped else RejectionReason.COSTLIER
-        return RejectedBlock(last_step.task, last_step.variant, candidate.block, reason, candidate.cost)
+        rejected = [*self._rejected]
+        for _, _, candidate in self._queue:
+            if candidate.accepted:
+                task, variant, *_ = self._steps.list_steps(candidate)[-1]
+                is_outdone = candidate.outdone and not candidate.dropped
+                reason = RejectionReason.OUTDONE if is_outdone else RejectionReason.COSTLIER
+                rejected.append(RejectedBlock(task, variant, candidate.block, reason, candidate.cost))
+        return tuple(rejected)
 
     def _build_plan(self, candidate: Candidate) -> Plan:
         delivers = candidate.block if candidate.accepted else None
@@ -90,19 +85,15 @@ class PlanSearch:
         ready = next((f for f in candidates if f.accepted), None)
         if ready is None:
             self._best = {f.block: f for f in candidates}
-            self._expand_existing(candidates)
+            leading = []
+            for candidate in candidates:
+                if self._pruner.can_lead_on(candidate):
+                    leading.append(candidate)
+                else:
+                    self._expansion.add_candidate(candidate)  # it is only available for combinations
+            for candidate in leading:
+                self._expand_candidate(candidate)
         return ready
-
-    def _expand_existing(self, candidates: list[Candidate]) -> None:
-        """Expand the blocks that can lead to others; the rest is only available for combinations."""
-        leading = []
-        for candidate in candidates:
-            if self._pruner.can_lead_on(candidate):
-                leading.append(candidate)
-            else:
-                self._expansion.add_candidate(candidate)
-        for candidate in leading:
-            self._expand_candidate(candidate)
 
     def _expand_candidate(self, candidate: Candidate) -> None:
         for offer in self._expansion.list_offers(candidate):

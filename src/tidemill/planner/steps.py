@@ -5,10 +5,9 @@ Types that a search creates by the dozen are named tuples: a frozen dataclass ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from tidemill.planner.graph import BlockNode, DataSize
@@ -59,7 +58,7 @@ class RejectedBlock(NamedTuple):
     cost: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Steps in a valid order, and the block of the goal that is delivered after the last."""
 
@@ -67,12 +66,6 @@ class Plan:
     steps: tuple[PlanStep, ...]
     delivers: BlockNode | None  # None: the steps only prepare (baselines plan one step at a time)
     cost: float
-
-    @cached_property
-    def reads(self) -> tuple[BlockNode, ...]:
-        """The blocks that must exist before the first step."""
-        written = {b for step in self.steps for b in step.writes}
-        return tuple(dict.fromkeys(b for step in self.steps for b in step.reads if b not in written))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,4 +76,3 @@ class PlanResult:
     rejected: tuple[RejectedBlock, ...]
     fallbacks: int  # number of pruning rules that were dropped
     generated: int  # blocks that were considered
-    pruned: Mapping[str, int]  # blocks left out, by rule

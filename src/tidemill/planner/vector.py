@@ -50,16 +50,9 @@ def is_before(earlier: Ends, later: Ends) -> bool:
     >>> is_before((8, 3), (8, 5)), is_before((8, 3), (9, 2)), is_before((NEVER, 3), (8, 5))
     (True, False, False)
     """
-    return earlier != later and is_not_after(earlier, later)
-
-
-def is_not_after(earlier: Ends, later: Ends) -> bool:
-    """Tell whether `earlier` is before `later`, or equal."""
-    return all(map(le, earlier, later)) and (NEVER not in earlier or _is_empty_alike(earlier, later))
-
-
-def _is_empty_alike(earlier: Ends, later: Ends) -> bool:
-    return all(b == NEVER for a, b in zip(earlier, later, strict=True) if a == NEVER)
+    if earlier == later or not all(map(le, earlier, later)):
+        return False
+    return NEVER not in earlier or all(b == NEVER for a, b in zip(earlier, later, strict=True) if a == NEVER)
 
 
 def can_advance(reached: Ends, following: Ends) -> bool:

@@ -59,7 +59,11 @@ class BoundTask:
 
 def list_bound_tasks(workflow: WorkflowSpec) -> dict[str, BoundTask]:
     """Return the workflow's tasks by the planner's names, in topological order."""
-    tasks = {_format_task_name(b, t): BoundTask(b, t) for b in workflow.bindings for t in b.tasks}
+    tasks = {
+        t.name if len(b.tasks) == 1 else f"{b.name}.{t.name}": BoundTask(b, t)
+        for b in workflow.bindings
+        for t in b.tasks
+    }
     writers = {w.port: name for name, bound in tasks.items() for w in bound.task.writes}
     ordered: dict[str, BoundTask] = {}
 
@@ -76,25 +80,19 @@ def list_bound_tasks(workflow: WorkflowSpec) -> dict[str, BoundTask]:
     return ordered
 
 
-def _format_task_name(binding: BoundFlow, task: DeclaredTask) -> str:
-    return task.name if len(binding.tasks) == 1 else f"{binding.name}.{task.name}"
-
-
 def build_graph(
     workflow: WorkflowSpec, usable: VariantFilter = lambda _b, _t, _v: True, *, strict: bool = False
 ) -> PlanningGraph:
     """Build the graph of a workflow with its freshness targets; `strict`: every task reads consistent inputs."""
     channels = {c.name: c for c in workflow.channels if c.role is not ChannelRole.STATE}
-    tasks = tuple(
-        _build_task(name, bound, channels, usable, strict) for name, bound in list_bound_tasks(workflow).items()
-    )
+    bound_tasks = list_bound_tasks(workflow).items()
+    tasks = tuple(_build_task(name, bound, channels, usable, strict) for name, bound in bound_tasks)
     comparable = _find_comparable_channels(workflow, tasks)
     nodes = (ChannelNode(c, conversions=READER_CONVERSIONS if c in comparable else (APPLY,)) for c in channels)
     unbounded = PlanningGraph(tuple(nodes), tasks)
     pathways = GraphIndex(unbounded).pathways
-    return PlanningGraph(
-        tuple(apply_target(c, channels[c.name].freshness_target, pathways[c.name]) for c in unbounded.channels), tasks
-    )
+    bounded = (apply_target(c, channels[c.name].freshness_target, pathways[c.name]) for c in unbounded.channels)
+    return PlanningGraph(tuple(bounded), tasks)
 
 
 READER_CONVERSIONS = (APPLY, DIFFERENCE)
@@ -169,25 +167,18 @@ def _build_variant(
         else PortRequirement(BlockShape.BASE)
         for c in reads
     )
-    kinds = {w.port: w.kind for w in variant.writes}
     query = _find_query(task)
     grows = query is not None and (bool(unmoved) or is_append_only(query.root))
-    delta = BlockShape.MONOTONE if grows else BlockShape.STRONG
-    shapes = tuple(
-        BlockShape.BASE
-        if kinds[c] is BlockKind.BASE or not changed_ports & set(reads)
-        else _find_delta_shape(delta, task, channels[c])
+    deltas = {w.port for w in variant.writes if w.kind is not BlockKind.BASE and changed_ports & set(reads)}
+    appends = {c for c in writes if task.refresh is None and isinstance(channels[c].updates, Append)}  # never retracted
+    shapes = (
+        (BlockShape.MONOTONE if grows or c in appends else BlockShape.STRONG) if c in deltas else BlockShape.BASE
         for c in writes
     )
-    return VariantNode(variant.name, requirements, shapes, strict)
+    return VariantNode(variant.name, requirements, tuple(shapes), strict)
 
 
 def _find_query(task: DeclaredTask) -> DeclaredQuery | None:
     """Return the query of a declared table, if it can be refreshed incrementally."""
     code = task.variant.code
     return code.query if isinstance(code, Refresh) and isinstance(code.query, DeclaredQuery) else None
-
-
-def _find_delta_shape(delta: BlockShape, task: DeclaredTask, channel: Declared) -> BlockShape:
-    """Return the shape of a task's deltas; a programmed task never retracts appended rows."""
-    return BlockShape.MONOTONE if task.refresh is None and isinstance(channel.updates, Append) else delta

@@ -28,16 +28,14 @@ def sort_profiles(profiles: Iterable[JobProfile]) -> list[JobProfile]:
     """Sort profiles topologically: parents before their children."""
     by_name = {p.name: p for p in profiles}
     for profile in by_name.values():
-        missing = {parent for parent in profile.parents if parent not in by_name}
-        if missing:
+        if missing := {*profile.parents} - by_name.keys():
             raise ConfigError(
                 f"table {profile.name}: expected parents among the tables, found {', '.join(sorted(missing))}; "
                 "add them, or remove them from its parents"
             )
     try:
-        return [
-            by_name[name] for name in TopologicalSorter({p.name: p.parents for p in by_name.values()}).static_order()
-        ]
+        order = TopologicalSorter({name: p.parents for name, p in by_name.items()}).static_order()
+        return [by_name[name] for name in order]
     except CycleError as error:
         raise ConfigError(
             f"expected no table among its own ancestors, found {' -> '.join(error.args[1])}; remove one of the steps"
@@ -46,11 +44,11 @@ def sort_profiles(profiles: Iterable[JobProfile]) -> list[JobProfile]:
 
 def index_children(profiles: Iterable[JobProfile]) -> dict[str, list[str]]:
     """Return the tables that are directly derived from each table."""
-    profile_list = list(profiles)
-    children: dict[str, list[str]] = {p.name: [] for p in profile_list}
-    for profile in profile_list:
-        for parent in profile.parents:
-            children[parent].append(profile.name)
+    parents = {p.name: p.parents for p in profiles}
+    children: dict[str, list[str]] = {name: [] for name in parents}
+    for name in parents:
+        for parent in parents[name]:
+            children[parent].append(name)
     return children
 
 

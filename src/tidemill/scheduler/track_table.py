@@ -66,12 +66,10 @@ class TrackTable:
                 return track
         track_lane = self._lanes[lane]
         for track in track_lane.guest:
-            if track in idle and not (track_lane.polite and self._is_awaited(track)):
+            is_awaited = track_lane.polite and any(self.waiting[owner] for owner in self._owners[track])
+            if track in idle and not is_awaited:
                 return track
         return None
-
-    def _is_awaited(self, track: int) -> bool:
-        return any(self.waiting[owner] for owner in self._owners[track])
 
 
 def is_misplaced(job: Job) -> bool:

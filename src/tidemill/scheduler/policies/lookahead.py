@@ -62,14 +62,14 @@ class LookAhead(MaxBenefit):
     def _find_alternative(self, best: Job, now: float) -> Job | None:
         """Return the job to start with instead of the best, or None."""
         best_benefit, available = -self.compute_key(best), best.estimated_cost
-        better = [
-            job for job in self._list_coming(now, now + available) if _compute_expected_benefit(job) > best_benefit
-        ]
+        coming_jobs = self._list_coming(now, now + available)
+        better = [j for j in coming_jobs if j.weight * j.profile.period / j.profile.usual_cost > best_benefit]
         fillings = list(_list_fillings(self._list_fillers(available), available)) if better else []
         alternative: Job | None = None
         for coming in better:
             for filling in fillings:
-                benefit = _compute_joint_benefit(filling, coming)
+                gain = filling.gain + coming.weight * coming.profile.period
+                benefit = gain / (filling.time + coming.profile.usual_cost)
                 if benefit > best_benefit and filling.time >= coming.expected - now:
                     best_benefit, alternative = benefit, filling.first
         return alternative
@@ -95,23 +95,11 @@ class LookAhead(MaxBenefit):
             del self._expected[bisect_left(self._expected, (expected, job.name, job))]
 
 
-def _compute_expected_benefit(job: Job) -> float:
-    """Return the benefit of an expected job, with its usual amount of data."""
-    return job.weight * job.profile.period / job.profile.usual_cost
-
-
-def _compute_joint_benefit(filling: _FillerSet, coming: Job) -> float:
-    """Return the joint benefit of a filler set and the job that follows it."""
-    gain = filling.gain + coming.weight * coming.profile.period
-    return gain / (filling.time + coming.profile.usual_cost)
-
-
 def _list_fillings(jobs: Sequence[Job], available: float) -> Iterator[_FillerSet]:
     """Return all sets that fit the available time; the first job of each is its best."""
     for i, job in enumerate(jobs):
-        yield from _grow_filling(
-            _FillerSet(job, job.estimated_cost, job.weight * job.staleness_gain), jobs[i + 1 :], available
-        )
+        single = _FillerSet(job, job.estimated_cost, job.weight * job.staleness_gain)
+        yield from _grow_filling(single, jobs[i + 1 :], available)
 
 
 def _grow_filling(filling: _FillerSet, others: Sequence[Job], available: float) -> Iterator[_FillerSet]:

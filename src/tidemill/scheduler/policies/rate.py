@@ -41,9 +41,8 @@ def combine_paths(cost: float, selectivity: float, branches: Sequence[RatePath])
     """Combine a table with its branches, over which both add up. The selectivity of a last table counts as one."""
     if not branches:
         return RatePath(1.0, cost)
-    return RatePath(
-        selectivity * sum(b.selectivity for b in branches), cost + selectivity * sum(b.cost for b in branches)
-    )
+    total = selectivity * sum(b.selectivity for b in branches)
+    return RatePath(total, cost + selectivity * sum(b.cost for b in branches))
 
 
 class RateBased(RoundPolicy):
@@ -85,10 +84,8 @@ class RateBased(RoundPolicy):
 
     def find_path(self, name: str) -> RatePath:
         if name not in self._paths:
-            cost, selectivity = self._compute_average(name)
-            self._paths[name] = combine_paths(
-                cost, selectivity, [self.find_path(child) for child in self._children[name]]
-            )
+            branches = [self.find_path(child) for child in self._children[name]]
+            self._paths[name] = combine_paths(*self._compute_average(name), branches)
         return self._paths[name]
 
     def _compute_average(self, name: str) -> tuple[float, float]:

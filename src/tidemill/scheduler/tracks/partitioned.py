@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tidemill.errors import InfeasibleSchedule
@@ -48,10 +48,12 @@ class PartitionedPlacement:
                 "add tracks, or choose proportional tracks, which work with any number"
             )
         free = tuple(range(len(used), tracks))
-        return [
-            (TrackLane((home,), free, tuple(_list_guest_tracks(p, home, used)), polite=not self.aggressive), [p])
-            for p, home in zip(profiles, (homes[p.name] for p in profiles), strict=True)
-        ]
+        lanes: list[LaneJobs] = []
+        for job in profiles:
+            home = homes[job.name]
+            guest = (i for i, track in enumerate(used) if i != home and track.add_job(job).is_feasible)
+            lanes.append((TrackLane((home,), free, tuple(guest), polite=not self.aggressive), [job]))
+        return lanes
 
 
 def _pack_jobs(profiles: Sequence[JobProfile]) -> tuple[dict[str, int], list[_TrackLoad]]:
@@ -64,7 +66,3 @@ def _pack_jobs(profiles: Sequence[JobProfile]) -> tuple[dict[str, int], list[_Tr
             used.append(_TrackLoad().add_job(job))
         homes[job.name] = len(used) - 1
     return homes, used
-
-
-def _list_guest_tracks(job: JobProfile, home: int, used: Sequence[_TrackLoad]) -> Iterator[int]:
-    return (i for i, track in enumerate(used) if i != home and track.add_job(job).is_feasible)

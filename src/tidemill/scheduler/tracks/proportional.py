@@ -37,18 +37,14 @@ class ProportionalPlacement:
 
     def build_lanes(self, profiles: Sequence[JobProfile], tracks: int) -> Iterable[LaneJobs]:
         groups = cluster_jobs(profiles, self.k, self.measure)
-        used = self._count_used_tracks(profiles, tracks)
+        needed = max(1, ceil(fsum(p.load for p in profiles) - TOLERANCE))
+        used = tracks if self.spread else min(needed, tracks)
         free = tuple(range(used, tracks))
         lanes = [
             TrackLane(home, free, tuple(range(min(home))), polite=not self.aggressive)
             for home in _share_tracks(groups, used)
         ]
         return zip(lanes, reversed(groups), strict=True)
-
-    def _count_used_tracks(self, profiles: Sequence[JobProfile], tracks: int) -> int:
-        if self.spread:
-            return tracks
-        return max(1, min(ceil(fsum(p.load for p in profiles) - TOLERANCE), tracks))
 
 
 def cluster_jobs(profiles: Sequence[JobProfile], k: float, similarity: ClusterMeasure) -> list[list[JobProfile]]:

@@ -7,7 +7,7 @@ order, as the recorded ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, pairwise
 from math import inf
@@ -62,8 +62,10 @@ def replay_policies(
     simulations = {
         name: _build_simulation(profiles, recorded, config, tracks, begin) for name, config in configs.items()
     }
-    before = {name: _run_until(simulation, since) for name, simulation in simulations.items()}
-    for simulation in simulations.values():
+    before: dict[str, dict[str, float]] = {}
+    for name, simulation in simulations.items():
+        simulation.run(until=since)
+        before[name] = simulation.compute_staleness(since)
         simulation.run(until=until)
     end = until if window else max(simulation.now for simulation in simulations.values())
     priorities = {profile.name: profile.priority for profile in profiles}
@@ -111,18 +113,12 @@ def _build_simulation(
     return Simulation(jobs, config.build_dispatcher(jobs, tracks), feeds, _build_run_times(jobs, recorded))
 
 
-def _run_until(simulation: Simulation, time: float) -> dict[str, float]:
-    simulation.run(until=time)
-    return simulation.compute_staleness(time)
-
-
 def _build_run_times(jobs: Sequence[Job], recorded: Mapping[str, RecordedTable]) -> DurationFunction:
-    factors = {job.name: _cycle_factors(job.profile.cost, recorded[job.name].runs) for job in jobs}
+    factors = {}
+    for job in jobs:
+        ratios = [max(s, MIN_RUN_SECONDS) / job.profile.cost(span) for span, s in recorded[job.name].runs]
+        factors[job.name] = cycle(ratios or [1.0])
     return lambda job, batches, _: next(factors[job.name]) * job.profile.cost(job.compute_span(batches))
-
-
-def _cycle_factors(cost: UpdateCost, runs: Sequence[tuple[float, float]]) -> Iterator[float]:
-    return cycle([max(seconds, MIN_RUN_SECONDS) / cost(span) for span, seconds in runs] or [1.0])
 
 
 def _build_result(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush, heapreplace
+from itertools import accumulate, repeat
 from math import inf
 from random import Random
 
@@ -72,12 +73,8 @@ class Simulation:
         Simulations spend their time here, so it is one loop with few calls.
         """
         heap, dispatcher, tables, compute_duration = self._heap, self._dispatcher, self._tables, self._compute_duration
-        dispatch, done, arrive, notify = (
-            dispatcher.dispatch_jobs,
-            dispatcher.mark_finished,
-            self._handle_arrival,
-            self._notify_child,
-        )
+        dispatch, done = dispatcher.dispatch_jobs, dispatcher.mark_finished
+        arrive, notify = self._handle_arrival, self._notify_child
         handled, limit, count = 0, inf if events is None else events, len(tables)
         while heap and handled < limit and heap[0][0] <= until:
             now = heap[0][0]
@@ -146,11 +143,10 @@ def simulate_workload(workload: Workload, config: SimulationConfig, events: int,
         if not job.profile.parents:
             first = phases.uniform(0.0, job.profile.period)
             job.fresh = first - job.profile.period
-            feeds[job.name] = _generate_batches(first, job.profile.period)
+            feeds[job.name] = ((time, time) for time in accumulate(repeat(job.profile.period), initial=first))
     align_derived_tables(jobs)
-    simulation = Simulation(
-        jobs, config.build_dispatcher(jobs, workload.tracks), feeds, _build_run_times(workload, noise)
-    )
+    dispatcher = config.build_dispatcher(jobs, workload.tracks)
+    simulation = Simulation(jobs, dispatcher, feeds, _build_run_times(workload, noise))
     return simulation.build_outcome(simulation.run(events), workload.tracks)
 
 
@@ -159,13 +155,6 @@ def simulate_uncontended(workload: Workload, events: int, seed: int = 1) -> Simu
     return simulate_workload(
         replace(workload, tracks=len(workload.tables)), SimulationConfig(policy="first-come"), events, seed
     )
-
-
-def _generate_batches(first: float, period: float) -> Feed:
-    time = first
-    while True:
-        yield time, time
-        time += period
 
 
 def _build_run_times(workload: Workload, random: Random) -> DurationFunction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -51,11 +52,10 @@ def size_tracks(request: WorkloadFile, events: int, seeds: Sequence[int] = (1,))
     best = [simulate_uncontended(request.workload, events, seed) for seed in seeds]
     outcomes = _simulate_tracks(request, request.workload.tracks, events, seeds)
     lateness = {request.workload.tracks: _compute_lateness(outcomes, best)}
-    for tracks in _list_alternatives(request.workload.tracks):
-        try:
+    used = request.workload.tracks
+    for tracks in {n for n in (used // 2, used - 1, used + 1, 2 * used) if n >= 1} - {used}:
+        with suppress(InfeasibleSchedule):
             lateness[tracks] = _compute_lateness(_simulate_tracks(request, tracks, events, seeds), best)
-        except InfeasibleSchedule:
-            continue
     return TrackSizing(request, outcomes, best, dict(sorted(lateness.items())))
 
 
@@ -66,8 +66,3 @@ def _simulate_tracks(request: WorkloadFile, tracks: int, events: int, seeds: Seq
 
 def _compute_lateness(outcomes: Sequence[SimulationOutcome], best: Sequence[SimulationOutcome]) -> float:
     return fmean(outcome.staleness / optimum.staleness for outcome, optimum in zip(outcomes, best, strict=True))
-
-
-def _list_alternatives(tracks: int) -> set[int]:
-    """Return half, one less, one more and twice as many."""
-    return {n for n in (tracks // 2, tracks - 1, tracks + 1, 2 * tracks) if n >= 1} - {tracks}

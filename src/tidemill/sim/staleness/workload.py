@@ -48,8 +48,10 @@ class Workload:
 
     def scale_to_load(self, load: float) -> Workload:
         """Return the workload with update costs scaled to this load."""
-        factor = load / self.load
-        return replace(self, tables=tuple(_scale_cost(table, factor) for table in self.tables))
+        factor, costs = load / self.load, (table.cost for table in self.tables)
+        scaled = (UpdateCost(factor * cost.start, factor * cost.rate) for cost in costs)
+        tables = (replace(table, cost=cost) for table, cost in zip(self.tables, scaled, strict=True))
+        return replace(self, tables=tuple(tables))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,3 @@ class SimulationConfig:
     def build_dispatcher(self, jobs: Sequence[Job], tracks: int) -> Dispatcher:
         limits = DispatchLimits(self.catch_up_periods, self.patience, self.batch_limit)
         return Dispatcher(jobs, POLICIES[self.policy](), PLACEMENTS[self.placement], tracks, limits)
-
-
-def _scale_cost(table: JobProfile, factor: float) -> JobProfile:
-    return replace(table, cost=UpdateCost(factor * table.cost.start, factor * table.cost.rate))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from tidemill.errors import ConfigError
 from tidemill.model.renamed import find_renamed_key
@@ -14,8 +14,6 @@ from tidemill.scheduler.job import JobProfile, UpdateCost
 from tidemill.scheduler.policies import POLICIES
 from tidemill.scheduler.tracks import PLACEMENTS
 from tidemill.sim.staleness.workload import SimulationConfig, Workload
-
-T = TypeVar("T")
 
 WORKLOAD_KEYS = ("tracks", "policy", "placement", "inheritance", "catch_up_limit", "batch_limit", "patience", "tables")
 TABLE_KEYS = ("period", "cost", "priority", "parents")
@@ -44,19 +42,23 @@ def parse_workload(document: Mapping[str, Any]) -> WorkloadFile:
 
 
 def _parse_config(document: Mapping[str, Any]) -> SimulationConfig:
-    catch_up_limit, patience, batch_limit = (document.get(n) for n in ("catch_up_limit", "patience", "batch_limit"))
+    batch_limit = _parse_limit("batch_limit", document, minimum=1)
+    inheritance = _parse_choice("inheritance", document.get("inheritance", "max"), list(PriorityInheritance))
     return SimulationConfig(
-        _parse_choice("policy", document.get("policy", "max-benefit"), {name: name for name in POLICIES}),
-        _parse_choice("placement", document.get("placement", "proportional"), {name: name for name in PLACEMENTS}),
-        _parse_choice(
-            "inheritance",
-            document.get("inheritance", "max"),
-            {inheritance.value: inheritance for inheritance in PriorityInheritance},
+        _parse_choice("policy", document.get("policy", "max-benefit"), POLICIES),
+        _parse_choice("placement", document.get("placement", "proportional"), PLACEMENTS),
+        PriorityInheritance(
+            _parse_choice("inheritance", document.get("inheritance", "max"), list(PriorityInheritance))
         ),
-        None if catch_up_limit is None else _parse_number("the workload: catch_up_limit", catch_up_limit, minimum=1),
-        None if patience is None else _parse_number("the workload: patience", patience, minimum=0),
-        None if batch_limit is None else int(_parse_number("the workload: batch_limit", batch_limit, minimum=1)),
+        _parse_limit("catch_up_limit", document, minimum=1),
+        _parse_limit("patience", document, minimum=0),
+        None if batch_limit is None else int(batch_limit),
     )
+
+
+def _parse_limit(name: str, document: Mapping[str, Any], *, minimum: float) -> float | None:
+    value = document.get(name)
+    return None if value is None else _parse_number(f"the workload: {name}", value, minimum=minimum)
 
 
 def _parse_table(name: str, document: object) -> JobProfile:
@@ -97,10 +99,10 @@ def _parse_number(where: str, value: object, *, minimum: float) -> float:
     return float(value)
 
 
-def _parse_choice(where: str, value: object, choices: Mapping[str, T]) -> T:
+def _parse_choice(where: str, value: object, choices: Collection[str]) -> str:
     if not isinstance(value, str) or value not in choices:
         raise ConfigError(f"the workload: {where}: expected one of {', '.join(choices)}, found {value!r}")
-    return choices[value]
+    return value
 
 
 def _check_names(subject: str, document: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
