@@ -120,7 +120,7 @@ class CheckedWorld(World):
                     return infer_batch(steps[op.step], op.columns)
             return None
 
-        for name, op in [*program.steps.items(), *((o.channel, o.rows) for o in program.outputs if o.rows)]:
+        for name, op in [*program.steps.items(), *((name, op) for name, op in program.outputs.items() if op)]:
             for part in walk_operators(op):
                 batch_result = execute(part, leaf)
                 if batch_result is not None:
@@ -473,7 +473,7 @@ def test_changes_of_growing_channels_are_counted_run_locally() -> None:
     world.refresh({"appended"}, set())
     program = world.query.build_incremental({"appended"}, set())
     assert world.local_results - before == sum(len(list(walk_operators(op))) for op in program.steps.values()) + sum(
-        len(list(walk_operators(o.rows))) for o in program.outputs if o.rows
+        len(list(walk_operators(op))) for op in program.outputs.values() if op
     )
     assert ScanMode.CHANGE in {
         o.mode for op in program.steps.values() for o in walk_operators(op) if isinstance(o, Scan)

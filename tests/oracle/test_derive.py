@@ -265,12 +265,14 @@ class World:
         steps: dict[str, Rows] = {}
         for name, op in program.steps.items():
             steps[name] = evaluate_operator(op, sources, steps)
-        written = {o.channel: (o, evaluate_operator(o.rows, sources, steps) if o.rows else []) for o in program.outputs}
+        outputs = program.outputs.items()
+        written = {channel: evaluate_operator(op, sources, steps) if op else [] for channel, op in outputs}
         fused = rewrite_program(program, RunContext(lambda op: op, lambda _: True))
         for name, rows in evaluate_fused(fused, sources).items():
-            assert sorted(map(repr, rows)) == sorted(map(repr, written[name][1])), f"pruned and fused: {name}"
-        for name, (output, rows) in written.items():
-            self.results[name] = rows if batch else reference.merge_rows(output.updates, self.results[name], rows)
+            assert sorted(map(repr, rows)) == sorted(map(repr, written[name])), f"pruned and fused: {name}"
+        updates = {s.channel: s.updates for s in self.query.build_states().values()} | {"result": self.query.updates}
+        for name, rows in written.items():
+            self.results[name] = rows if batch else reference.merge_rows(updates[name], self.results[name], rows)
 
     def refresh(self, changed: set[str], unread: set[str]) -> None:
         self.run(self.query.build_incremental(changed, unread), self.consumed, batch=False)

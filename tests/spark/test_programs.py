@@ -22,7 +22,7 @@ from tidemill.algebra.operators import (
     SingleRow,
     StepReference,
 )
-from tidemill.algebra.program import Program, ProgramOutput
+from tidemill.algebra.program import Program
 from tidemill.algebra.rewrite.fuse_steps import fuse_steps
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append
@@ -36,9 +36,7 @@ from tidemill.spark.program_runner import ProgramRunner
 
 
 def run_program(spark: SparkSession, program: Program, directory: Path, *, local: bool) -> Mapping[str, Schema]:
-    targets = {
-        o.channel: WriteTarget(o.channel, BlockKind.BASE, str(directory), None, Append()) for o in program.outputs
-    }
+    targets = {name: WriteTarget(name, BlockKind.BASE, str(directory), None, Append()) for name in program.outputs}
     return ProgramRunner(
         spark,
         lambda steps: OperatorCompiler(spark, refuse_scan, steps),
@@ -60,7 +58,7 @@ def test_an_outer_join_keeps_the_columns_of_a_skipped_step(spark: SparkSession, 
     nothing = Filter(SingleRow(), to_expression("FALSE"))
     skipped = Projection(StepReference("empty", ("_one",)), (NamedExpression("k", to_expression("_one")),))
     join = Join(SingleRow(), StepReference("skipped", ("k",)), JoinKind.LEFT, (("_one", "k"),))
-    program = Program({"empty": nothing, "skipped": skipped}, (ProgramOutput("t", join, Append()),))
+    program = Program({"empty": nothing, "skipped": skipped}, {"t": join})
     schemas = run_program(spark, program, tmp_path, local=local)
     assert schemas["t"].names == ("_one", "k")
     assert [tuple(r) for r in spark.read.parquet(str(tmp_path / "data")).collect()] == [(0, None)]
@@ -72,7 +70,7 @@ def test_steps_that_read_others_twice_do_not_repeat_their_plans(spark: SparkSess
     for step in range(1, 25):
         before = StepReference(str(step - 1), ("_one",))
         steps[str(step)] = Join(before, before, JoinKind.SEMI, (("_one", "_one"),))
-    program = Program(steps, (ProgramOutput("t", StepReference("24", ("_one",)), Append()),))
+    program = Program(steps, {"t": StepReference("24", ("_one",))})
     cached = spark.sparkContext._jsc.getPersistentRDDs().size()
     run_program(spark, program, tmp_path, local=False)
     assert [tuple(r) for r in spark.read.parquet(str(tmp_path / "data")).collect()] == [(0,)]

@@ -86,7 +86,9 @@ class ReferenceEngine(PlainEngine):
         program, steps = query.build_batch(), dict[str, Rows]()
         for name, op in program.steps.items():
             steps[name] = evaluate_operator(op, sources, steps)
-        return {o.channel: evaluate_operator(o.rows, sources, steps) for o in program.outputs if o.rows is not None}
+        return {
+            channel: evaluate_operator(op, sources, steps) for channel, op in program.outputs.items() if op is not None
+        }
 
 
 def _infer_schema(rows: Rows) -> Schema:

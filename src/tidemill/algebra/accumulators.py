@@ -62,19 +62,15 @@ _ADD = "COALESCE({old}, 0) + COALESCE({new}, 0)"
 
 def build_row_count(name: str = ROW_COUNT) -> Accumulator:
     """The accumulator that counts rows."""
-    return Accumulator(
-        AggregateCall(name, "count"), AggregateCall(name, "sum", (to_expression(COUNT),)), _ADD, is_exact=True
-    )
+    signed = AggregateCall(name, "sum", (to_expression(COUNT),))
+    return Accumulator(AggregateCall(name, "count"), signed, _ADD, is_exact=True)
 
 
 def decompose_aggregate(call: AggregateCall) -> IncrementalAggregate:
     """The accumulators and the value template of an aggregate."""
     rule = _RULES.get(call.function)
-    aggregate = rule(call) if rule is not None else None
-    return aggregate or _decompose_holistic(call)
-
-
-def _decompose_holistic(call: AggregateCall) -> IncrementalAggregate:
+    if rule is not None and (aggregate := rule(call)) is not None:
+        return aggregate
     value = AggregateCall(f"{call.name}_v", call.function, call.arguments, call.type, call.text)
     return IncrementalAggregate(call, (Accumulator(value, None, None),), "{v}")
 
@@ -82,8 +78,7 @@ def _decompose_holistic(call: AggregateCall) -> IncrementalAggregate:
 def _build_sum(
     name: str, value: str, weighted: str, *, exact: bool, cast: str = "", combine: str = _ADD
 ) -> Accumulator:
-    plain = AggregateCall(name, "sum", (to_expression(value),), cast=cast)
-    signed = AggregateCall(name, "sum", (to_expression(weighted),), cast=cast)
+    plain, signed = (AggregateCall(name, "sum", (to_expression(v),), cast=cast) for v in (value, weighted))
     return Accumulator(plain, signed, combine, is_exact=exact)
 
 
@@ -124,13 +119,10 @@ def _build_total(call: AggregateCall) -> tuple[Accumulator, str] | None:
             return _build_sum(name, plain, signed, exact=True, cast=state), result
         if scale <= MIN_SCALE:  # no product or sum loses a digit; an overflow is an error
             state = f"DECIMAL(38, {scale})"
-            return _build_sum(name, plain, signed, exact=True, cast=state, combine=_add_wide(state)), result
+            # Where Spark returns NULL for an overflow instead of an error, the sum stays NULL.
+            combine = f"CASE WHEN {{was}} THEN {{old}} ELSE CAST(0 AS {state}) END + {{new}}"
+            return _build_sum(name, plain, signed, exact=True, cast=state, combine=combine), result
     return None
-
-
-def _add_wide(state: str) -> str:
-    """Addition that may overflow: where Spark returns NULL instead of an error, the sum stays NULL."""
-    return f"CASE WHEN {{was}} THEN {{old}} ELSE CAST(0 AS {state}) END + {{new}}"
 
 
 def _decompose_sum(call: AggregateCall) -> IncrementalAggregate | None:
@@ -138,9 +130,8 @@ def _decompose_sum(call: AggregateCall) -> IncrementalAggregate | None:
     if total is None:
         return None
     accumulator, result = total
-    return IncrementalAggregate(
-        call, (accumulator, _count_values(call)), f"CASE WHEN {{n}} > 0 THEN CAST({{s}} AS {result}) END"
-    )
+    template = f"CASE WHEN {{n}} > 0 THEN CAST({{s}} AS {result}) END"
+    return IncrementalAggregate(call, (accumulator, _count_values(call)), template)
 
 
 def _decompose_avg(call: AggregateCall) -> IncrementalAggregate | None:
@@ -176,13 +167,8 @@ def _build_variance_rule(root: bool, least: int) -> Callable[[AggregateCall], In
             return None
         value = call.arguments[0]
         square = f"CAST(CAST({value} AS BIGINT) * CAST({value} AS BIGINT) AS DECIMAL(19, 0))"
-        squares = _build_sum(
-            f"{call.name}_q",
-            f"COALESCE({square}, 0)",
-            f"COALESCE({square} * CAST({COUNT} AS DECIMAL(10, 0)), 0)",
-            exact=True,
-            cast="DECIMAL(36, 0)",
-        )
+        plain, signed = (f"COALESCE({v}, 0)" for v in (square, f"{square} * CAST({COUNT} AS DECIMAL(10, 0))"))
+        squares = _build_sum(f"{call.name}_q", plain, signed, exact=True, cast="DECIMAL(36, 0)")
         total = _build_total(call)
         assert total is not None
         n, s, q = "CAST({n} AS DECIMAL(10, 0))", "CAST({s} AS DECIMAL(19, 0))", "CAST({q} AS DECIMAL(28, 0))"

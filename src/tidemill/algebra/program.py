@@ -33,9 +33,7 @@ class RefreshMode(StrEnum):
 
     BATCH = "batch"  # recompute everything, including the state
     INCREMENTAL = "incremental"
-    RECOMPUTE = (
-        "recompute"  # recompute the result and drop the state: quicker, but the next refresh cannot be incremental
-    )
+    RECOMPUTE = "recompute"  # recompute the result and drop the state: quicker, but the next cannot be incremental
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,32 +63,29 @@ def name_input(channel: str, mode: ops.ScanMode) -> str:
     return f"{channel}@{mode}"
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramOutput:
-    """The rows for one channel, and how they merge; `rows` is None if nothing changed."""
-
-    channel: str
-    rows: ops.Operator | None
-    updates: Updates
+Steps = Mapping[str, ops.Operator]
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Steps in order, then outputs. A step named like an output's channel is that output's rows."""
+    """Steps in order, then outputs by channel: their rows, or None if nothing changed.
 
-    steps: Mapping[str, ops.Operator]
-    outputs: tuple[ProgramOutput, ...]
+    A step named like an output's channel is that output's rows.
+    """
+
+    steps: Steps
+    outputs: Mapping[str, ops.Operator | None]
 
     def map_operators(self, transform: Callable[[ops.Operator], ops.Operator]) -> Program:
         """The program with each operator replaced by `transform(operator)`."""
         return Program({name: transform(op) for name, op in self.steps.items()}, self.map_outputs(transform))
 
-    def map_outputs(self, transform: Callable[[ops.Operator], ops.Operator]) -> tuple[ProgramOutput, ...]:
-        return tuple(replace(o, rows=o.rows and transform(o.rows)) for o in self.outputs)
+    def map_outputs(self, transform: Callable[[ops.Operator], ops.Operator]) -> dict[str, ops.Operator | None]:
+        return {channel: rows and transform(rows) for channel, rows in self.outputs.items()}
 
     def select_outputs(self, channels: Collection[str]) -> Program:
         """The program restricted to these outputs."""
-        return replace(self, outputs=tuple(o for o in self.outputs if o.channel in channels))
+        return replace(self, outputs={c: rows for c, rows in self.outputs.items() if c in channels})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,31 +123,23 @@ class DeclaredQuery:
         steps: dict[str, ops.Operator] = {}
         for op, state in states.items():
             steps[state.channel] = state.build_state(_read_from_states(op.child, states, steps))  # type: ignore[union-attr]
-        outputs = [
-            ProgramOutput(s.channel, ops.StepReference(s.channel, steps[s.channel].columns), s.updates)
-            for s in states.values()
-        ]
-        result = _read_from_states(self.root, states, steps)
-        return Program(steps, (*outputs, ProgramOutput(self.table, result, self.updates)))
+        outputs: dict[str, ops.Operator | None] = {c: ops.StepReference(c, op.columns) for c, op in steps.items()}
+        return Program(steps, outputs | {self.table: _read_from_states(self.root, states, steps)})
 
     def build_recompute(self) -> Program:
         """Recompute the result only."""
-        return Program({}, (ProgramOutput(self.table, self.root, self.updates),))
+        return Program({}, {self.table: self.root})
 
     def build_incremental(self, changed: Collection[str], pinned: Collection[str] = ()) -> Program:
         """The program that writes the changes of the changed channels; `pinned` channels are read as last consumed."""
         states = self.build_states()
         derivation = Derivation(states, changed, pinned)
         result = _derive_result(self, derivation)
-        state_outputs = [
-            ProgramOutput(s.channel, _derive_state(op, s, derivation), s.updates) for op, s in states.items()
-        ]
-        return Program(dict(derivation.steps), (*state_outputs, ProgramOutput(self.table, result, self.updates)))
+        outputs = {state.channel: _derive_state(op, state, derivation) for op, state in states.items()}
+        return Program(dict(derivation.steps), outputs | {self.table: result})
 
 
-def _read_from_states(
-    op: ops.Operator, states: Mapping[ops.Operator, State], steps: Mapping[str, ops.Operator]
-) -> ops.Operator:
+def _read_from_states(op: ops.Operator, states: Mapping[ops.Operator, State], steps: Steps) -> ops.Operator:
     """The content, with stateful operators read from their states."""
     state = states.get(op)
     if state is None:
@@ -165,7 +152,10 @@ def _derive_result(query: DeclaredQuery, derivation: Derivation) -> ops.Operator
     match query.updates:
         case Append():
             change = derivation.derive_change(query.root)
-            return None if change is None else _repeat_added_rows(change)
+            if change is None:
+                return None
+            added = ops.repeat_rows(change, COUNT, "_times")  # each added row as often as it was added
+            return ops.select_columns(added, (c for c in change.columns if c != COUNT))
         case Patch(key):
             joined = find_many_to_one(query.root)
             rows = derivation.derive_patches(joined) if joined is not None else None
@@ -177,7 +167,7 @@ def _derive_result(query: DeclaredQuery, derivation: Derivation) -> ops.Operator
             return _derive_upserts(query, derivation, key)
         case _:
             change = derivation.derive_change(query.root)
-            return None if change is None else cancel_signed_rows(change)
+            return change and cancel_signed_rows(change)
 
 
 def _derive_upserts(query: DeclaredQuery, derivation: Derivation, key: Key) -> ops.Operator | None:
@@ -202,9 +192,3 @@ def _derive_state(op: ops.Operator, state: State, derivation: Derivation) -> ops
     accumulators = {n: build_column(NEW + n) for n in state.accumulator_names}
     deletion = f"NOT ({build_presence_condition(NEW)})"
     return ops.select_columns(groups, state.group.keys, {**accumulators, DELETED: deletion})
-
-
-def _repeat_added_rows(change: ops.Operator) -> ops.Operator:
-    """Each added row, repeated as often as it was added."""
-    names = tuple(c for c in change.columns if c != COUNT)
-    return ops.select_columns(ops.repeat_rows(change, COUNT, "_times"), names)

@@ -18,9 +18,9 @@ from tidemill.algebra.accumulators import (
     build_row_count,
     decompose_aggregate,
 )
-from tidemill.algebra.expression import build_column, quote_name, to_expression
+from tidemill.algebra.expression import build_column, quote_name
 from tidemill.algebra.properties import is_append_only
-from tidemill.model.change import Append, Signed, Updates, Upsert
+from tidemill.model.change import COUNT, Append, Signed, Updates, Upsert
 
 NEW, OLD, ADDED = "new.", "old.", "added."
 """Prefixes of a state's columns in a change: the new value, the old value, and the added amount."""
@@ -30,13 +30,7 @@ Stateful = ops.Aggregation | ops.WindowFunction | ops.TopN | ops.GroupedMap
 
 def list_stateful(op: ops.Operator) -> list[Stateful]:
     """The distinct stateful operators of a tree, inputs first."""
-    return list(
-        dict.fromkeys(
-            o
-            for o in ops.walk_operators(op)
-            if isinstance(o, ops.Aggregation | ops.WindowFunction | ops.TopN | ops.GroupedMap)
-        )
-    )
+    return list(dict.fromkeys(o for o in ops.walk_operators(op) if isinstance(o, Stateful)))
 
 
 @dataclass(frozen=True)
@@ -83,24 +77,23 @@ class GroupState:
 
     def build_state(self, child: ops.Operator) -> ops.Operator:
         """The state computed from these rows."""
-        return ops.Aggregation(
-            child, self.group.keys, () if self.is_distinct_only else tuple(a.call for a in self.accumulators)
-        )
+        calls = () if self.is_distinct_only else tuple(a.call for a in self.accumulators)
+        return ops.Aggregation(child, self.group.keys, calls)
 
     def finish_rows(self, state: ops.Operator) -> ops.Operator:
         """The group's rows, computed from rows of its state."""
         return state if self.is_distinct_only else ops.Projection(state, self.build_result_items())
 
     def build_result_items(self, prefix: str = "") -> tuple[ops.NamedExpression, ...]:
-        values = (ops.NamedExpression(k.call.name, k.build_value(prefix)) for k in self.incremental_aggregates)
+        values = ops.name_values({k.call.name: k.build_value(prefix) for k in self.incremental_aggregates})
         return (*ops.to_items(self.group.keys), *values)
 
     def build_change_condition(self) -> str:
         """The condition that an accumulator changed. The row count may change without a change of the result."""
         names = [a.name for k in self.incremental_aggregates for a in k.accumulators]
         pairs = [f"NOT ({quote_name(NEW + n)} <=> {quote_name(OLD + n)})" for n in names]
-        presence = [f"({build_presence_condition(NEW)}) <> ({build_presence_condition(OLD)})"]
-        return "(" + " OR ".join([*pairs, *presence]) + ")"
+        presence = f"({build_presence_condition(NEW)}) <> ({build_presence_condition(OLD)})"
+        return f"({' OR '.join([*pairs, presence])})"
 
 
 @dataclass(frozen=True)
@@ -141,9 +134,9 @@ def create_state(op: Stateful, channel: str) -> State:
 
 def cancel_signed_rows(signed: ops.Operator) -> ops.Operator:
     """Distinct signed rows without those that cancel out."""
-    names = tuple(c for c in signed.columns if c != "_count")
-    total = ops.AggregateCall("_count", "sum", (build_column("_count"),))
-    return ops.Filter(ops.Aggregation(signed, names, (total,)), to_expression("_count <> 0"))
+    names = tuple(c for c in signed.columns if c != COUNT)
+    total = ops.AggregateCall(COUNT, "sum", (build_column(COUNT),))
+    return ops.filter_rows(ops.Aggregation(signed, names, (total,)), f"{COUNT} <> 0")
 
 
 def build_presence_condition(prefix: str) -> str:

@@ -194,7 +194,7 @@ def _explain_variant(variant: Variant, option: RefreshOption | None, obstacle: s
 
 
 def _explain_program(program: Program) -> Iterator[ProgramLine]:
-    deltas = {f"delta of {o.channel}": o.rows for o in program.outputs if o.rows is not None}
+    deltas = {f"delta of {channel}": rows for channel, rows in program.outputs.items() if rows is not None}
     for name, op in {**program.steps, **deltas}.items():
         yield ProgramLine(name, tuple(dict.fromkeys(_list_sources(op))), tuple(describe_operator(op).splitlines()))
 

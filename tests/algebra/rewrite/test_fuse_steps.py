@@ -18,11 +18,10 @@ from tidemill.algebra.operators import (
     Union,
     select_columns,
 )
-from tidemill.algebra.program import Program, ProgramOutput
+from tidemill.algebra.program import Program
 from tidemill.algebra.rewrite.expand_scans import RunContext
 from tidemill.algebra.rewrite.fuse_steps import StepSlice, fuse_steps
 from tidemill.algebra.rewrite.inline_steps import inline_steps
-from tidemill.model.change import Append
 from tidemill.model.schema import Schema
 
 CHANGE = Scan("t", ("a", "b"), ScanMode.CHANGE)
@@ -34,7 +33,7 @@ ROWS = {("t", ScanMode.CHANGE): [{"a": 1, "b": 0}, {"a": 6, "b": 2}, {"a": 6, "b
 
 
 def build_program(rows: Operator, **steps: Operator) -> Program:
-    return Program({"s": GROUPED, **steps}, (ProgramOutput("out", rows, Append()),))
+    return Program({"s": GROUPED, **steps}, {"out": rows})
 
 
 def test_a_step_that_only_filters_local_rows_is_inlined() -> None:

@@ -30,12 +30,11 @@ from tidemill.algebra.operators import (
     WindowFunction,
     select_columns,
 )
-from tidemill.algebra.program import Program, ProgramOutput
+from tidemill.algebra.program import Program
 from tidemill.algebra.rewrite import passes
 from tidemill.algebra.rewrite.expand_scans import RunContext
 from tidemill.algebra.rewrite.fuse_steps import FusedProgram
 from tidemill.algebra.sql.reading import TREE_PASSES, NotIncremental, check_constructs
-from tidemill.model.change import Append
 from tidemill.model.schema import Schema
 
 SCHEMA = Schema.from_ddl("k INT, v INT")
@@ -51,7 +50,7 @@ def add_one(child: Operator, name: str) -> Operator:
 
 
 def build_program(rows: Operator, **steps: Operator) -> Program:
-    return Program(steps, (ProgramOutput("out", rows, Append()),))
+    return Program(steps, {"out": rows})
 
 
 def describe(value: Operator | Program | FusedProgram | None) -> str:
@@ -59,7 +58,7 @@ def describe(value: Operator | Program | FusedProgram | None) -> str:
         case None:
             return "nothing"
         case Program():
-            parts = {**value.steps, **{o.channel: o.rows for o in value.outputs}}
+            parts = {**value.steps, **value.outputs}
             return "\n".join(f"{name} = {describe(op)}" for name, op in parts.items())
         case FusedProgram():
             steps = [f"{name} = {describe(op)}" for name, op in value.steps.items()]

@@ -30,7 +30,7 @@ from tidemill.algebra.operators import (
     select_columns,
     walk_operators,
 )
-from tidemill.algebra.program import Program, ProgramOutput
+from tidemill.algebra.program import Program
 from tidemill.algebra.rewrite.prune_columns import prune_operator, prune_program
 from tidemill.model.change import Append, Increment, Patch, Signed, Updates, Upsert
 from tidemill.model.schema import Schema
@@ -41,8 +41,8 @@ B = Scan("b", ("j", "n", "m"))
 
 def list_read_columns(op: Operator, **steps: Operator) -> dict[str, set[tuple[str, ...]]]:
     """The columns that the pruned program reads from each channel."""
-    program = prune_program(Program(steps, (ProgramOutput("t", op, Append()),)))
-    rows = program.outputs[0].rows
+    program = prune_program(Program(steps, {"t": op}))
+    rows = program.outputs["t"]
     assert rows is not None
     assert rows.columns == op.columns
     columns: dict[str, set[tuple[str, ...]]] = {}

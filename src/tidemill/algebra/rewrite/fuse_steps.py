@@ -42,8 +42,8 @@ def fuse_steps(program: Program, _: RunContext | None = None) -> FusedProgram:
         else:
             fuser.slices[name] = part
     outputs = {
-        o.channel: () if o.rows is None else tuple(fuser.find_slice(p) or p for p in _split_union(o.rows))
-        for o in program.outputs
+        channel: () if rows is None else tuple(fuser.find_slice(p) or p for p in _split_union(rows))
+        for channel, rows in program.outputs.items()
     }
     return FusedProgram(fuser.steps, fuser.slices, outputs)
 

@@ -19,8 +19,8 @@ def prune_program(program: Program, _: RunContext | None = None) -> Program:
     """The program over the columns that it needs, of channels and of its steps."""
     outputs = program.map_outputs(prune_operator)
     needed: dict[str, set[str]] = defaultdict(set)
-    for output in outputs:
-        _collect_references(output.rows, needed)
+    for rows in outputs.values():
+        _collect_references(rows, needed)
     steps = {}
     for name, op in reversed(list(program.steps.items())):
         steps[name] = _prune_columns(op, needed[name])
@@ -53,7 +53,8 @@ def _prune_columns(op: ops.Operator, names: Collection[str]) -> ops.Operator:
             return replace(op, child=_prune_columns(op.child, {*names, *list_used_columns(op)}))
         case ops.Union():
             selected = _pick_names(op.columns, names)
-            return ops.Union(tuple(_select_exactly(_prune_columns(child, selected), selected) for child in op.children))
+            children = (_prune_columns(child, selected) for child in op.children)
+            return ops.Union(tuple(c if c.columns == selected else ops.select_columns(c, selected) for c in children))
         case ops.Join():
             return _prune_join(op, names)
         case ops.Aggregation():
@@ -71,7 +72,3 @@ def _prune_join(op: ops.Join, names: Collection[str]) -> ops.Join:
 
 def _pick_names(columns: tuple[str, ...], names: Collection[str]) -> tuple[str, ...]:
     return tuple(c for c in columns if c in names) or columns[:1]
-
-
-def _select_exactly(op: ops.Operator, names: tuple[str, ...]) -> ops.Operator:
-    return op if op.columns == names else ops.select_columns(op, names)

@@ -47,9 +47,7 @@ def _parse_config(document: Mapping[str, Any]) -> SimulationConfig:
     return SimulationConfig(
         _parse_choice("policy", document.get("policy", "max-benefit"), POLICIES),
         _parse_choice("placement", document.get("placement", "proportional"), PLACEMENTS),
-        PriorityInheritance(
-            _parse_choice("inheritance", document.get("inheritance", "max"), list(PriorityInheritance))
-        ),
+        PriorityInheritance(inheritance),
         _parse_limit("catch_up_limit", document, minimum=1),
         _parse_limit("patience", document, minimum=0),
         None if batch_limit is None else int(batch_limit),
