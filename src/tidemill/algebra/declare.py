@@ -35,8 +35,11 @@ class DeclaredTable:
     source: TypedRelation | None  # the columns that other queries may rely on; None if known only once it is written
 
 
+Sources = Mapping[str, TypedRelation]
+
+
 def compile_table(
-    task: Task, sources: Mapping[str, TypedRelation], schema: Schema | None, analyser: Analyser = NO_KNOWLEDGE.analyser
+    task: Task, sources: Sources, schema: Schema | None, analyser: Analyser = NO_KNOWLEDGE.analyser
 ) -> DeclaredTable:
     """Compile a declared query; one that cannot be incremental keeps a single variant and the reason.
 
@@ -64,14 +67,12 @@ def compile_table(
     source = scan_channel(table, known_types, query.key or (), append_only=is_append_only(root))
     code = Refresh(query, table, RefreshMode.BATCH, describe_operator(root), schema, _find_query_text(task))
     variants = tuple(_build_variants(query, replace(code, types=_list_read_types(root, sources))))
-    states = tuple(
-        Channel(s.channel, ChannelRole.STATE, updates=Signed(), location=task.location)
-        for s in query.build_states().values()
-    )
+    names = [state.channel for state in query.build_states().values()]
+    states = tuple(Channel(n, ChannelRole.STATE, updates=Signed(), location=task.location) for n in names)
     return DeclaredTable(replace(task, variants=variants), states, source)
 
 
-def _list_read_types(root: Operator, sources: Mapping[str, TypedRelation]) -> dict[str, dict[str, str]]:
+def _list_read_types(root: Operator, sources: Sources) -> dict[str, dict[str, str]]:
     """The types of exactly the columns that a query reads, by channel: its results depend on these."""
     columns: dict[str, set[str]] = {}
     for scan in list_scans(root):
@@ -79,13 +80,14 @@ def _list_read_types(root: Operator, sources: Mapping[str, TypedRelation]) -> di
     return {c: {n: sources[c].types.get(n, "") for n in sorted(names)} for c, names in sorted(columns.items())}
 
 
-def _translate_operators(task: Task, tables: Mapping[str, TypedRelation]) -> tuple[Operator, Mapping[str, str]]:
+def _translate_operators(task: Task, tables: Sources) -> tuple[Operator, Mapping[str, str]]:
     """The operators of a query or relation over channels, and the types of their columns as far as they are known."""
     code = task.variant.code
     try:
-        translated = (
-            translate_query(code.query, tables) if isinstance(code, Sql) else resolve_stage(_get_stage(code), tables)
-        )
+        if isinstance(code, Sql):
+            translated = translate_query(code.query, tables)
+        else:
+            translated = resolve_stage(_get_stage(code), tables)
     except (NotIncremental, WorkflowError):
         raise
     except Exception as error:  # Spark may accept constructs that this translator does not support
@@ -97,9 +99,7 @@ def _translate_operators(task: Task, tables: Mapping[str, TypedRelation]) -> tup
     return root, translated.types
 
 
-def _analyse_text(
-    task: Task, tables: Mapping[str, TypedRelation], root: Operator | None, analyser: Analyser
-) -> Analysis | None:
+def _analyse_text(task: Task, tables: Sources, root: Operator | None, analyser: Analyser) -> Analysis | None:
     """Spark's analysis of a query's text; None if it has no text or reads columns of unknown types."""
     text = _find_query_text(task)
     schemas = {name: source.find_schema() for name, source in tables.items()}
@@ -119,12 +119,12 @@ def _call_analyser(task: Task, query: AnalysisRequest, analyser: Analyser) -> An
 
 def _to_batch_task(task: Task, reason: str) -> Task:
     """The task with a single variant, which runs the query's text unchanged."""
-    code = task.variant.code
-    if not isinstance(code, Sql) and (apply := find_apply(_get_stage(code))) is not None:
+    text = _find_query_text(task)
+    if text is None:
+        apply = find_apply(_get_stage(task.variant.code))
         problem = f"apply() needs a table that can be refreshed incrementally, and this cannot: {reason}"
-        raise WorkflowError([f"{apply.location}: {problem}"])
-    text = code if isinstance(code, Sql) else Sql(stage_to_sql(_get_stage(code)))
-    return replace(task, variants=(replace(task.variant, code=text),), batch_reason=reason)
+        raise WorkflowError([f"{apply.location if apply else task.location}: {problem}"])
+    return replace(task, variants=(replace(task.variant, code=Sql(text.query)),), batch_reason=reason)
 
 
 def _get_stage(code: Code) -> Stage:
@@ -163,11 +163,11 @@ def _build_variants(query: DeclaredQuery, batch: Refresh) -> Iterator[Variant]:
 
 def _find_query_text(task: Task) -> QueryText | None:
     """The SQL text that computes the full result; None for a relation with a user's group function."""
-    code = task.variant.code
-    if not isinstance(code, Sql) and find_apply(_get_stage(code)) is not None:
-        return None
-    text = code.query if isinstance(code, Sql) else stage_to_sql(_get_stage(code))
-    return QueryText(text, {r.argument: r.port for r in task.reads})
+    code, tables = task.variant.code, {r.argument: r.port for r in task.reads}
+    if isinstance(code, Sql):
+        return QueryText(code.query, tables)
+    stage = _get_stage(code)
+    return None if find_apply(stage) is not None else QueryText(stage_to_sql(stage), tables)
 
 
 def compile_workflow(
@@ -202,7 +202,8 @@ def compile_workflow(
             sources[table] = source
     if problems:
         raise WorkflowError(problems)
-    bindings = [replace(b, tasks=tuple(_get_compiled_task(t, compiled) for t in b.tasks)) for b in bindings]
+    tasks = {id(t): t if t.refresh is None else compiled[t.writes[0].port].task for t in ordered}
+    bindings = [replace(b, tasks=tuple(tasks[id(t)] for t in b.tasks)) for b in bindings]
     incremental = {table for table, plan in compiled.items() if len(plan.task.variants) > 1}
     signed = (replace(c, updates=updates[c.name]) if c.name in incremental else c for c in channels)
     states = (c for plan in compiled.values() for c in plan.channels)
@@ -222,10 +223,6 @@ def _resolve_reads(task: Task, names: Collection[str]) -> Task:
     if not find_table_names(code.query).is_certain:
         reads = [r for r in reads if r.port in names]
     return replace(task, variants=(replace(task.variant, reads=tuple(reads)),))
-
-
-def _get_compiled_task(task: Task, compiled: Mapping[str, DeclaredTable]) -> Task:
-    return task if task.refresh is None else compiled[task.writes[0].port].task
 
 
 def _list_implied_channels(bindings: Sequence[BoundFlow], known: Mapping[str, Channel]) -> Iterator[Channel]:
@@ -253,7 +250,7 @@ def _infer_outputs(
     task: Task,
     needed: Collection[str],
     updates: Mapping[str, Updates],
-    sources: Mapping[str, TypedRelation],
+    sources: Sources,
     knowledge: SchemaKnowledge,
 ) -> dict[str, TypedRelation]:
     """The columns that a programmed task writes, where they are needed and not declared.
@@ -261,21 +258,18 @@ def _infer_outputs(
     They come from Spark's analysis, else from the schema recorded for a block. Raises `WorkflowError` for a query that
     Spark does not accept.
     """
-    unknown = [w for w in task.writes if w.port in needed and w.port not in sources and w.port not in task.state_ports]
+    unknown = [w for w in task.writes if w.port in needed and w.port not in {*sources, *task.state_ports}]
     if not unknown and not isinstance(task.variant.code, Sql):
         return {}
     inferred = _infer_schemas(task, updates, sources, knowledge.analyser) or {}
     recorded = {name: k.schema for name, k in knowledge.observed_schemas.items() if k.writer == task.compute_identity()}
-    schemas = {w.port: inferred.get(w.argument) or recorded.get(w.port) for w in unknown}
-    return {
-        port: _build_source(port, updates.get(port, Append()), schema)
-        for port, schema in schemas.items()
-        if schema is not None
-    }
+    schemas = ((w.port, inferred.get(w.argument) or recorded.get(w.port)) for w in unknown)
+    known = ((port, schema) for port, schema in schemas if schema is not None)
+    return {port: _build_source(port, updates.get(port, Append()), schema) for port, schema in known}
 
 
 def _infer_schemas(
-    task: Task, updates: Mapping[str, Updates], sources: Mapping[str, TypedRelation], analyser: Analyser
+    task: Task, updates: Mapping[str, Updates], sources: Sources, analyser: Analyser
 ) -> Mapping[str, Schema] | None:
     """Spark's analysis of the columns that a programmed task returns."""
     code = task.variant.code
@@ -284,9 +278,8 @@ def _infer_schemas(
         schema = sources[read.port].find_schema() if read.port in sources else None
         if schema is None:
             return None
-        is_change = read.mode is ReadMode.NEW
-        kind = updates.get(read.port, Append())
-        inputs[read.argument] = kind.build_delta_schema(schema) if is_change else schema
+        delta = updates.get(read.port, Append()).build_delta_schema(schema)
+        inputs[read.argument] = delta if read.mode is ReadMode.NEW else schema
     if isinstance(code, Function):
         return analyser.infer_outputs(task, inputs)
     analysis = _call_analyser(task, AnalysisRequest(code.query, inputs), analyser) if isinstance(code, Sql) else None
@@ -331,8 +324,7 @@ def _list_state_channels(task: Task) -> Iterator[Channel]:
     code = task.variant.code
     assert isinstance(code, Stateful)
     for write in task.writes:
-        state = code.states.get(write.argument)
-        if state is not None:
+        if (state := code.states.get(write.argument)) is not None:
             yield Channel(write.port, ChannelRole.STATE, state.schema, Upsert(state.key), task.location)
         else:
             yield Channel(write.port, ChannelRole.DERIVED, code.output_schemas[write.argument], Append(), task.location)

@@ -19,7 +19,7 @@ from tidemill.algebra.sql.functions import AGGREGATE, ARRAY_IF_EMPTY, NULL_IF_EM
 from tidemill.algebra.sql.reading import NotIncremental, to_operator_expression
 from tidemill.algebra.sql.relation import NameGenerator, TypedRelation
 from tidemill.algebra.sql.understood import find_function_name
-from tidemill.algebra.typing import infer_type, is_groupable
+from tidemill.algebra.typing import FLOATS, INTEGERS, infer_type, is_groupable
 
 
 def find_aggregate_calls(trees: Sequence[exp.Expr]) -> dict[str, exp.Expr]:
@@ -113,8 +113,7 @@ def _aggregate_part(
     relation: TypedRelation, keys: tuple[str, ...], calls: Mapping[str, exp.Expr], names: NameGenerator
 ) -> TypedRelation:
     """The calls over one set of DISTINCT arguments."""
-    first = next(iter(calls.values()))
-    if _format_distinct(first):
+    if _format_distinct(next(iter(calls.values()))):
         relation, calls = _rewrite_distinct(relation, keys, calls, names)
     aggregates = tuple(_build_aggregate(name, call, relation) for name, call in calls.items())
     types = {k: relation.types.get(k, "") for k in keys} | {f.name: _find_result_type(f) for f in aggregates}
@@ -181,13 +180,12 @@ def _list_arguments(call: exp.Expr) -> list[exp.Expr]:
 
 
 def _find_result_type(aggregate: ops.AggregateCall) -> str:
-    if aggregate.function in ("count", "count_if"):
-        return "BIGINT"
     if aggregate.function in ("min", "max"):
         return aggregate.type
-    if aggregate.function == "sum" and aggregate.type in ("TINYINT", "SMALLINT", "INT", "BIGINT"):
+    is_integer = aggregate.function == "sum" and aggregate.type in INTEGERS
+    if is_integer or aggregate.function in ("count", "count_if"):
         return "BIGINT"
-    return "DOUBLE" if aggregate.type in ("DOUBLE", "FLOAT") else ""
+    return "DOUBLE" if aggregate.type in FLOATS else ""
 
 
 def _join_groups(
@@ -211,16 +209,15 @@ def group_by_sets(
     grouping: Mapping[str, exp.Expr],
     names: NameGenerator,
 ) -> tuple[TypedRelation, dict[str, str]]:
-    """The union of the sets' groups, where a key that a set omits is NULL; also returns the column of each key and
-    call.
-    """
+    """The union of the sets' groups, with NULL for a key that a set omits, and the column of each key and call."""
     all_keys = {to_sql(k): k for grouping_set in sets for k in grouping_set}
     columns = {t: names.generate_name("key") for t in all_keys}
     columns |= {t: names.generate_name("set") for t in calls} | {t: names.generate_name("in") for t in grouping}
     parts: list[ops.Operator] = []
     for grouping_set in sets:
         present = {to_sql(k) for k in grouping_set}
-        keys = {columns[t]: k if t in present else _build_null_like(k) for t, k in all_keys.items()}
+        nulls = {t: exp.Case(ifs=[exp.If(this=exp.false(), true=k.copy())]) for t, k in all_keys.items()}  # of its type
+        keys = {columns[t]: k if t in present else nulls[t] for t, k in all_keys.items()}
         part, call_columns = group_rows(rows, keys, calls, names)
         items: dict[str, Expression | str] = {columns[t]: build_column(call_columns[t]) for t in calls}
         items |= {k: build_column(k) for k in keys}
@@ -253,18 +250,14 @@ def _expand_item(item: exp.Expr) -> list[list[exp.Expr]]:
             subsets = product(*((_list_members(e), list[exp.Expr]()) for e in item.expressions))
             return [list(chain.from_iterable(subset)) for subset in subsets]
         case exp.GroupingSets():
-            return [option for e in item.expressions for option in _expand_set(e)]
+            nested = (exp.Rollup, exp.Cube, exp.GroupingSets)
+            options = (_expand_item(e) if isinstance(e, nested) else [_list_members(e)] for e in item.expressions)
+            return list(chain.from_iterable(options))
     return [[item]]
 
 
-def _expand_set(item: exp.Expr) -> list[list[exp.Expr]]:
-    return _expand_item(item) if isinstance(item, exp.Rollup | exp.Cube | exp.GroupingSets) else [_list_members(item)]
-
-
 def _list_members(item: exp.Expr) -> list[exp.Expr]:
-    if isinstance(item, exp.Tuple):
-        return list(item.expressions)
-    return [item.unnest()]
+    return list(item.expressions) if isinstance(item, exp.Tuple) else [item.unnest()]
 
 
 def _format_grouping(call: exp.Expr, present: set[str]) -> str:
@@ -272,8 +265,3 @@ def _format_grouping(call: exp.Expr, present: set[str]) -> str:
     if find_function_name(call) != "grouping":
         raise NotIncremental("GROUPING_ID is only supported in batch")
     return f"CAST({0 if to_sql(call.expressions[0]) in present else 1} AS TINYINT)"
-
-
-def _build_null_like(tree: exp.Expr) -> exp.Expr:
-    """NULL with the type of the expression."""
-    return exp.Case(ifs=[exp.If(this=exp.false(), true=tree.copy())])

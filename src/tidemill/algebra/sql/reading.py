@@ -73,18 +73,14 @@ def qualify_columns(tree: exp.Query, tables: Tables) -> exp.Query:
     schema: dict[str, object] = {name: {c.lower(): "string" for c in columns} for name, columns in tables.items()}
     try:
         qualified = eliminate_ctes(qualify(tree, schema=schema, dialect=VERBATIM, quote_identifiers=False))
-    except SqlglotError as error:
-        raise NotIncremental(_describe_unresolved(error)) from error
+    except SqlglotError as error:  # its other messages contain full queries
+        column = re.match(r"Column '(.+?)' could not be resolved", str(error))
+        subject = f"column {column[1]}" if column else "columns"
+        raise NotIncremental(f"its {subject} could not be resolved here") from error
     assert isinstance(qualified, exp.Query)
     if any(not isinstance(star.parent, exp.Count) for star in qualified.find_all(exp.Star)):
         raise NotIncremental("the fields of a struct by .* are only supported in batch")
     return qualified
-
-
-def _describe_unresolved(error: SqlglotError) -> str:
-    """Name the column if sqlglot's message does; its other messages contain full queries."""
-    column = re.match(r"Column '(.+?)' could not be resolved", str(error))
-    return f"its column {column[1]} could not be resolved here" if column else "its columns could not be resolved here"
 
 
 def restore_using_columns(tree: exp.Query, _: Tables) -> exp.Query:

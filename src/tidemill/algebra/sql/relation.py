@@ -109,15 +109,12 @@ def _is_of_subquery(node: exp.Expr) -> bool:
     tables: set[str] = set()
     select = node.find_ancestor(exp.Select)
     while select is not None:
-        tables |= {s.alias_or_name for s in _list_sources(select)}
+        from_ = select.args.get("from_")
+        sources = [*([from_] if from_ else []), *(select.args.get("joins") or [])]
+        tables |= {source.this.alias_or_name for source in sources}
         select = select.find_ancestor(exp.Select)
     used = {c.name.partition(".")[0] for c in node.find_all(exp.Column)}
     return bool(tables) and (not used or not used.isdisjoint(tables))
-
-
-def _list_sources(tree: exp.Select) -> list[exp.Expr]:
-    from_ = tree.args.get("from_")
-    return [*([from_.this] if from_ else []), *(j.this for j in tree.args.get("joins") or [])]
 
 
 def join_relations(

@@ -39,7 +39,10 @@ def find_table_names(query: str) -> TableNames:
     >>> find_table_names("SELECT IDENTIFIER('id') FROM t, IDENTIFIER('u')")
     TableNames(names=('t', 'u'), is_certain=True)
     """
-    tokens = _tokenize_query(query)
+    try:
+        tokens = list(VERBATIM.tokenize(query))
+    except SqlglotError as error:
+        raise NotASelect(f"it cannot be read as SQL: {error}") from error
     if not tokens or tokens[0].text.upper() not in _FIRST:
         first_word = tokens[0].text.upper() if tokens else "nothing"
         raise NotASelect(f"a query begins with SELECT, WITH, FROM, VALUES or TABLE, not with {first_word}")
@@ -50,13 +53,6 @@ def find_table_names(query: str) -> TableNames:
     if isinstance(tree, exp.Query):
         return TableNames(_dedupe_names([*_find_free_tables(tree)]), is_certain=True)
     return TableNames(_dedupe_names([*_guess_tables(tokens)]), is_certain=False)
-
-
-def _tokenize_query(query: str) -> list[Token]:
-    try:
-        return list(VERBATIM.tokenize(query))
-    except SqlglotError as error:
-        raise NotASelect(f"it cannot be read as SQL: {error}") from error
 
 
 def _dedupe_names(names: list[str]) -> tuple[str, ...]:
@@ -104,19 +100,13 @@ def _find_visible_ctes(table: exp.Table) -> set[str]:
 def _guess_tables(tokens: list[Token]) -> Iterator[str]:
     """Names in table positions: after FROM, JOIN, TABLE and commas. A name that WITH defines is omitted."""
     texts = [token.text.upper() for token in tokens]
-    defined = {
-        texts[i]
-        for i in range(len(tokens) - 2)
-        if texts[i + 1 : i + 3] == ["AS", "("] and tokens[i].token_type in _NAMES
-    }
+    named = (i for i, token in enumerate(tokens) if token.token_type in _NAMES)
+    defined = {texts[i] for i in named if texts[i + 1 : i + 3] == ["AS", "("]}
     for i in range(1, len(tokens)):
-        is_call = i + 1 < len(tokens) and texts[i + 1] == "("
-        if texts[i - 1] in _BEFORE_TABLES and texts[i : i + 2] == ["IDENTIFIER", "("]:
+        is_call = texts[i + 1 : i + 2] == ["("]
+        if texts[i - 1] not in _BEFORE_TABLES:
+            continue
+        if is_call and texts[i] == "IDENTIFIER":
             yield from (token.text for token in tokens[i + 2 : i + 3] if token.token_type is TokenType.STRING)
-        elif (
-            tokens[i].token_type in _NAMES
-            and texts[i - 1] in _BEFORE_TABLES
-            and not is_call
-            and texts[i] not in defined
-        ):
+        elif tokens[i].token_type in _NAMES and not is_call and texts[i] not in defined:
             yield tokens[i].text

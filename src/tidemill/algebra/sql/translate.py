@@ -49,7 +49,9 @@ def _restore_spelling(query: str, columns: tuple[str, ...], sources: Mapping[str
     items = first.expressions if isinstance(first, exp.Select) else []
     spelling |= {n.lower(): n for n in map(_find_item_name, items) if n}
     if not any(i.find(exp.Star) and not i.find(exp.Count) for i in items) and len(items) == len(columns):
-        columns = tuple(c if _find_item_name(i) else _format_item(i) for c, i in zip(columns, items, strict=True))
+        texts = (i.sql("spark", normalize_functions="lower").replace("(*)", "(1)") for i in items)
+        named = zip(columns, items, texts, strict=True)
+        columns = tuple(c if _find_item_name(i) else text for c, i, text in named)
     names = tuple(spelling.get(c, c) for c in columns)
     if len({n.lower() for n in names}) < len(names):
         raise NotIncremental("two of its columns have the same name")
@@ -58,11 +60,6 @@ def _restore_spelling(query: str, columns: tuple[str, ...], sources: Mapping[str
 
 def _find_item_name(item: exp.Expr) -> str:
     return str(item.alias or (item.name if isinstance(item, exp.Column | exp.Dot) else ""))
-
-
-def _format_item(item: exp.Expr) -> str:
-    text: str = item.sql("spark", normalize_functions="lower")
-    return text.replace("(*)", "(1)")
 
 
 _QUALIFY = "_qualify"
@@ -134,7 +131,9 @@ class QueryTranslator:
         for kind, table, on in joins:
             first = join_relations(first, self._translate_table(table), kind, on, self.names)
         for lateral in laterals:
-            first = self._translate_lateral(first, lateral)
+            alias = lateral.args["alias"]
+            outputs = [f"{alias.name}.{c.name.lower()}" for c in alias.args.get("columns") or []]
+            first = self._explode_rows(first, lateral.this, outputs, bool(lateral.args.get("outer")))
         return first, conditions
 
     def _translate_table(self, node: exp.Expr) -> TypedRelation:
@@ -146,11 +145,6 @@ class QueryTranslator:
             raise NotIncremental(f"{node.key.upper()} in FROM is only supported in batch")
         prefix = node.alias_or_name
         return relation.rename_columns({c: f"{prefix}.{c.lower()}" for c in relation.columns})
-
-    def _translate_lateral(self, rows: TypedRelation, lateral: exp.Lateral) -> TypedRelation:
-        alias = lateral.args["alias"]
-        outputs = [f"{alias.name}.{c.name.lower()}" for c in alias.args.get("columns") or []]
-        return self._explode_rows(rows, lateral.this, outputs, bool(lateral.args.get("outer")))
 
     def _explode_rows(self, rows: TypedRelation, call: exp.Expr, outputs: list[str], outer: bool) -> TypedRelation:
         name = find_function_name(call)
@@ -187,7 +181,8 @@ class QueryTranslator:
         if qualify:
             rows = rows.filter_rows(split_conjuncts(outputs.pop(_QUALIFY)))
         rows, outputs = self._translate_generators(rows, outputs)
-        hidden = {self.names.generate_name("order"): v for v in values if not _is_output(v, outputs)}
+        unselected = (v for v in values if not (isinstance(v, exp.Column) and v.name in outputs))
+        hidden = {self.names.generate_name("order"): v for v in unselected}
         result = _project_outputs(rows, {**outputs, **hidden})
         if tree.args.get("distinct") and hidden:
             raise NotIncremental("DISTINCT with an order by a column that is not selected is only supported in batch")
@@ -206,7 +201,7 @@ class QueryTranslator:
         sets = list_grouping_sets(tree.args.get("group"))
         keys = {to_sql(k): k for grouping_set in sets for k in grouping_set}
         key_names = {
-            text: k.name if isinstance(k, exp.Column) else self.names.generate_name("key") for text, k in keys.items()
+            t: k.name if isinstance(k, exp.Column) else self.names.generate_name("key") for t, k in keys.items()
         }
         plain = {t: c for t, c in calls.items() if t not in grouping}
         if len(sets) == 1:
@@ -289,9 +284,7 @@ class QueryTranslator:
     def _match_sides(
         self, left: TypedRelation, right: TypedRelation, *, keep_common: bool, distinct: bool
     ) -> ops.Operator:
-        """INTERSECT and EXCEPT: the number of a row's occurrences on each side decides how often it is in the
-        result.
-        """
+        """INTERSECT and EXCEPT: a row's numbers of occurrences on each side decide how often it is in the result."""
         counts = left_count, right_count = self.names.generate_name("left"), self.names.generate_name("right")
         sums = tuple(ops.AggregateCall(n, "sum", (build_column(n),), "INT") for n in counts)
         counted = ops.Aggregation(ops.tag_sides(left.op, right.op, counts), left.columns, sums)
@@ -347,19 +340,12 @@ def _cast_to_common_type(*sides: TypedRelation) -> tuple[TypedRelation, ...]:
     """The sides of a set operation with their numbers cast to the type that Spark chooses for both."""
     kinds = {c: {side.types.get(c, "") for side in sides} for c in sides[0].columns}
     wider = {c: find_common_type(k) for c, k in kinds.items() if len(k) > 1 and "" not in k}
-    casts = {c: kind for c, kind in wider.items() if kind}
-    return tuple(_cast_columns(side, {c: k for c, k in casts.items() if side.types[c] != k}) for side in sides)
-
-
-def _cast_columns(rows: TypedRelation, kinds: Mapping[str, str]) -> TypedRelation:
-    if not kinds:
-        return rows
-    casts = {c: f"CAST({quote_name(c)} AS {kind})" for c, kind in kinds.items()}
-    return TypedRelation(ops.add_columns(rows.op, casts), {**rows.types, **kinds})
-
-
-def _is_output(tree: exp.Expr, outputs: Mapping[str, exp.Expr]) -> bool:
-    return isinstance(tree, exp.Column) and tree.name in outputs
+    cast = []
+    for side in sides:
+        casts = {c: kind for c, kind in wider.items() if kind and side.types[c] != kind}
+        values = {c: f"CAST({quote_name(c)} AS {kind})" for c, kind in casts.items()}
+        cast.append(TypedRelation(ops.add_columns(side.op, values), {**side.types, **casts}) if casts else side)
+    return tuple(cast)
 
 
 def _check_groupable(result: TypedRelation) -> None:
