@@ -19,7 +19,7 @@ from tidemill.scheduler.dispatcher import Dispatcher, DispatchLimits
 from tidemill.scheduler.hierarchy import PriorityInheritance, build_jobs
 from tidemill.scheduler.job import Job, JobProfile, UpdateCost
 from tidemill.scheduler.policies import POLICIES
-from tidemill.scheduler.round_policy import RoundPolicy
+from tidemill.scheduler.sorted_policy import RoundPolicy
 from tidemill.scheduler.tracks import PLACEMENTS
 from tidemill.sim.staleness.run import simulate_workload
 from tidemill.sim.staleness.workload import SimulationConfig

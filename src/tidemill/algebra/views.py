@@ -1,19 +1,22 @@
-"""Views as operators over the rows of blocks."""
+"""Views, and the scans of a query that reads them, as operators over the rows of blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, takewhile
 
 from tidemill.algebra import merge
 from tidemill.algebra import operators as ops
+from tidemill.algebra.program import DeclaredQuery, name_input
 from tidemill.algebra.restrict import exclude_rows, restrict_rows
-from tidemill.errors import EngineError
+from tidemill.errors import EngineError, RunFailed
 from tidemill.model.block import Block, BlockKind
 from tidemill.model.change import DELETED, Append, Patch, Signed, Updates, Upsert
 from tidemill.model.schema import Schema
-from tidemill.model.view import ConvertedDelta, DeltaChain, Snapshot, SnapshotDiff, View
+from tidemill.model.view import ConvertedDelta, DeltaChain, Snapshot, SnapshotDiff, View, list_blocks
+
+Change = DeltaChain | SnapshotDiff | ConvertedDelta
 
 SmallChangeTest = Callable[[int, int], bool]
 """Given the rows of a content and of its change: whether the change is small."""
@@ -56,9 +59,7 @@ class ViewExpansion:
             return _scan_blocks(filled, view.updates.build_delta_schema(view.schema), is_change=True)
         return merge.chain_deltas(_scan_deltas(filled, view.updates, view.schema, is_change=True))
 
-    def expand_signed(
-        self, view: DeltaChain | SnapshotDiff | ConvertedDelta, before: Snapshot | None = None
-    ) -> ops.Operator:
+    def expand_signed(self, view: Change, before: Snapshot | None = None) -> ops.Operator:
         """A change as signed rows. If it is stored by key, the rows that it replaces are looked up in `before`."""
         if isinstance(view, SnapshotDiff):
             return self._diff_snapshots(Signed(), view)
@@ -69,7 +70,13 @@ class ViewExpansion:
                 return merge.count_rows(rows, 1)
             case Signed():
                 return rows
-        changed = view if isinstance(view, ConvertedDelta) else ConvertedDelta(chain, before or _raise_missing(chain))
+        if isinstance(view, ConvertedDelta):
+            changed = view
+        elif before is not None:
+            changed = ConvertedDelta(chain, before)
+        else:
+            problem = "is stored by key; its previous content is needed to compute signed rows"
+            raise EngineError(f"the change of {chain.channel} {problem}")
         old = self.expand_snapshot(changed.before)
         if isinstance(chain.updates, Patch):
             return merge.sign_patch_rows(chain.updates, old, rows)
@@ -80,9 +87,7 @@ class ViewExpansion:
             new = restrict_rows(self.expand_snapshot(changed.after), keys, pairs)
         return merge.sign_contents(restrict_rows(old, keys, pairs), new)
 
-    def expand_touched(
-        self, view: DeltaChain | SnapshotDiff | ConvertedDelta, key: tuple[str, ...], after: Snapshot
-    ) -> ops.Operator:
+    def expand_touched(self, view: Change, key: tuple[str, ...], after: Snapshot) -> ops.Operator:
         """A change by key: the new row of each key in it, or `_deleted`."""
         chain = view.chain if isinstance(view, ConvertedDelta) else view
         if isinstance(chain, SnapshotDiff):
@@ -132,7 +137,62 @@ def _count_rows(blocks: Sequence[Block]) -> int:
     return sum(b.rows for b in blocks)
 
 
-def _raise_missing(view: DeltaChain) -> Snapshot:
-    raise EngineError(
-        f"the change of {view.channel} is stored by key; its previous content is needed to compute signed rows"
-    )
+Views = Mapping[str, View]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryViews:
+    """The views of a query's channels: their contents now and before, and their changes."""
+
+    query: DeclaredQuery
+    views: Views
+    expansion: ViewExpansion
+
+    def list_deferred_channels(self) -> set[str]:
+        """The channels whose changes this run does not consume."""
+        return {c for c in self.query.channels if name_input(c, ops.ScanMode.CHANGE) not in self.views}
+
+    def list_changed_channels(self) -> set[str]:
+        changes = {c: self.views.get(name_input(c, ops.ScanMode.CHANGE)) for c in self.query.channels}
+        return {c for c, view in changes.items() if view is not None and not _is_empty(view)}
+
+    def expand_scans(self, op: ops.Operator) -> ops.Operator:
+        """The operator over the rows of blocks; keys are looked up in blocks before those are merged."""
+        match op:
+            case ops.Join(left=ops.Scan() as scan, kind=ops.JoinKind.SEMI, condition=None, null_safe=True):
+                return restrict_rows(self._expand_scan(scan), self.expand_scans(op.right), op.keys)
+            case ops.Scan():
+                return self._expand_scan(op)
+        return ops.map_children(op, self.expand_scans)
+
+    def _expand_scan(self, scan: ops.Scan) -> ops.Operator:
+        match scan.mode:
+            case ops.ScanMode.NEW | ops.ScanMode.OLD:
+                rows = self.expansion.expand_snapshot(self._get_content(scan.channel, scan.mode))
+            case ops.ScanMode.CHANGE:
+                before = self._get_content(scan.channel, ops.ScanMode.OLD)
+                rows = self.expansion.expand_signed(self._get_change(scan), before)
+            case ops.ScanMode.TOUCHED:
+                after = self._get_content(scan.channel, ops.ScanMode.NEW)
+                rows = self.expansion.expand_touched(self._get_change(scan), scan.keys, after)
+        return rows if rows.columns == scan.columns else ops.select_columns(rows, scan.columns)
+
+    def _get_content(self, channel: str, mode: ops.ScanMode) -> Snapshot:
+        view = self.views[name_input(channel, mode)]
+        assert isinstance(view, Snapshot)
+        return view
+
+    def _get_change(self, scan: ops.Scan) -> Change:
+        view = self.views[name_input(scan.channel, ops.ScanMode.CHANGE)]
+        assert not isinstance(view, Snapshot)
+        if scan.append_only and isinstance(view, SnapshotDiff):
+            raise RunFailed(
+                f"channel {scan.channel} is append-only, but its content was replaced; refresh this table in batch"
+            )
+        return view
+
+
+def _is_empty(view: View) -> bool:
+    if isinstance(view, SnapshotDiff):
+        return False
+    return not any(b.files for b in list_blocks(view.chain if isinstance(view, ConvertedDelta) else view))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from tidemill.algebra.operators import ScanMode
 from tidemill.algebra.program import DeclaredQuery, Program, RefreshMode, name_input
-from tidemill.algebra.query_views import QueryViews, Views
 from tidemill.algebra.rewrite.expand_scans import RunContext
 from tidemill.algebra.rewrite.passes import rewrite_program
+from tidemill.algebra.views import QueryViews, Views
 from tidemill.model.block import Block
 from tidemill.model.schema import Schema
 from tidemill.model.task import Refresh

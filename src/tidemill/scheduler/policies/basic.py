@@ -8,8 +8,7 @@ from random import Random
 
 from tidemill.scheduler.job import Job
 from tidemill.scheduler.order import BasePolicy
-from tidemill.scheduler.round_policy import RoundPolicy
-from tidemill.scheduler.sorted_policy import SortedPolicy
+from tidemill.scheduler.sorted_policy import RoundPolicy, SortedPolicy
 
 
 def count_affordable_batches(job: Job, allowance: float) -> int:

@@ -8,7 +8,7 @@ from math import floor, log2
 from tidemill.errors import ConfigError
 from tidemill.scheduler.job import Job
 from tidemill.scheduler.policies.basic import count_affordable_batches
-from tidemill.scheduler.round_policy import RoundPolicy
+from tidemill.scheduler.sorted_policy import RoundPolicy
 
 LEVELS = 40
 """Number of levels; a small level is important."""

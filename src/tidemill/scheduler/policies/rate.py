@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from tidemill.scheduler.hierarchy import index_children
 from tidemill.scheduler.job import Job, JobProfile
-from tidemill.scheduler.round_policy import RoundPolicy
+from tidemill.scheduler.sorted_policy import RoundPolicy
 
 
 @dataclass(slots=True)
