@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 _VOCABULARY = """
@@ -27,7 +27,8 @@ def generate_batches(count: int, size: int, seed: int = 7) -> Iterator[list[Arti
     """`count` batches of about `size` articles; the same seed generates the same news."""
     rng = random.Random(seed)
     sites = [f"site{i}.example" for i in range(6)]
-    stories = [_generate_story(rng) for _ in range(count * size // 3)]
+    lengths = (rng.randint(3, 6) for _ in range(count * size // 3))
+    stories = [[" ".join(rng.choices(_WORDS, k=12)) for _ in range(length)] for length in lengths]
     crawled: list[Article] = []
     for number in range(count):
         batch = [_generate_article(rng, sites, stories, number) for _ in range(size)]
@@ -38,32 +39,21 @@ def generate_batches(count: int, size: int, seed: int = 7) -> Iterator[list[Arti
 
 def write_articles(articles: list[Article], path: Path) -> Path:
     """Write the articles as a JSON-lines file."""
-    lines = (json.dumps({"url": a.url, "site": a.site, "body": a.body}) for a in articles)
+    lines = (json.dumps(asdict(article)) for article in articles)
     path.write_text("".join(line + "\n" for line in lines))
     return path
-
-
-def _generate_story(rng: random.Random) -> list[str]:
-    return [" ".join(rng.choices(_WORDS, k=12)) for _ in range(rng.randint(3, 6))]
 
 
 def _generate_article(rng: random.Random, sites: list[str], stories: list[list[str]], batch: int) -> Article:
     site = rng.choice(sites)
     story = rng.randrange(len(stories))
-    header, footer = _choose_template(site, batch)
+    season = "spring" if batch < 3 or site < "site3" else "autumn"  # half of the sites redesign their pages meanwhile
+    header, footer = f"{site} {season} edition home sports weather", f"copyright {site} {season} all rights reserved"
     return Article(f"https://{site}/{batch}/{story}", site, "\n".join([header, *stories[story], footer]))
-
-
-def _choose_template(site: str, batch: int) -> tuple[str, str]:
-    """Sites redesign their pages: half of them in the middle of the demonstration."""
-    season = "spring" if batch < 3 or site < "site3" else "autumn"
-    return f"{site} {season} edition home sports weather", f"copyright {site} {season} all rights reserved"
 
 
 def _recrawl_pages(rng: random.Random, crawled: list[Article], count: int) -> list[Article]:
     """Pages crawled again, a third of them edited meanwhile."""
     pages = rng.sample(crawled, min(count, len(crawled)))
-    return [
-        Article(a.url, a.site, a.body + "\nupdate " + " ".join(rng.choices(_WORDS, k=8))) if i % 3 == 0 else a
-        for i, a in enumerate(pages)
-    ]
+    updates = ("\nupdate " + " ".join(rng.choices(_WORDS, k=8)) if i % 3 == 0 else "" for i in range(len(pages)))
+    return [replace(a, body=a.body + update) for a, update in zip(pages, updates, strict=True)]

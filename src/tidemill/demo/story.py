@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,66 +33,52 @@ class DemoReport:
     equal_to_recompute: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def record_time(self, phase: str, since: float) -> None:
-        self.seconds[phase] = round(self.seconds.get(phase, 0.0) + time.monotonic() - since, 3)
+    @contextmanager
+    def measure_time(self, phase: str) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self.seconds[phase] = round(self.seconds.get(phase, 0.0) + time.monotonic() - started, 3)
 
 
 def run_in_project(
     mill: Tidemill, scratch: Path, *, count: int, size: int, on_progress: ProgressReporter
 ) -> DemoReport:
     """Run the demonstration on an open, empty project."""
-    report = DemoReport()
-    started = time.monotonic()
-    mill.apply()
-    _start_engine(mill, report, on_progress)
-    for number, batch in enumerate(generate_batches(count, size)):
-        _insert_batch(
-            mill, write_articles(batch, scratch / f"batch{number}.jsonl"), number, len(batch), report, on_progress
-        )
-        if number % DETECT_EVERY == 0:
-            _run_flow(mill, "templates", report, on_progress)
-        _run_flow(mill, "pipeline", report, on_progress)
-    report.batches = count
-    _verify_result(mill, report, on_progress)
-    report.record_time("total", started)
+    report = DemoReport(batches=count)
+    with report.measure_time("total"):
+        mill.apply()
+        with report.measure_time("start"):
+            mill.engine.start()
+        on_progress(f"Spark started in {report.seconds['start']:.1f} s")
+        for number, batch in enumerate(generate_batches(count, size)):
+            path = write_articles(batch, scratch / f"batch{number}.jsonl")
+            with report.measure_time("insert"):
+                mill.insert("articles", path, key=f"batch-{number}")
+            report.articles += len(batch)
+            on_progress(f"batch {number}: {len(batch)} articles arrived")
+            for flow in ("templates", "pipeline") if number % DETECT_EVERY == 0 else ("pipeline",):
+                _run_flow(mill, flow, report, on_progress)
+        with report.measure_time("proof"):
+            _verify_result(mill, report)
+        on_progress("recomputed from scratch with the templates that each block's provenance names")
     return report
-
-
-def _start_engine(mill: Tidemill, report: DemoReport, on_progress: ProgressReporter) -> None:
-    started = time.monotonic()
-    mill.engine.start()
-    report.record_time("start", started)
-    on_progress(f"Spark started in {report.seconds['start']:.1f} s")
-
-
-def _insert_batch(
-    mill: Tidemill, path: Path, number: int, size: int, report: DemoReport, on_progress: ProgressReporter
-) -> None:
-    started = time.monotonic()
-    mill.insert("articles", path, key=f"batch-{number}")
-    report.articles += size
-    report.record_time("insert", started)
-    on_progress(f"batch {number}: {size} articles arrived")
 
 
 def _run_flow(mill: Tidemill, flow: str, report: DemoReport, on_progress: ProgressReporter) -> None:
     started = time.monotonic()
-    _, blocks = mill.run(flow)
+    with report.measure_time(flow):
+        _, blocks = mill.run(flow)
     report.runs += 1
-    report.record_time(flow, started)
     rows = ", ".join(f"{b.channel} {b.kind} of {b.rows}" for b in blocks)
     on_progress(f"  {flow}: {rows} rows, {time.monotonic() - started:.2f} s")
 
 
-def _verify_result(mill: Tidemill, report: DemoReport, on_progress: ProgressReporter) -> None:
-    started = time.monotonic()
+def _verify_result(mill: Tidemill, report: DemoReport) -> None:
     actual = Counter((r["url"], r["digest"]) for r in mill.rows("unique_articles"))
     head = mill.catalog.channels.read("tagged").head.provenance
     report.unique = actual.total()
     report.template_versions = len(head[("articles", "templates")])
     report.equal_to_recompute = actual == compute_unique_articles(mill)
-    report.record_time("proof", started)
-    on_progress("recomputed from scratch with the templates that each block's provenance names")
 
 
 def run_demo(directory: Path, *, batches: int, size: int, on_progress: ProgressReporter) -> DemoReport:

@@ -36,7 +36,7 @@ def _merge_delta(frame: DataFrame, content: Schema, target: WriteTarget) -> Data
     delta = _shape_frame(frame, target.updates.build_delta_schema(content), target).withColumn(ORDER, F.lit(1))
     steps = {"empty": delta.sparkSession.createDataFrame([], to_nullable_ddl(content)), "delta": delta}
     empty, rows = (StepReference(name, tuple(steps[name].columns)) for name in steps)
-    compiler = OperatorCompiler(delta.sparkSession, None, steps)
+    compiler = OperatorCompiler(delta.sparkSession, None, steps.__getitem__)
     return compiler.build_frame(merge_deltas(empty, Deltas(rows, target.updates, content, count=1), is_small=False))
 
 

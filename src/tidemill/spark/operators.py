@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from threading import RLock
 from typing import Any
 
@@ -37,17 +37,20 @@ class OperatorCompiler:
         self,
         spark: SparkSession,
         read_scan: ReadScan | None,
-        steps: Mapping[str, DataFrame] | None = None,
+        find_step: Callable[[str], DataFrame] | None = None,
         *,
         single_task_rows: int = 0,
         is_small: SmallChangeTest | None = None,
     ) -> None:
-        """`read_scan` is None if there are no scans. Scans of at most `single_task_rows` are grouped by one task."""
+        """Without scans or steps, `read_scan` or `find_step` is None.
+
+        Scans of at most `single_task_rows` are grouped by one task.
+        """
         self._spark = spark
         self._read_scan = read_scan
         self._single_task_rows = single_task_rows
         self._is_small = is_small
-        self._steps = {} if steps is None else steps
+        self._find_step = find_step
         self._frames: dict[ops.Operator, DataFrame | None] = {}
         self._lock = RLock()
 
@@ -76,7 +79,8 @@ class OperatorCompiler:
                 assert self._read_scan is not None
                 return self._read_scan(op)
             case ops.StepReference():
-                return self._steps[op.step]
+                assert self._find_step is not None
+                return self._find_step(op.step)
             case ops.GroupedMap():
                 return _apply_function(self.build_frame(op.child), op)
             case ops.CustomMerge():

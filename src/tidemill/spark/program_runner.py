@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from itertools import count
 from pathlib import Path
 from time import perf_counter
@@ -59,7 +59,7 @@ class ProgramRunner:
     def __init__(
         self,
         spark: SparkSession,
-        compiler: Callable[[Mapping[str, DataFrame]], OperatorCompiler],
+        compiler: Callable[[Callable[[str], DataFrame]], OperatorCompiler],
         program: FusedProgram,
         outputs: Mapping[str, WriteTarget],
         work: LocalWork,
@@ -86,7 +86,7 @@ class ProgramRunner:
         self._names: dict[ops.Operator, str] = {}
         self._numbers = count()
         self._local = LocalEngine(work.database, self._read_leaf)
-        self._compiler = compiler(_StepFrames(self._build_step_frame))
+        self._compiler = compiler(cache(self._build_step_frame))
 
     def run(self) -> Mapping[str, Schema]:
         try:
@@ -290,15 +290,3 @@ def _extract_part(rows: Batch | DataFrame, part: StepSlice) -> Batch | DataFrame
         table = table.filter(table.column(keep))
     columns = pa.table({name: table.column(origin) for name, origin in names})
     return Batch(columns, StructType([StructField(name, rows.struct[origin].dataType) for name, origin in names]))
-
-
-class _StepFrames(dict[str, DataFrame]):
-    """Steps as frames, each created on first access."""
-
-    def __init__(self, build_frame: Callable[[str], DataFrame]) -> None:
-        super().__init__()
-        self._build_frame = build_frame
-
-    def __missing__(self, name: str) -> DataFrame:
-        self[name] = self._build_frame(name)
-        return self[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from tidemill.algebra.operators import ScanMode
 from tidemill.algebra.program import DeclaredQuery, Program, RefreshMode, name_input
@@ -14,7 +15,7 @@ from tidemill.model.block import Block
 from tidemill.model.schema import Schema
 from tidemill.model.task import Refresh
 from tidemill.model.view import ConvertedDelta, list_blocks
-from tidemill.ports.engine import EngineLimits, Log, WriteTarget
+from tidemill.ports.engine import Log, WriteTarget
 from tidemill.spark.batches import count_rows
 from tidemill.spark.block_reader import BlockReader
 from tidemill.spark.local_work import LocalWork
@@ -65,7 +66,8 @@ class RefreshRun:
         limits = self.work.limits
         blocks = self._list_blocks()
         is_stored_locally = all(t.directory.startswith("/") for t in outputs.values())
-        is_collected = limits.is_local and is_stored_locally and can_hold(blocks, limits)
+        fits = UNPACKED * sum(b.bytes for b in blocks) <= limits.driver_memory
+        is_collected = limits.is_local and is_stored_locally and fits
         is_single_task = is_collected and count_rows(blocks) <= limits.single_task_rows
         spark = self.sessions.quick_session if is_collected else self.sessions.spark
         if is_collected:
@@ -73,33 +75,26 @@ class RefreshRun:
         views = QueryViews(self.code.query, self.inputs, self.work.expansion)
         context = RunContext(views.expand_scans, lambda scan: is_collected and scan.rows <= limits.single_task_rows)
         program = rewrite_program(_build_program(self.code, views).select_outputs(outputs), context)
-        return ProgramRunner(
+        compiler = partial(
+            OperatorCompiler,
             spark,
-            lambda steps: OperatorCompiler(
-                spark,
-                BlockReader(spark, self.work).read_scan,
-                steps,
-                single_task_rows=limits.single_task_rows if is_single_task else 0,
-                is_small=limits.is_small_change,
-            ),
-            program,
-            outputs,
-            self.work,
-            self.tag,
-            self.log,
-            is_collected=is_collected,
-        ).run()
+            BlockReader(spark, self.work).read_scan,
+            single_task_rows=limits.single_task_rows if is_single_task else 0,
+            is_small=limits.is_small_change,
+        )
+        runner = ProgramRunner(
+            spark, compiler, program, outputs, self.work, self.tag, self.log, is_collected=is_collected
+        )
+        return runner.run()
 
     def _list_blocks(self) -> list[Block]:
         """The blocks whose rows determine how much the steps compute."""
-        if self._is_full:
-            return [b for view in self.inputs.values() for b in list_blocks(view)]
-        return _list_change_blocks(self.code.query, self.inputs)
-
-
-def can_hold(blocks: list[Block], limits: EngineLimits) -> bool:
-    """Whether the rows of blocks certainly fit into the memory that the driver may use."""
-    return UNPACKED * sum(b.bytes for b in blocks) <= limits.driver_memory
+        views = self.inputs
+        if not self._is_full:
+            changes = (name_input(c, ScanMode.CHANGE) for c in self.code.query.channels)
+            chains = {name: views[name] for name in changes if name in views}
+            views = {n: v.chain if isinstance(v, ConvertedDelta) else v for n, v in chains.items()}
+        return [b for view in views.values() for b in list_blocks(view)]
 
 
 def _build_program(code: Refresh, channels: QueryViews) -> Program:
@@ -111,9 +106,3 @@ def _build_program(code: Refresh, channels: QueryViews) -> Program:
             return query.build_recompute()
         case _:
             return query.build_incremental(channels.list_changed_channels(), channels.list_deferred_channels())
-
-
-def _list_change_blocks(query: DeclaredQuery, inputs: Views) -> list[Block]:
-    names = [name_input(c, ScanMode.CHANGE) for c in query.channels]
-    views = [inputs[name] for name in names if name in inputs]
-    return [b for view in views for b in list_blocks(view.chain if isinstance(view, ConvertedDelta) else view)]

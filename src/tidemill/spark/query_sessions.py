@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot.errors import SqlglotError
@@ -63,19 +64,15 @@ class EngineSessions:
         self._first = spark
         self.monitor = SessionMonitor(spark)
         self._settings = dict(settings or {})
-        self._quick: SparkSession | None = None
         self.spark = create_sibling_session(spark, self._settings) if self._settings else spark
         self.queries = QuerySessions(lambda: create_isolated_session(spark, self._settings))
-        self.small_queries = QuerySessions(
-            lambda: create_isolated_session(spark, {**SMALL_QUERY_SETTINGS, **self._settings})
-        )
+        self._small_settings = {**SMALL_QUERY_SETTINGS, **self._settings}
+        self.small_queries = QuerySessions(lambda: create_isolated_session(spark, self._small_settings))
 
-    @property
+    @cached_property
     def quick_session(self) -> SparkSession:
         """The session for work on small changes."""
-        if self._quick is None:
-            self._quick = create_sibling_session(self._first, {**SMALL_QUERY_SETTINGS, **self._settings})
-        return self._quick
+        return create_sibling_session(self._first, self._small_settings)
 
     @property
     def all_sessions(self) -> list[SparkSession]:

@@ -40,7 +40,7 @@ def test_a_step_that_only_filters_local_rows_is_inlined() -> None:
     filtered = Filter(BLOCKS, to_expression("a > 1"))
     result = inline_steps(build_program(StepReference("p", ("b",)), p=filtered), LOCAL)
     assert list(result.steps) == ["s"]
-    assert result.outputs[0].rows == select_columns(filtered, ("b",))
+    assert result.outputs["out"] == select_columns(filtered, ("b",))
 
 
 def test_a_step_over_rows_that_are_not_local_is_kept() -> None:
