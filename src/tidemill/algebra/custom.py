@@ -36,9 +36,8 @@ def custom(
     merge_key = merge if merge is not None else _merge_via_strong(expand)
     diff_key = diff if diff is not None else _diff_via_strong(contract)
     names = (key,) if isinstance(key, str) else tuple(key)
-    return Custom(
-        names, merge_key, chain, diff_key, None if delta is None else _parse_delta_schema(delta), expand, contract
-    )
+    schema = None if delta is None else _parse_delta_schema(delta)
+    return Custom(names, merge_key, chain, diff_key, schema, expand, contract)
 
 
 def _merge_via_strong(expand: PerKey | None) -> PerKey:

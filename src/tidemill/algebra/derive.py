@@ -44,9 +44,7 @@ _EXISTS, _EXISTED = "_is", "_was"
 class Derivation:
     """The change of one query, given which of its channels changed."""
 
-    def __init__(
-        self, states: Mapping[ops.Operator, State], changed: Collection[str], pinned: Collection[str] = ()
-    ) -> None:
+    def __init__(self, states: Mapping[ops.Operator, State], changed: Collection[str], pinned: Collection[str]) -> None:
         """`pinned` channels are read as they were when last consumed; their newer content is ignored."""
         self.states = states
         self.changed = frozenset(changed) - frozenset(pinned)
@@ -206,9 +204,7 @@ class Derivation:
         calls = [a.signed_call for a in state.accumulators if a.signed_call is not None]
         added = ops.select_columns(change, keys, {ADDED + f.name: f.arguments[0] for f in calls})
         old_state = self._read_old_state(state, ops.select_columns(change, keys))
-        totals = [
-            ops.AggregateCall(ADDED + f.name, f.function, (build_column(ADDED + f.name),), cast=f.cast) for f in calls
-        ]
+        totals = [replace(f, name=ADDED + f.name, arguments=(build_column(ADDED + f.name),)) for f in calls]
         values = (*totals, *_take_any_values(old_state.columns, keys))
         groups = ops.Aggregation(ops.union_by_name(added, old_state), keys, values)
         existed, exists = build_presence_condition(OLD), build_presence_condition(NEW)
@@ -456,6 +452,5 @@ def _compare_keys(new: ops.Operator, old: ops.Operator, keys: Key) -> ops.Operat
 
 def _take_any_values(names: Key, keys: Key) -> tuple[ops.AggregateCall, ...]:
     """The only value that a key has in each column."""
-    return tuple(
-        ops.AggregateCall(n, "any_value", (build_column(n), build_literal("TRUE"))) for n in names if n not in keys
-    )
+    true, values = build_literal("TRUE"), (n for n in names if n not in keys)
+    return tuple(ops.AggregateCall(n, "any_value", (build_column(n), true)) for n in values)

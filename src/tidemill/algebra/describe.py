@@ -32,9 +32,8 @@ def format_headline(op: ops.Operator) -> str:
         case ops.StepReference():
             return f"step {op.step}"
         case ops.Projection():
-            return "project " + ", ".join(
-                _format_item(i.name, i.value.text, plain=i.value.column_name) for i in op.items
-            )
+            items = (_format_item(i.name, i.value.text, plain=i.value.column_name) for i in op.items)
+            return f"project {', '.join(items)}"
         case ops.Filter():
             return f"filter {op.condition}"
         case ops.Explode():
@@ -48,9 +47,9 @@ def format_headline(op: ops.Operator) -> str:
             aggregates = ", ".join(map(_format_aggregate, op.calls))
             return f"group by {', '.join(op.keys)}: {aggregates}" if aggregates else f"distinct {', '.join(op.keys)}"
         case ops.WindowFunction():
-            items = ", ".join(_format_item(i.name, i.value.text) for i in op.items)
+            items = (_format_item(i.name, i.value.text) for i in op.items)
             condition = f" where {op.condition}" if op.condition else ""
-            return f"window by {', '.join(op.partition) or 'nothing'}: {items}{condition}"
+            return f"window by {', '.join(op.partition) or 'nothing'}: {', '.join(items)}{condition}"
         case ops.TopN():
             return f"top {op.limit}{f' after {op.skip}' if op.skip else ''} by {', '.join(o.text for o in op.order)}"
         case ops.GroupedMap():

@@ -195,9 +195,8 @@ def _sum_increments(rows: ops.Operator, updates: Increment, schema: Schema) -> o
     marked = ops.WindowFunction(rows, updates.key, ops.name_values({_NUMBER: reset}))
     relevant = ops.filter_rows(marked, f"COALESCE({ops.ORDER} >= {_NUMBER}, TRUE)")
     sums = (ops.AggregateCall(c, "sum", (build_column(c),), cast=schema.get_field(c).type) for c in updates.columns)
-    summed = ops.Aggregation(
-        relevant, updates.key, (*sums, ops.AggregateCall(_NUMBER, "max", (build_column(_NUMBER),)))
-    )
+    newest_reset = ops.AggregateCall(_NUMBER, "max", (build_column(_NUMBER),))
+    summed = ops.Aggregation(relevant, updates.key, (*sums, newest_reset))
     values = {n: f"{_NUMBER} IS NOT NULL" if n == DELETED else build_column(n) for n in rows.columns if n != ops.ORDER}
     return ops.Projection(summed, ops.name_values(values))
 

@@ -244,18 +244,16 @@ def _parse_row_expression(text: str) -> exp.Expr:
     tree = _parse_any_expression(text)
     calls = find_aggregate_calls([tree])
     if calls:
-        raise _build_error(
-            f"{next(iter(calls))} aggregates many rows; write group_by(…).agg(…), or window(…) with OVER"
-        )
+        hint = "write group_by(…).agg(…), or window(…) with OVER"
+        raise _build_error(f"{next(iter(calls))} aggregates many rows; {hint}")
     return tree
 
 
 def _parse_column(text: str) -> exp.Column:
     tree = _parse_any_expression(text)
     if not isinstance(tree, exp.Column) or tree.table:
-        raise _build_error(
-            f"expected the name of a column, found {text!r}; give an expression a name: day='to_date(at)'"
-        )
+        hint = "give an expression a name: day='to_date(at)'"
+        raise _build_error(f"expected the name of a column, found {text!r}; {hint}")
     return tree
 
 

@@ -52,28 +52,22 @@ def _push_down(op: ops.Operator, keys: ops.Operator, on: Pairs) -> ops.Operator 
 
 def _rename_pairs(items: tuple[ops.NamedExpression, ...], on: Pairs) -> Pairs | None:
     origin = {i.name: i.value.column_name for i in items}
-    below = [(origin[c], k) for c, k in on]
-    if any(c is None for c, _ in below):
-        return None
-    return tuple((c, k) for c, k in below if c is not None)
+    below = tuple((name, k) for c, k in on if (name := origin[c]) is not None)
+    return below if len(below) == len(on) else None
 
 
 def _push_into_join(op: ops.Join, keys: ops.Operator, on: Pairs) -> ops.Operator | None:
     names = {c for c, _ in on}
     if names <= set(op.left.columns) and op.kind in _PRESERVES_LEFT:
-        left = restrict_rows(op.left, keys, on)
         partner_keys = dict(op.keys)
+        right = op.right
         if names <= set(op.left_keys):  # then the other side's rows must match as well
-            return replace(
-                op, left=left, right=restrict_rows(op.right, keys, tuple((partner_keys[c], k) for c, k in on))
-            )
-        return replace(op, left=left)
+            right = restrict_rows(right, keys, tuple((partner_keys[c], k) for c, k in on))
+        return replace(op, left=restrict_rows(op.left, keys, on), right=right)
     if names <= set(op.right.columns) and op.kind in _PRESERVES_RIGHT:
-        right = restrict_rows(op.right, keys, on)
         partner_keys = {r: c for c, r in op.keys}
+        left = op.left
         if names <= set(op.right_keys):
-            return replace(
-                op, left=restrict_rows(op.left, keys, tuple((partner_keys[c], k) for c, k in on)), right=right
-            )
-        return replace(op, right=right)
+            left = restrict_rows(left, keys, tuple((partner_keys[c], k) for c, k in on))
+        return replace(op, left=left, right=restrict_rows(op.right, keys, on))
     return None

@@ -98,9 +98,8 @@ class ViewExpansion:
         keys, pairs = ops.select_distinct(rows, key), ops.pair_columns(key)
         existing = restrict_rows(self.expand_snapshot(after), keys, pairs)
         deleted = exclude_rows(keys, existing, pairs)
-        return ops.union_by_name(
-            ops.add_columns(existing, {DELETED: "FALSE"}), ops.add_columns(deleted, {DELETED: "TRUE"})
-        )
+        marked = ops.add_columns(existing, {DELETED: "FALSE"})
+        return ops.union_by_name(marked, ops.add_columns(deleted, {DELETED: "TRUE"}))
 
     def _diff_snapshots(self, updates: Updates, view: SnapshotDiff) -> ops.Operator:
         before, after = self.expand_snapshot(view.before), self.expand_snapshot(view.after)

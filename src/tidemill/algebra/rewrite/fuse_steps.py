@@ -6,7 +6,7 @@ For a small change, the number of steps determines the cost.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemill.algebra import operators as ops
 from tidemill.algebra.expression import Expression, quote_name, to_expression
@@ -60,18 +60,16 @@ class _StepFuser:
         match op:
             case ops.StepReference():
                 known = self.slices.get(op.step) or StepSlice(op.step, (), {c: c for c in op.columns})
-                return StepSlice(known.step, known.conditions, {c: known.columns[c] for c in op.columns})
+                return replace(known, columns={c: known.columns[c] for c in op.columns})
             case ops.Projection():
                 below = self.find_slice(op.child)
-                return below and StepSlice(
-                    below.step, below.conditions, {i.name: self._resolve_column(below, i) for i in op.items}
-                )
+                return below and replace(below, columns={i.name: self._resolve_column(below, i) for i in op.items})
             case ops.Filter():
                 below = self.find_slice(op.child)
                 if below is None:
                     return None
                 condition_column = self._add_column(below, to_expression(f"COALESCE({op.condition}, FALSE)"))
-                return StepSlice(below.step, (*below.conditions, condition_column), below.columns)
+                return replace(below, conditions=(*below.conditions, condition_column))
             case _:
                 return None
 
@@ -85,9 +83,8 @@ class _StepFuser:
         expression = value.rename_columns(part.columns)
         if part.conditions:
             guard = " AND ".join(map(quote_name, part.conditions))
-            expression = Expression(
-                f"CASE WHEN {guard} THEN {expression} END", expression.columns | set(part.conditions)
-            )
+            text = f"CASE WHEN {guard} THEN {expression} END"
+            expression = Expression(text, expression.columns | set(part.conditions))
         name = f"_fused{len(step.columns)}"
         self.steps[part.step] = ops.add_columns(step, {name: expression})
         return name
@@ -98,9 +95,7 @@ def _split_union(op: ops.Operator) -> list[ops.Operator]:
     match op:
         case ops.Union():
             return [piece for child in op.children for piece in _split_union(child)]
-        case ops.Projection(child, items) if all(
-            i.is_column for i in items
-        ):  # an expression may need the union's types
+        case ops.Projection(child, items) if all(i.is_column for i in items):  # others may need the union's types
             return [ops.Projection(piece, items) for piece in _split_union(child)]
         case _:
             return [op]

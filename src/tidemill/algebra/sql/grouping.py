@@ -7,7 +7,7 @@ if there are no rows. GROUPING SETS, ROLLUP and CUBE are the union of their sets
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain, product
 
 from sqlglot import exp
@@ -17,9 +17,12 @@ from tidemill.algebra.dialect import to_sql
 from tidemill.algebra.expression import Expression, build_column, quote_name, to_expression
 from tidemill.algebra.sql.functions import AGGREGATE, ARRAY_IF_EMPTY, NULL_IF_EMPTY, ZERO_IF_EMPTY
 from tidemill.algebra.sql.reading import NotIncremental, to_operator_expression
-from tidemill.algebra.sql.relation import NameGenerator, TypedRelation
+from tidemill.algebra.sql.relation import NameGenerator, Trees, TypedRelation
 from tidemill.algebra.sql.understood import find_function_name
 from tidemill.algebra.typing import FLOATS, INTEGERS, infer_type, is_groupable
+
+Grouped = tuple[TypedRelation, dict[str, str]]
+"""The rows of groups, and their columns by the texts of keys and calls."""
 
 
 def find_aggregate_calls(trees: Sequence[exp.Expr]) -> dict[str, exp.Expr]:
@@ -45,9 +48,7 @@ def _is_aggregate_call(node: exp.Expr) -> bool:
     return is_known or isinstance(node, exp.AggFunc)
 
 
-def group_rows(
-    relation: TypedRelation, keys: Mapping[str, exp.Expr], calls: Mapping[str, exp.Expr], names: NameGenerator
-) -> tuple[TypedRelation, dict[str, str]]:
+def group_rows(relation: TypedRelation, keys: Trees, calls: Trees, names: NameGenerator) -> Grouped:
     """Groups by named key expressions, with a column for each call; returns these column names by the call's text."""
     for name, tree in keys.items():
         if not is_groupable(relation.types.get(name) or infer_type(tree, relation.types)):
@@ -66,9 +67,7 @@ def group_rows(
     return first, columns
 
 
-def _aggregate_all(
-    relation: TypedRelation, calls: Mapping[str, exp.Expr], names: NameGenerator
-) -> tuple[TypedRelation, dict[str, str]]:
+def _aggregate_all(relation: TypedRelation, calls: Trees, names: NameGenerator) -> Grouped:
     """One row, even for no rows: then each call has its value for empty input."""
     constant = names.generate_name("all")
     grouped, columns = group_rows(relation, {constant: exp.Literal.number(0)}, calls, names)
@@ -86,9 +85,8 @@ def default_if_empty(call: exp.Expr, name: str) -> Expression:
     if function in ARRAY_IF_EMPTY:
         return to_expression(f"COALESCE({quote_name(name)}, ARRAY())")
     if function not in NULL_IF_EMPTY:
-        raise NotIncremental(
-            f"{function}() where there may be no rows, as without GROUP BY, is only supported in batch"
-        )
+        reason = "where there may be no rows, as without GROUP BY, is only supported in batch"
+        raise NotIncremental(f"{function}() {reason}")
     return build_column(name)
 
 
@@ -110,7 +108,7 @@ def _split_filter(call: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
 
 
 def _aggregate_part(
-    relation: TypedRelation, keys: tuple[str, ...], calls: Mapping[str, exp.Expr], names: NameGenerator
+    relation: TypedRelation, keys: tuple[str, ...], calls: Trees, names: NameGenerator
 ) -> TypedRelation:
     """The calls over one set of DISTINCT arguments."""
     if _format_distinct(next(iter(calls.values()))):
@@ -121,7 +119,7 @@ def _aggregate_part(
 
 
 def _rewrite_distinct(
-    relation: TypedRelation, keys: tuple[str, ...], calls: Mapping[str, exp.Expr], names: NameGenerator
+    relation: TypedRelation, keys: tuple[str, ...], calls: Trees, names: NameGenerator
 ) -> tuple[TypedRelation, dict[str, exp.Expr]]:
     """The distinct rows of keys and arguments, and the calls over them."""
     inner, condition = _split_filter(next(iter(calls.values())))
@@ -205,10 +203,10 @@ def _join_groups(
 def group_by_sets(
     rows: TypedRelation,
     sets: list[list[exp.Expr]],
-    calls: Mapping[str, exp.Expr],
-    grouping: Mapping[str, exp.Expr],
+    calls: Trees,
+    grouping: Trees,
     names: NameGenerator,
-) -> tuple[TypedRelation, dict[str, str]]:
+) -> Grouped:
     """The union of the sets' groups, with NULL for a key that a set omits, and the column of each key and call."""
     all_keys = {to_sql(k): k for grouping_set in sets for k in grouping_set}
     columns = {t: names.generate_name("key") for t in all_keys}

@@ -13,6 +13,9 @@ from tidemill.algebra.sql.reading import NotIncremental, to_operator_expression
 from tidemill.algebra.typing import infer_type
 from tidemill.model.schema import Field, Schema
 
+Trees = Mapping[str, exp.Expr]
+"""Expressions by the names of their columns, or by their texts."""
+
 
 @dataclass(frozen=True, slots=True)
 class TypedRelation:
@@ -43,7 +46,7 @@ class TypedRelation:
             op = ops.Filter(op, to_operator_expression(condition.copy()))
         return replace(self, op=op)
 
-    def add_columns(self, items: Mapping[str, exp.Expr]) -> TypedRelation:
+    def add_columns(self, items: Trees) -> TypedRelation:
         """The relation with further computed columns."""
         if not items:
             return self

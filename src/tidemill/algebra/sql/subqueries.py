@@ -25,6 +25,8 @@ from tidemill.algebra.sql.relation import (
     substitute_columns,
 )
 
+RowsAndValue = tuple[TypedRelation, exp.Expr]
+
 
 class SelectTranslator(Protocol):
     """The translation of a query, which the translation of its sub-queries depends on."""
@@ -60,9 +62,7 @@ class SubqueryJoins:
         filtered = rows.filter_rows([value])
         return TypedRelation(ops.select_columns(filtered.op, rows.columns), filtered.types)
 
-    def add_values(
-        self, rows: TypedRelation, tree: exp.Expr, *, filters: bool = False
-    ) -> tuple[TypedRelation, exp.Expr]:
+    def add_values(self, rows: TypedRelation, tree: exp.Expr, *, filters: bool = False) -> RowsAndValue:
         """Rows with a column for each sub-query of an expression, and the expression over those columns.
 
         `filters`: the expression is a filter, so NULL is equivalent to FALSE.
@@ -90,7 +90,8 @@ class SubqueryJoins:
             inner, outer = self._translator.translate_tree(query), []
             outputs = [build_column_tree(c) for c in inner.columns]
         inner, names = self._rename_apart(inner)
-        pairs = zip(_list_values(node.this), outputs, strict=True) if isinstance(node, exp.In) else ()
+        members = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
+        pairs = zip(members, outputs, strict=True) if isinstance(node, exp.In) else ()
         equal = [exp.EQ(this=a.copy(), expression=replace_columns(b, names)) for a, b in pairs]
         return inner, [*equal, *(replace_columns(c, names) for c in outer)]
 
@@ -112,17 +113,14 @@ class SubqueryJoins:
         calls = {to_sql(number): number, to_sql(nulls): nulls}
         counted, columns = group_rows(inner, {}, calls, self._names)
         joined = TypedRelation(ops.Join(rows.op, counted.op, ops.JoinKind.INNER), {**rows.types, **counted.types})
-        has_none, has_no_null = (
-            exp.EQ(this=build_column_tree(columns[text]), expression=exp.Literal.number(0)) for text in calls
-        )
+        zero, counts = exp.Literal.number(0), (build_column_tree(columns[text]) for text in calls)
+        has_none, has_no_null = (exp.EQ(this=count, expression=zero.copy()) for count in counts)
         is_known = exp.Not(this=exp.Is(this=node.this.copy(), expression=exp.Null()))
         filtered = joined.filter_rows([exp.or_(has_none, exp.and_(has_no_null, is_known))])
         filtered = TypedRelation(ops.select_columns(filtered.op, rows.columns), rows.types)
         return join_relations(filtered, inner, ops.JoinKind.ANTI, conditions, self._names)
 
-    def _add_mark(
-        self, rows: TypedRelation, node: exp.Exists | exp.In, *, filters: bool
-    ) -> tuple[TypedRelation, exp.Expr]:
+    def _add_mark(self, rows: TypedRelation, node: exp.Exists | exp.In, *, filters: bool) -> RowsAndValue:
         """EXISTS or IN within an expression: a column that marks whether there is a partner.
 
         IN may also be NULL, which the column does not distinguish from FALSE; the two are equivalent only in a filter.
@@ -140,12 +138,11 @@ class SubqueryJoins:
         value = exp.Not(this=exp.Is(this=build_column_tree(mark), expression=exp.Null()))
         return TypedRelation(ops.select_columns(marked, (*rows.columns, mark)), rows.types), value
 
-    def _add_scalar(self, rows: TypedRelation, query: exp.Expr) -> tuple[TypedRelation, exp.Expr]:
+    def _add_scalar(self, rows: TypedRelation, query: exp.Expr) -> RowsAndValue:
         """A scalar sub-query: an aggregate without GROUP BY."""
         if not isinstance(query, exp.Select) or query.args.get("group") or not find_aggregate_calls(query.expressions):
-            raise NotIncremental(
-                f"the sub-query {to_sql(query)} is used as a value but is not an aggregate without GROUP BY"
-            )
+            reason = "is used as a value but is not an aggregate without GROUP BY"
+            raise NotIncremental(f"the sub-query {to_sql(query)} {reason}")
         if any(query.args.get(c) for c in ("having", "limit", "offset", "distinct")) or query.find(exp.Window):
             raise NotIncremental(f"the sub-query {to_sql(query)} is only supported in batch")
         with self._translator.define_ctes(query):
@@ -177,10 +174,6 @@ def _is_simple(query: exp.Expr) -> bool:
         and not find_aggregate_calls(query.expressions)
         and not query.find(exp.Window)
     )
-
-
-def _list_values(value: exp.Expr) -> list[exp.Expr]:
-    return list(value.expressions) if isinstance(value, exp.Tuple) else [value]
 
 
 def _is_conjunct(node: exp.Expr) -> bool:

@@ -64,6 +64,10 @@ def _find_item_name(item: exp.Expr) -> str:
 
 _QUALIFY = "_qualify"
 
+RowsAndValues = tuple[TypedRelation, list[exp.Expr]]
+RowsAndOutputs = tuple[TypedRelation, dict[str, exp.Expr]]
+"""Rows, and expressions over their columns."""
+
 
 class QueryTranslator:
     """Translates one query. `names` generates names for unnamed columns; `ctes` are the visible names of WITH."""
@@ -103,7 +107,7 @@ class QueryTranslator:
             raise NotIncremental(f"a column of {to_sql(unresolved[0])} could not be resolved here")
         return self._translate_outputs(tree, rows)
 
-    def translate_rows(self, tree: exp.Select) -> tuple[TypedRelation, list[exp.Expr]]:
+    def translate_rows(self, tree: exp.Select) -> RowsAndValues:
         """FROM and WHERE; also returns the conditions on columns of the outer query, if this is a sub-query."""
         where = tree.args.get("where")
         conditions = split_conjuncts(where.this if where else None)
@@ -116,7 +120,7 @@ class QueryTranslator:
             rows = self.subqueries.filter_rows(rows, condition)
         return rows, outer
 
-    def _translate_from(self, tree: exp.Select, conditions: list[exp.Expr]) -> tuple[TypedRelation, list[exp.Expr]]:
+    def _translate_from(self, tree: exp.Select, conditions: list[exp.Expr]) -> RowsAndValues:
         from_ = tree.args.get("from_")
         if from_ is None:
             raise NotIncremental("a SELECT without FROM is only supported in batch")
@@ -193,16 +197,13 @@ class QueryTranslator:
 
     # -- groups --------------------------------------------------------------------------------------------------
 
-    def _translate_groups(
-        self, tree: exp.Select, rows: TypedRelation, expressions: list[exp.Expr]
-    ) -> tuple[TypedRelation, list[exp.Expr]]:
+    def _translate_groups(self, tree: exp.Select, rows: TypedRelation, expressions: list[exp.Expr]) -> RowsAndValues:
         calls = find_aggregate_calls(expressions)
         grouping = {t: c for t, c in calls.items() if find_function_name(c) in ("grouping", "grouping_id")}
         sets = list_grouping_sets(tree.args.get("group"))
         keys = {to_sql(k): k for grouping_set in sets for k in grouping_set}
-        key_names = {
-            t: k.name if isinstance(k, exp.Column) else self.names.generate_name("key") for t, k in keys.items()
-        }
+        bare = {t: k.name for t, k in keys.items() if isinstance(k, exp.Column)}
+        key_names = {t: bare.get(t) or self.names.generate_name("key") for t in keys}
         plain = {t: c for t, c in calls.items() if t not in grouping}
         if len(sets) == 1:
             grouped, columns = group_rows(rows, {key_names[t]: k for t, k in keys.items()}, plain, self.names)
@@ -213,21 +214,17 @@ class QueryTranslator:
 
     # -- windows and generators ----------------------------------------------------------------------------------
 
-    def _translate_windows(
-        self, rows: TypedRelation, outputs: dict[str, exp.Expr]
-    ) -> tuple[TypedRelation, dict[str, exp.Expr]]:
+    def _translate_windows(self, rows: TypedRelation, outputs: dict[str, exp.Expr]) -> RowsAndOutputs:
         windows = {to_sql(w): w for v in outputs.values() for w in v.find_all(exp.Window)}
-        by_partition: dict[tuple[str, ...], list[ops.NamedExpression]] = {}
+        by_partition: dict[tuple[str, ...], dict[str, Expression | str]] = {}
         columns: dict[str, str] = {}
         for text, window in windows.items():
             rows, partition, bare = self._add_partition(rows, window)
             columns[text] = self.names.generate_name("win")
-            by_partition.setdefault(partition, []).append(
-                ops.NamedExpression(columns[text], to_operator_expression(bare))
-            )
+            by_partition.setdefault(partition, {})[columns[text]] = to_operator_expression(bare)
         op = rows.op
-        for partition, items in by_partition.items():
-            op = ops.WindowFunction(op, partition, tuple(items))
+        for partition, values in by_partition.items():
+            op = ops.WindowFunction(op, partition, ops.name_values(values))
         return TypedRelation(op, rows.types), {n: substitute_columns(v, columns) for n, v in outputs.items()}
 
     def _add_partition(
@@ -246,9 +243,7 @@ class QueryTranslator:
         bare.set("partition_by", [build_column_tree(n) for n in names])
         return rows.add_columns(computed), tuple(dict.fromkeys(names)), bare
 
-    def _translate_generators(
-        self, rows: TypedRelation, outputs: dict[str, exp.Expr]
-    ) -> tuple[TypedRelation, dict[str, exp.Expr]]:
+    def _translate_generators(self, rows: TypedRelation, outputs: dict[str, exp.Expr]) -> RowsAndOutputs:
         """explode() in the select list."""
         for name, value in list(outputs.items()):
             call = value.find(exp.Explode)
