@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from tidemill.app.wiring import Tidemill
 from tidemill.demo.workflow import SHINGLE, SKETCH
@@ -24,9 +25,8 @@ def compute_unique_articles(mill: Tidemill) -> Counter[tuple[str, str]]:
     for block in _list_deltas(mill, "tagged"):
         version_used = _get_single_version(block.target[("articles", "templates")])
         if version_used not in templates_by_version:
-            templates_by_version[version_used] = _detect_templates(
-                r for version, rows in arrivals.items() if version <= (version_used or 0) for r in rows
-            )
+            known = (rows for version, rows in arrivals.items() if version <= (version_used or 0))
+            templates_by_version[version_used] = _detect_templates(chain.from_iterable(known))
         first = _find_first_urls(_select_batch(arrivals, block), templates_by_version[version_used])
         unseen = {digest: url for digest, url in first.items() if digest not in known_digests}
         unique.update((url, digest) for digest, url in unseen.items())
@@ -74,11 +74,8 @@ def _detect_templates(articles: Iterable[Row]) -> Templates:
         urls[row["site"]].add(row["url"])
         for line in row["body"].split("\n"):
             shared[row["site"], line].add(row["url"])
-    return {
-        (site, line)
-        for (site, line), pages in shared.items()
-        if len(urls[site]) >= 3 and len(pages) * 2 > len(urls[site])
-    }
+    large = {site: len(pages) for site, pages in urls.items() if len(pages) >= 3}
+    return {key for key, pages in shared.items() if key[0] in large and len(pages) * 2 > large[key[0]]}
 
 
 def _find_first_urls(articles: Sequence[Row], templates: Templates) -> dict[str, str]:

@@ -46,10 +46,10 @@ def _read_file(path: str, number: int, rows: StoredRows, schema: pa.Schema) -> p
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         names = [n for n in schema.names if n in rows.stored and n in file.schema_arrow.names]
         table, count = file.read(columns=names, use_threads=False), file.metadata.num_rows
-    values = {n: table.column(n) for n in names} | {rows.order: pa.repeat(pa.scalar(number, pa.int32()), count)}
-    return pa.table(
-        [values[f.name].cast(f.type) if f.name in values else pa.nulls(count, f.type) for f in schema], schema=schema
-    )
+    missing = {f.name: pa.nulls(count, f.type) for f in schema if f.name not in names}
+    values = missing | {n: table.column(n) for n in names}
+    values |= {rows.order: pa.repeat(pa.scalar(number, pa.int32()), count)}
+    return pa.table([values[f.name].cast(f.type) for f in schema], schema=schema)
 
 
 def to_batch(table: pa.Table, struct: StructType) -> Batch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -94,8 +94,10 @@ class LocalEngine:
         for rows in leaves.files:
             self._database.verify_files(rows)
         with self._database.open_cursor() as cursor:
-            result = _execute_statement(cursor, statement.sql, leaves.tables)
-            reader: pa.RecordBatchReader = result.to_arrow_reader(_BATCH_ROWS)
+            # DuckDB finds tables among the variables of its caller, which `eval` can provide; to register each costs as
+            # much as a small join.
+            variables = {"cursor": cursor, "sql": statement.sql, **leaves.tables}
+            reader: pa.RecordBatchReader = eval("cursor.execute(sql)", variables).to_arrow_reader(_BATCH_ROWS)
             table = pa.Table.from_batches(self._limit_size(reader), reader.schema)
         return to_batch(table, statement.struct)
 
@@ -107,19 +109,6 @@ class LocalEngine:
             if size > self._database.memory:
                 raise Unsupported(f"a result of more than {self._database.memory} bytes")
             yield batch
-
-
-def _execute_statement(
-    cursor: duckdb.DuckDBPyConnection, sql: str, tables: Mapping[str, pa.Table]
-) -> duckdb.DuckDBPyConnection:
-    """Execute a statement over tables by their names.
-
-    DuckDB finds them among the variables of its caller, which `eval` can provide; to register each costs as much as a
-    small join.
-    """
-    result = eval("cursor.execute(sql)", {"cursor": cursor, "sql": sql, **tables})
-    assert isinstance(result, duckdb.DuckDBPyConnection)
-    return result
 
 
 @dataclass
@@ -146,14 +135,13 @@ def _read_files(rows: StoredRows) -> str:
     """The rows of files; one scan for each block if they are numbered, else for all."""
     if not rows.files:
         return f"SELECT {_list_items(rows, 0, is_empty=True)} WHERE FALSE"
-    blocks = groupby(rows.files, key=lambda file: file[0] if rows.order else 0)
-    return " UNION ALL ".join(
-        f"SELECT {_list_items(rows, number)} FROM {read_files([path for _, path in files])}" for number, files in blocks
-    )
+    scans = []
+    for number, files in groupby(rows.files, key=lambda file: file[0] if rows.order else 0):
+        scans.append(f"SELECT {_list_items(rows, number)} FROM {read_files([path for _, path in files])}")
+    return " UNION ALL ".join(scans)
 
 
 def _list_items(rows: StoredRows, number: int, *, is_empty: bool = False) -> str:
     values = {n: quote_name(n) for n in rows.stored if not is_empty} | {rows.order: str(number)}
-    return ", ".join(
-        f"CAST({values.get(f.name, 'NULL')} AS {name_type(f.dataType)}) AS c{i}" for i, f in enumerate(rows.struct)
-    )
+    casts = (f"CAST({values.get(f.name, 'NULL')} AS {name_type(f.dataType)})" for f in rows.struct)
+    return ", ".join(f"{cast} AS c{i}" for i, cast in enumerate(casts))

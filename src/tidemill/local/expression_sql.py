@@ -93,11 +93,9 @@ class ExpressionTranslator:
             case exp.Is(expression=exp.Null()):
                 return SqlValue(f"({self.translate_tree(tree.this).text} IS NULL)", T.BooleanType())
             case exp.Between(args={"low": low, "high": high}) if not tree.args.get("symmetric"):
-                value = self.translate_tree(tree.this)
-                bounds = ((">=", low), ("<=", high))
-                return self._join_logic(
-                    "AND", [self._compare(sign, value, self.translate_tree(b)) for sign, b in bounds]
-                )
+                value, bounds = self.translate_tree(tree.this), {">=": low, "<=": high}.items()
+                sides = [self._compare(sign, value, self.translate_tree(bound)) for sign, bound in bounds]
+                return self._join_logic("AND", sides)
             case exp.In(expressions=[_, *_] as options):
                 value = self.translate_tree(tree.this)
                 return self._join_logic("OR", [self._compare("=", value, self.translate_tree(e)) for e in options])
@@ -128,9 +126,8 @@ class ExpressionTranslator:
                 return SqlValue(f"(NOT {self._to_boolean(self.translate_tree(tree.this))})", T.BooleanType())
         if type(tree) not in _COMPARISONS:
             raise Unsupported(type(tree).__name__)
-        return self._compare(
-            _COMPARISONS[type(tree)], self.translate_tree(tree.this), self.translate_tree(tree.expression)
-        )
+        sign = _COMPARISONS[type(tree)]
+        return self._compare(sign, self.translate_tree(tree.this), self.translate_tree(tree.expression))
 
     def cast_value(self, value: SqlValue, target: exp.DataType) -> SqlValue:
         """A cast by the user or by derivation; only those whose results are the same in both."""

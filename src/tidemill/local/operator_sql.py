@@ -82,8 +82,8 @@ class OperatorTranslator:
         item = f"({relation.sql})" if relation.sql.startswith("SELECT") else relation.sql
         return f"{item} AS {alias}", relation
 
-    def _bind(self, relation: SqlRelation, alias: str = "t") -> ExpressionTranslator:
-        return ExpressionTranslator(relation.bind_columns(alias))
+    def _bind(self, relation: SqlRelation) -> ExpressionTranslator:
+        return ExpressionTranslator(relation.bind_columns("t"))
 
     def _build_relation(self, op: ops.Operator) -> SqlRelation:
         if not op.columns or len({*op.columns}) < len(op.columns):
@@ -93,12 +93,13 @@ class OperatorTranslator:
             return leaf
         match op:
             case ops.Projection():
-                return self._translate_projection(op)
+                source, rows = self._read(op.child)
+                bound = self._bind(rows)
+                return _select([(i.name, bound.translate(i.value)) for i in op.items], f" FROM {source}")
             case ops.Filter():
                 source, rows = self._read(op.child)
-                return SqlRelation(
-                    f"SELECT * FROM {source} WHERE {self._bind(rows).translate_condition(op.condition)}", rows.struct
-                )
+                condition = self._bind(rows).translate_condition(op.condition)
+                return SqlRelation(f"SELECT * FROM {source} WHERE {condition}", rows.struct)
             case ops.Union():
                 return self._translate_union(op)
             case ops.Explode(outer=False):
@@ -113,20 +114,11 @@ class OperatorTranslator:
                 return _select([("_one", SqlValue("CAST(0 AS INTEGER)", IntegerType()))], "")
         raise Unsupported(type(op).__name__)
 
-    def _translate_projection(self, op: ops.Projection) -> SqlRelation:
-        source, rows = self._read(op.child)
-        bound = self._bind(rows)
-        return _select([(i.name, bound.translate(i.value)) for i in op.items], f" FROM {source}")
-
     def _translate_union(self, op: ops.Union) -> SqlRelation:
         parts = [self._read(child) for child in op.children]
         bound = self._bind(parts[0][1])
-        widened = [
-            bound.widen(
-                [SqlValue(f"t.c{rows.struct.names.index(name)}", rows.struct[name].dataType) for _, rows in parts]
-            )
-            for name in op.columns
-        ]
+        columns = [rows.bind_columns("t") for _, rows in parts]
+        widened = [bound.widen([values[name] for values in columns]) for name in op.columns]
         struct = StructType([StructField(n, kind) for n, (kind, _) in zip(op.columns, widened, strict=True)])
         selects = [
             f"SELECT {', '.join(f'{texts[number]} AS c{i}' for i, (_, texts) in enumerate(widened))} FROM {source}"
@@ -143,14 +135,11 @@ class OperatorTranslator:
             case _:
                 raise Unsupported(op.generator.text)
         item = f"unnest(range(greatest({require_type(repeats, *INTEGERS).text}, 0)))"
-        columns = list(rows.bind_columns("t").items())
         struct = StructType([*rows.struct.fields, StructField(name, IntegerType())])
-        names = [f"c{i}" for i in range(len(columns))]
-        inner = f"SELECT {', '.join(f't.{n}' for n in names)}, {item} AS r FROM {source}"
-        return SqlRelation(
-            f"SELECT {', '.join(f's.{n}' for n in names)}, CAST(0 AS INTEGER) AS c{len(names)} FROM ({inner}) AS s",
-            struct,
-        )
+        names = ", ".join(f"c{i}" for i in range(len(rows.struct)))
+        repeated = f"SELECT {names}, {item} AS r FROM {source}"
+        statement = f"SELECT {names}, CAST(0 AS INTEGER) AS c{len(rows.struct)} FROM ({repeated}) AS s"
+        return SqlRelation(statement, struct)
 
     def _translate_aggregation(self, op: ops.Aggregation) -> SqlRelation:
         source, rows = self._read(op.child)
@@ -191,16 +180,14 @@ class OperatorTranslator:
         left_source, left = self._read(op.left, "l")
         right_source, right = self._read(op.right, "r")
         sides = left.bind_columns("l"), right.bind_columns("r")
-        if len({*sides[0], *sides[1]}) < len(sides[0]) + len(sides[1]) and op.kind not in (
-            ops.JoinKind.SEMI,
-            ops.JoinKind.ANTI,
-        ):
+        is_filter = op.kind in (ops.JoinKind.SEMI, ops.JoinKind.ANTI)
+        if not is_filter and sides[0].keys() & sides[1].keys():
             raise Unsupported("two columns of one name")
         conditions = [self._equate_keys(sides[0][a], sides[1][b], null_safe=op.null_safe) for a, b in op.keys]
         if op.condition is not None:
             bound = ExpressionTranslator({**sides[1], **sides[0]})
             conditions.append(bound.translate_condition(op.condition))
-        columns = [*sides[0].items(), *(() if op.kind in (ops.JoinKind.SEMI, ops.JoinKind.ANTI) else sides[1].items())]
+        columns = [*sides[0].items(), *(() if is_filter else sides[1].items())]
         condition = " AND ".join(conditions) or "TRUE"
         return _select(columns, f" FROM {left_source} {op.kind.upper()} JOIN {right_source} ON {condition}")
 

@@ -54,9 +54,8 @@ def _verify_pages(data: memoryview, metadata: pq.FileMetaData, columns: Collecti
         start = chunk.dictionary_page_offset or chunk.data_page_offset
         for page in _list_pages(data, start, start + chunk.total_compressed_size):
             if page.checksum is not None and crc32(data[page.start : page.start + page.size]) != page.checksum:
-                raise BlockDamaged(
-                    f"{path} cannot be read: a page of column {chunk.path_in_schema} has a wrong checksum"
-                )
+                problem = f"a page of column {chunk.path_in_schema} has a wrong checksum"
+                raise BlockDamaged(f"{path} cannot be read: {problem}")
 
 
 def _list_pages(data: memoryview, start: int, end: int) -> Iterator[PageHeader]:
@@ -75,10 +74,8 @@ class _HeaderReader:
 
     def read_header(self) -> PageHeader:
         integers = self._read_struct()
-        checksum = integers.get(_CHECKSUM)
-        return PageHeader(
-            self._position, integers[_COMPRESSED_SIZE], None if checksum is None else checksum & 0xFFFFFFFF
-        )
+        checksum = integers[_CHECKSUM] & 0xFFFFFFFF if _CHECKSUM in integers else None
+        return PageHeader(self._position, integers[_COMPRESSED_SIZE], checksum)
 
     def _read_struct(self) -> dict[int, int]:
         """Read all fields; returns the integers among them, by their numbers."""

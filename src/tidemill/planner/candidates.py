@@ -71,9 +71,8 @@ class CandidateIndex:
         """List the fillings of a port that contain this block."""
         if not (as_old or requirement.needs_old_base):
             return [(candidate,)] if requirement.can_use(candidate.block) else []
-        return [
-            pair for pair in self.find_pairs(candidate) if pair[1].fit and requirement.can_take(pair[1].block.shape)
-        ]
+        pairs = self.find_pairs(candidate)
+        return [pair for pair in pairs if pair[1].fit and requirement.can_take(pair[1].block.shape)]
 
 
 class StepRegistry:

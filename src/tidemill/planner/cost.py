@@ -67,10 +67,10 @@ class ScanVolume:
 
 
 def measure_reads(reads: Iterable[BlockNode]) -> ScanVolume:
-    sizes = [(b.shape is BlockShape.BASE, b.size) for b in reads]
-    content = sum(size.rows for base, size in sizes if base)
-    change = sum(size.rows for base, size in sizes if not base)
-    return ScanVolume(change, content, sum(size.bytes for _, size in sizes))
+    blocks = list(reads)
+    content = sum(b.size.rows for b in blocks if b.shape is BlockShape.BASE)
+    change = sum(b.size.rows for b in blocks if b.shape is not BlockShape.BASE)
+    return ScanVolume(change, content, sum(b.size.bytes for b in blocks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,30 +153,25 @@ class CostModel:
         scale = self.prior.compute_cost(volume)  # a fixed unit, so that the errors of all runs are comparable
         parts = [part / scale for part in self.prior.split_cost(volume)]
         decay = DECAY if self.runs >= MIN_RUNS else COLD_DECAY
-        moments = tuple(
-            tuple(decay * m + a * b for m, b in zip(row, parts, strict=True))
-            for row, a in zip(self.moments, parts, strict=True)
-        )
+        rows = zip(self.moments, parts, strict=True)
+        moments = tuple(tuple(decay * m + a * b for m, b in zip(row, parts, strict=True)) for row, a in rows)
         cross = tuple(decay * c + a * cost / scale for c, a in zip(self.cross, parts, strict=True))
         weight = COLD_DECAY * self.weight
-        return replace(
-            self,
-            terms=_fit_terms(self.prior, moments, cross, weight + PRIOR_WEIGHT),
-            output_ratios=tuple(y.add_run(volume.size, m) for y, m in zip(self.output_ratios, written, strict=True)),
-            moments=moments,
-            cross=cross,
-            weight=weight,
-            runs=self.runs + 1,
-            recent_cost=DECAY * self.recent_cost + (1 - DECAY) * cost if self.runs else cost,
-            merge_cost=self.merge_cost
-            if merge_estimate is None
-            else self.merge_cost.add_run(merge_estimate, cost - self.terms.compute_cost(volume)),
+        merge_cost = self.merge_cost
+        if merge_estimate is not None:
+            merge_cost = merge_cost.add_run(merge_estimate, cost - self.terms.compute_cost(volume))
+        return CostModel(
+            self.prior,
+            _fit_terms(self.prior, moments, cross, weight + PRIOR_WEIGHT),
+            tuple(y.add_run(volume.size, m) for y, m in zip(self.output_ratios, written, strict=True)),
+            *(moments, cross, weight, self.runs + 1),
+            DECAY * self.recent_cost + (1 - DECAY) * cost if self.runs else cost,
+            merge_cost,
         )
 
     def estimate_run(self, volume: ScanVolume) -> CostEstimate:
-        return CostEstimate(
-            self.terms.compute_cost(volume), tuple(y.estimate_output(volume.size) for y in self.output_ratios)
-        )
+        sizes = tuple(ratio.estimate_output(volume.size) for ratio in self.output_ratios)
+        return CostEstimate(self.terms.compute_cost(volume), sizes)
 
     def compute_error_factor(self, volume: ScanVolume) -> float:
         """Return the ratio of the fitted cost to the prior."""

@@ -44,9 +44,8 @@ class CandidateExpansion:
             offers += _list_chains(candidate, block.source, index)
         for use in self._uses[kind]:
             if candidate.fit or use.as_old:
-                for reached in self._combine_fillings(
-                    use, index.list_fillings_with(candidate, use.requirement, use.as_old)
-                ):
+                fillings = index.list_fillings_with(candidate, use.requirement, use.as_old)
+                for reached in self._combine_fillings(use, fillings):
                     _add_offer(offers, use.producer, reached)
         return offers
 
@@ -97,10 +96,8 @@ def _list_conversions(conversion: ShapeConversion, candidate: Candidate, index: 
         return _list_differences(candidate, index)
     if conversion.target_shape is BlockShape.BASE and len(candidate.block.target) > 1:
         return _list_mixtures(conversion, candidate, index)
-    pairs = index.find_pairs(candidate)
-    return [
-        (pair, pair[0].block.target, pair[1].block.target) for pair in pairs if conversion.can_take(pair[1].block.shape)
-    ]
+    pairs = [pair for pair in index.find_pairs(candidate) if conversion.can_take(pair[1].block.shape)]
+    return [(pair, pair[0].block.target, pair[1].block.target) for pair in pairs]
 
 
 def _list_differences(candidate: Candidate, index: CandidateIndex) -> list[Reach]:

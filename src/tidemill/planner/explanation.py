@@ -168,9 +168,8 @@ def _explain_choice(task: Task, choice: RefreshChoice | None) -> str:
 
 
 def _explain_state(op: Operator, state: State) -> StateExplanation:
-    return StateExplanation(
-        state.channel, format_headline(op), state.scan_state().columns, state.updates.name, state.updates.key
-    )
+    columns, updates = state.scan_state().columns, state.updates
+    return StateExplanation(state.channel, format_headline(op), columns, updates.name, updates.key)
 
 
 def _explain_variants(task: Task, choice: RefreshChoice | None) -> Iterator[VariantExplanation]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 from tidemill.model.provenance import Pathway
 from tidemill.planner.graph import (
@@ -82,18 +83,15 @@ class GraphIndex:
         routes: dict[str, tuple[PathwaySlice, ...]] = {}
         for channel in reversed(self._ordered_channels):
             to_itself = (PathwaySlice(channel, 0),) if self.channels[channel].accepts else ()
-            onward = (
-                PathwaySlice(r.channel, r.offset + c.offset) for c in self.children[channel] for r in routes[c.channel]
-            )
-            routes[channel] = (*to_itself, *onward)
+            onward = ((r.channel, r.offset + c.offset) for c in self.children[channel] for r in routes[c.channel])
+            routes[channel] = (*to_itself, *(PathwaySlice(*route) for route in onward))
         return routes
 
     @cached_property
     def uses(self) -> Mapping[tuple[str, BlockShape], tuple[BlockUse, ...]]:
         """The variants that can read a block of this shape from this channel."""
-        uses_by_key: dict[tuple[str, BlockShape], list[BlockUse]] = {
-            (c, s): [] for c in self.channels for s in BlockShape
-        }
+        keys = product(self.channels, BlockShape)
+        uses_by_key: dict[tuple[str, BlockShape], list[BlockUse]] = {key: [] for key in keys}
         for task in self.graph.tasks:
             for variant in task.variants:
                 writes = tuple(zip(task.writes, variant.output_shapes, strict=True))

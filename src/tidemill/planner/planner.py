@@ -34,9 +34,8 @@ class PlanningScope:
         self, inventory: BlockInventory, output: str, timeline: Timeline, costs: CostFunction, rules: SearchRules
     ) -> PlanSearch:
         limits = self.propagated if rules.propagation else self.declared
-        return PlanSearch(
-            inventory, output, limits, self.uses, PlanningClock(timeline, inventory.index.inputs), costs, rules
-        )
+        clock = PlanningClock(timeline, inventory.index.inputs)
+        return PlanSearch(inventory, output, limits, self.uses, clock, costs, rules)
 
 
 @contextmanager
@@ -75,6 +74,5 @@ def find_due_time(inventory: BlockInventory, output: str, timeline: Timeline) ->
     delivered = inventory.get_delivered(output)
     if not any(delivered):
         return timeline.now
-    return get_declared_limit(index, output).find_violation_time(
-        PlanningClock(timeline, index.inputs).find_ends(output, delivered), timeline.now
-    )
+    ends = PlanningClock(timeline, index.inputs).find_ends(output, delivered)
+    return get_declared_limit(index, output).find_violation_time(ends, timeline.now)

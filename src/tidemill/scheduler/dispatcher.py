@@ -82,9 +82,9 @@ class Dispatcher:
         started: list[Start] = []
         table, guard, order = self._track_table, self._guard, self._order
         while table.idle and guard.waiting:
-            jobs = (
-                order.rank_jobs(now) if now < guard.next_alarm else chain(guard.list_overdue(now), order.rank_jobs(now))
-            )
+            jobs = order.rank_jobs(now)
+            if now >= guard.next_alarm:
+                jobs = chain(guard.list_overdue(now), jobs)
             placed = self._find_placeable(jobs) or self._start_new_round(now)
             if placed is None:
                 break

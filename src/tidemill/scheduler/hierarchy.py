@@ -37,8 +37,9 @@ def sort_profiles(profiles: Iterable[JobProfile]) -> list[JobProfile]:
         order = TopologicalSorter({name: p.parents for name, p in by_name.items()}).static_order()
         return [by_name[name] for name in order]
     except CycleError as error:
+        cycle = " -> ".join(error.args[1])
         raise ConfigError(
-            f"expected no table among its own ancestors, found {' -> '.join(error.args[1])}; remove one of the steps"
+            f"expected no table among its own ancestors, found {cycle}; remove one of the steps"
         ) from error
 
 

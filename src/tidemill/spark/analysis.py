@@ -94,10 +94,9 @@ def _find_obstacle(
         for field in struct.fields:
             if not is_plain_type(field.dataType):
                 return f"values of type {field.dataType.simpleString()} are only supported in batch"
-        if isinstance(updates, Signed) and (
-            map_field := next((f for f in from_struct(struct) if not f.is_groupable), None)
-        ):
-            return f"column {map_field.name} holds a map, and Spark cannot compare maps"
+        maps = [f.name for f in from_struct(struct) if not f.is_groupable] if isinstance(updates, Signed) else []
+        if maps:
+            return f"column {maps[0]} holds a map, and Spark cannot compare maps"
     return None
 
 

@@ -90,9 +90,8 @@ def _choose_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:
 def _can_write(inferred: Schema, known: Schema) -> bool:
     """Whether rows of the inferred schema can be written in the known columns."""
     types = {f.name: f.type for f in inferred}
-    return types.keys() == set(known.names) and all(
-        types[f.name] == f.type or can_widen(types[f.name], f.type) for f in known
-    )
+    fits = (types.get(f.name) == f.type or can_widen(types[f.name], f.type) for f in known)
+    return types.keys() == set(known.names) and all(fits)
 
 
 def _infer_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:
@@ -128,10 +127,8 @@ def _build_checked_column(expected: Field, schema: Schema, target: WriteTarget) 
         missing = build_column(expected.name).isNull()
         if DELETED in schema and expected.name not in target.updates.key:  # a deletion only needs its key
             missing &= ~F.coalesce(build_column(DELETED), F.lit(False))
-        failure = F.raise_error(
-            F.lit(f"column {expected.name} of channel {target.channel} is NOT NULL, but a row has NULL")
-        )
-        value = F.when(missing, failure.cast(expected.type)).otherwise(value)
+        problem = f"column {expected.name} of channel {target.channel} is NOT NULL, but a row has NULL"
+        value = F.when(missing, F.raise_error(F.lit(problem)).cast(expected.type)).otherwise(value)
     return value.alias(expected.name)
 
 

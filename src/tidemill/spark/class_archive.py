@@ -15,9 +15,8 @@ import pyspark
 
 from tidemill.errors import EngineError
 
-_QUIET = (
-    "-Xlog:cds=off -Xlog:cds+dynamic=off"  # Java would print warnings to standard output, which belongs to the user
-)
+_QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+"""Java would print warnings to standard output, which belongs to the user."""
 
 
 def locate_archive() -> Path:
@@ -40,9 +39,8 @@ def build_archive() -> Path:
             command = [sys.executable, "-m", "tidemill.spark.class_archive_process", str(built)]
             process = subprocess.run(command, capture_output=True, text=True, check=False)
             if not built.exists():
-                raise EngineError(
-                    f"no archive of Spark's classes was made: {process.stderr.strip() or process.stdout.strip()}"
-                )
+                output = process.stderr.strip() or process.stdout.strip()
+                raise EngineError(f"no archive of Spark's classes was made: {output}")
             built.replace(target)
     except OSError as error:
         raise EngineError(f"the archive of Spark's classes cannot be written to {target.parent}: {error}") from error

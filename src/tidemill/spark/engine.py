@@ -46,6 +46,7 @@ from tidemill.spark.stateful import StatefulTaskRunner
 from tidemill.spark.types import stringify_unsupported
 
 Frames = Mapping[str, DataFrame]
+Targets = Mapping[str, WriteTarget]
 
 
 class SparkEngine:
@@ -172,15 +173,8 @@ class SparkEngine:
         return rows
 
     def run_task(
-        self,
-        task: Task,
-        inputs: Mapping[str, View],
-        outputs: Mapping[str, WriteTarget],
-        *,
-        tag: str,
-        log: Log,
-        now: int,
-    ) -> Mapping[str, Schema]:
+        self, task: Task, inputs: Mapping[str, View], outputs: Targets, *, tag: str, log: Log, now: int
+    ) -> Schemas:
         code = task.variant.code
         activity = f"task {task.name} ({task.location})"
         if isinstance(code, Stateful):
@@ -194,7 +188,7 @@ class SparkEngine:
                     )
                 case Sql(query):
 
-                    def run_text(sessions: EngineSessions) -> Mapping[str, Schema]:
+                    def run_text(sessions: EngineSessions) -> Schemas:
                         with run_query(sessions, self._work, query, inputs, tag) as result:
                             return {name: write_frame(result, target) for name, target in outputs.items()}
 
@@ -266,15 +260,15 @@ class SparkEngine:
         return self.quick_session
 
     def _run_function(
-        self, task: Task, call: Callable[..., Any], frames: Frames, outputs: Mapping[str, WriteTarget], log: Log
-    ) -> Mapping[str, Schema]:
+        self, task: Task, call: Callable[..., Any], frames: Frames, outputs: Targets, log: Log
+    ) -> Schemas:
         with contextlib.redirect_stdout(_LogStream(log)):
             result = call(**frames, **task.parameters)
             results = result if isinstance(result, Mapping) else dict.fromkeys(list(outputs)[:1], result)
             _check_results(results, outputs)
             return {name: write_frame(results[name], target) for name, target in outputs.items()}
 
-    def _run_query(self, run: Callable[[EngineSessions], Mapping[str, Schema]], log: Log) -> Mapping[str, Schema]:
+    def _run_query(self, run: Callable[[EngineSessions], Schemas], log: Log) -> Schemas:
         """Run a query; if Spark's optimizer fails on it, retry with fewer optimizations."""
         try:
             return run(self.sessions)
@@ -285,9 +279,7 @@ class SparkEngine:
             self._fallback_sessions = self._fallback_sessions or EngineSessions(self.spark, FALLBACK_SETTINGS)
             return run(self._fallback_sessions)
 
-    def _run_command(
-        self, command: Command, frames: Frames, outputs: Mapping[str, WriteTarget], tag: str, log: Log
-    ) -> Mapping[str, Schema]:
+    def _run_command(self, command: Command, frames: Frames, outputs: Targets, tag: str, log: Log) -> Schemas:
         workdir = Path(tempfile.mkdtemp(prefix="tidemill-command-"))
         try:
             for name, frame in frames.items():
@@ -306,9 +298,8 @@ class SparkEngine:
         readers = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
         formats = {readers[s] for s in suffixes if s in readers}
         if suffixes - readers.keys() or len(formats) > 1:
-            raise RunFailed(
-                f"output {target.channel}: expected .parquet, .csv or .jsonl files, found {sorted(suffixes)}"
-            )
+            expected = "expected .parquet, .csv or .jsonl files"
+            raise RunFailed(f"output {target.channel}: {expected}, found {sorted(suffixes)}")
         reader = self.spark.read
         if target.schema is not None and not target.is_schema_inferred:
             reader = reader.schema(str(target.schema))

@@ -34,6 +34,8 @@ workers have started (docs/streams.md). The gain for more rows depends on the fu
 
 _PART = "part binary"
 
+ReadBlocks = Callable[[], Iterable[pa.Table]]
+
 
 @dataclass(frozen=True, slots=True)
 class KeyedStateLocation:
@@ -76,7 +78,7 @@ def to_columns(table: pa.Table) -> dict[str, Any]:
 
 
 def run_in_driver(
-    state: KeyedStateLocation, function: Function, events: pa.Table, blocks: Callable[[], Iterable[pa.Table]]
+    state: KeyedStateLocation, function: Function, events: pa.Table, blocks: ReadBlocks
 ) -> OperatorResult:
     """Run a batch in this process, on the state of all keys."""
     return _run_batch(state, state.build_partition(0, 1), function, events, blocks)
@@ -98,9 +100,7 @@ def run_in_workers(
     shares = [(n, partitions, state, paths, events.filter(pa.array(assignment == n))) for n in range(partitions)]
     payload = pa.table({"number": pa.array(range(partitions), pa.int32()), "part": [pickle.dumps(s) for s in shares]})
     rows = create_frame(spark, payload)
-    partitioned = rows.repartitionById(partitions, "number").select(
-        "part"
-    )  # other methods may put two partitions into one task
+    partitioned = rows.repartitionById(partitions, "number").select("part")  # others may put two into one task
     results = partitioned.mapInArrow(partial(_run_partitions, function), _PART).toArrow()
     return [pickle.loads(part) for part in results["part"].to_pylist()]
 
@@ -123,16 +123,11 @@ def _run_partition(
 
 
 def _run_batch(
-    state: KeyedStateLocation,
-    part: StatePartition,
-    function: Function,
-    events: pa.Table,
-    blocks: Callable[[], Iterable[pa.Table]],
-) -> OperatorResult:  # fmt: skip
+    state: KeyedStateLocation, part: StatePartition, function: Function, events: pa.Table, blocks: ReadBlocks
+) -> OperatorResult:
     _extract_keys(events, state.layout.key)
-    outcome = run_cached(
-        StateCache(Path(state.cache)), part, lambda: rebuild_table(state.layout, blocks()), to_columns(events), function
-    )  # fmt: skip
+    cache, columns = StateCache(Path(state.cache)), to_columns(events)
+    outcome = run_cached(cache, part, lambda: rebuild_table(state.layout, blocks()), columns, function)
     outputs = {name: pa.table(dict(columns)) for name, columns in outcome.outputs.items()}
     return OperatorResult(outputs, {KeyedTaskSpec.STATE: to_arrow_table(outcome.changed, state.layout)})
 
@@ -141,9 +136,8 @@ def _extract_keys(rows: pa.Table, names: Sequence[str]) -> Keys:
     for name in names:
         if name not in rows.column_names or rows[name].null_count:
             problem = "NULL in it" if name in rows.column_names else f"the columns {', '.join(rows.column_names)}"
-            raise BadInput(
-                f"expected every event to have its key in the column {name!r}, found {problem}; filter them first"
-            )
+            expected = f"expected every event to have its key in the column {name!r}"
+            raise BadInput(f"{expected}, found {problem}; filter them first")
     return tuple(rows[name].to_numpy().astype(np.int64) for name in names)
 
 

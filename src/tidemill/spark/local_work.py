@@ -54,9 +54,8 @@ class LocalWork:
         return read_stored_rows(stored) if scan.rows <= self.limits.relation_rows else stored
 
     def _find_stored_rows(self, scan: BlockScan) -> StoredRows:
-        files = tuple(
-            (number, self.locate(file.path)) for number, b in enumerate(scan.blocks, scan.first) for file in b.files
-        )
+        blocks = enumerate(scan.blocks, scan.first)
+        files = tuple((number, self.locate(file.path)) for number, block in blocks for file in block.files)
         if not all(path.startswith("/") for _, path in files):
             raise Unsupported("the files are not on this machine")
         struct = parse_ddl(to_nullable_ddl(scan.schema))

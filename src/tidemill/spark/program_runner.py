@@ -76,9 +76,8 @@ class ProgramRunner:
         self._tag = tag
         self._log = log
         self._is_collected = is_collected
-        self._relations = batches.LocalRelations(
-            spark, Path(next((t.directory for t in outputs.values()), "")) / "_steps", work.limits
-        )
+        directory = next((target.directory for target in outputs.values()), "")
+        self._relations = batches.LocalRelations(spark, Path(directory) / "_steps", work.limits)
         self._results: dict[str, Batch | DataFrame] = {}
         self._empty: set[str] = set()
         self._checkpoints: list[DataFrame] = []
@@ -189,10 +188,10 @@ class ProgramRunner:
     def _report_step(
         self, name: str, placement: Placement, volume: ScanVolume, seconds: float, rows: Batch | DataFrame
     ) -> None:
-        held = rows.table if isinstance(rows, Batch) else None
-        if held is not None:
+        size: tuple[int | None, int | None] = (None, None)
+        if isinstance(rows, Batch):
             self._work.costs.add_step(placement.place, volume, seconds)
-        size = (None, None) if held is None else (held.num_rows, held.nbytes)
+            size = (rows.table.num_rows, rows.table.nbytes)
         self._log.record_step(StepReport(name, placement.place, placement.reason, seconds, *size))
 
     def _count_step_rows(self) -> dict[str, int]:

@@ -71,9 +71,8 @@ class StatefulTaskRunner:
         function = keyed.KeyedFunction(code.call, argument, {**tables, **run.task.parameters})
         events = pa.concat_tables([piece.rows for piece in pieces])
         target = run.outputs[KeyedTaskSpec.STATE]
-        state = keyed.KeyedStateLocation(
-            keyed.build_layout(code), target.channel, target.state_seq, target.seq, str(self._cache)
-        )
+        layout, cache = keyed.build_layout(code), str(self._cache)
+        state = keyed.KeyedStateLocation(layout, target.channel, target.state_seq, target.seq, cache)
         if code.partitions == 1 or events.num_rows < keyed.MIN_ROWS_FOR_WORKERS:
             return keyed.run_in_driver(state, function, events, partial(run.read_state_blocks, KeyedTaskSpec.STATE))
         paths = run.arrow.list_paths(run.get_state_view(KeyedTaskSpec.STATE))

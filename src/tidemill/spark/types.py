@@ -27,9 +27,8 @@ def read_schema(frame: DataFrame) -> Schema:
 def from_struct(struct: T.StructType) -> Schema:
     untyped = [f.name for f in struct.fields if _VOID.search(format_type(f.dataType))]
     if untyped:
-        raise BadInput(
-            f"column {untyped[0]} is NULL without a type; give it one, such as CAST(NULL AS STRING) AS {untyped[0]}"
-        )
+        hint = f"give it one, such as CAST(NULL AS STRING) AS {untyped[0]}"
+        raise BadInput(f"column {untyped[0]} is NULL without a type; {hint}")
     names = [f.name.lower() for f in struct.fields]
     repeated = next((f.name for f in struct.fields if names.count(f.name.lower()) > 1), None)
     if repeated is not None:

@@ -45,9 +45,8 @@ class QuantumPriority(RoundPolicy):
 
     def set_jobs(self, jobs: Sequence[Job]) -> None:
         self._quantum = {job.name: compute_quantum(self._level(job), self._basic) for job in jobs}
-        self._account = {
-            name: self._account.get(name, (self.round, quantum)) for name, quantum in self._quantum.items()
-        }
+        initial = {name: (self.round, quantum) for name, quantum in self._quantum.items()}
+        self._account = {name: self._account.get(name, account) for name, account in initial.items()}
 
     def compute_key(self, job: Job) -> float:
         return self._level(job)

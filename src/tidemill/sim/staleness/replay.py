@@ -59,11 +59,10 @@ def replay_policies(
     profiles = derive_periods([_build_profile(name, record) for name, record in recorded.items()])
     begin = min(arrived for record in recorded.values() for arrived, _ in record.batches)
     since, until = window or (begin, inf)
-    simulations = {
-        name: _build_simulation(profiles, recorded, config, tracks, begin) for name, config in configs.items()
-    }
+    simulations: dict[str, Simulation] = {}
     before: dict[str, dict[str, float]] = {}
-    for name, simulation in simulations.items():
+    for name, config in configs.items():
+        simulation = simulations[name] = _build_simulation(profiles, recorded, config, tracks, begin)
         simulation.run(until=since)
         before[name] = simulation.compute_staleness(since)
         simulation.run(until=until)

@@ -152,9 +152,8 @@ def simulate_workload(workload: Workload, config: SimulationConfig, events: int,
 
 def simulate_uncontended(workload: Workload, events: int, seed: int = 1) -> SimulationOutcome:
     """Simulate a track for every table: the lower bound of staleness."""
-    return simulate_workload(
-        replace(workload, tracks=len(workload.tables)), SimulationConfig(policy="first-come"), events, seed
-    )
+    uncontended = replace(workload, tracks=len(workload.tables))
+    return simulate_workload(uncontended, SimulationConfig(policy="first-come"), events, seed)
 
 
 def _build_run_times(workload: Workload, random: Random) -> DurationFunction:
@@ -166,9 +165,8 @@ def _build_run_times(workload: Workload, random: Random) -> DurationFunction:
 
     if slowdown is None:
         return compute_steady_time
-    return lambda job, batches, now: (
-        slowdown.find_factor(now) / slowdown.mean_factor * compute_steady_time(job, batches, now)
-    )
+    mean = slowdown.mean_factor
+    return lambda job, batches, now: slowdown.find_factor(now) / mean * compute_steady_time(job, batches, now)
 
 
 def _build_tables(jobs: Sequence[Job], feeds: Mapping[str, Feed]) -> dict[str, _SimulatedTable]:

@@ -62,9 +62,8 @@ def _parse_limit(name: str, document: Mapping[str, Any], *, minimum: float) -> f
 def _parse_table(name: str, document: object) -> JobProfile:
     subject = f"table {name}"
     if not isinstance(document, Mapping):
-        raise ConfigError(
-            f"{subject}: expected a period and a cost, found {document!r}; write period = '1 minute', cost = '5 s'"
-        )
+        hint = "write period = '1 minute', cost = '5 s'"
+        raise ConfigError(f"{subject}: expected a period and a cost, found {document!r}; {hint}")
     _check_names(subject, document, TABLE_KEYS)
     parents = tuple(document.get("parents", ()))
     period = _parse_time(f"{subject}: period", document.get("period", None if not parents else 1.0))
