@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.algebra.properties import is_growing_by
+from tidemill.algebra.properties import is_append_only
 from tidemill.algebra.sql import scan_channel, translate_query
 
 SOURCES = {
@@ -33,4 +33,4 @@ SOURCES = {
 def test_a_channel_whose_changes_only_add_rows(query: str, growing: set[str]) -> None:
     root = translate_query(query, SOURCES).op
     names = {name for name in SOURCES if name in query}
-    assert {name for name in names if is_growing_by(root, name)} == growing
+    assert {name for name in names if is_append_only(root, name)} == growing

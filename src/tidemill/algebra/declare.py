@@ -41,10 +41,7 @@ Sources = Mapping[str, TypedRelation]
 def compile_table(
     task: Task, sources: Sources, schema: Schema | None, analyser: Analyser = NO_KNOWLEDGE.analyser
 ) -> DeclaredTable:
-    """Compile a declared query; one that cannot be incremental keeps a single variant and the reason.
-
-    Raises `WorkflowError` if Spark does not accept the query.
-    """
+    """Compile a declared query, in batch only if it must be; raises `WorkflowError` if Spark does not accept it."""
     table, declared_types = task.writes[0].port, {f.name: f.type for f in schema or ()}
     tables = {r.argument: sources[r.port] for r in task.reads if r.port in sources}
     try:
@@ -211,10 +208,7 @@ def compile_workflow(
 
 
 def _resolve_reads(task: Task, names: Collection[str]) -> Task:
-    """A query's reads bound to the channels that its table names refer to, ignoring case.
-
-    In a query that could not be parsed, a name that is no channel is not a table.
-    """
+    """A query's reads bound to channels, ignoring case; if it could not be parsed, other names are no tables."""
     code = task.variant.code
     if not isinstance(code, Sql) or all(r.port in names for r in task.reads):
         return task

@@ -290,9 +290,7 @@ class Derivation:
         return ops.StepReference(name, (*op.right_keys, COUNT))
 
     def _compare_memberships(self, op: ops.Join, right: ops.Operator) -> list[ops.Operator]:
-        """With a condition beside the keys, the affected left rows are joined again: with the new and the old right
-        side.
-        """
+        """With a condition beside the keys, affected left rows are joined again with the new and old right side."""
         affected, new_right, old_right = self.derive_old(op.left), self.derive_new(op.right), self.derive_old(op.right)
         if op.keys:
             changed_keys = self._find_changed_keys(f"keys of {self._label_join(op)}", op.right, op.right_keys)
@@ -326,10 +324,7 @@ class Derivation:
     # -- keyed results -------------------------------------------------------------------------------------------
 
     def find_touched_rows(self, op: ops.Operator) -> ops.Operator | None:
-        """For an operator with a key: the new row of each key that may have changed, or `_deleted`.
-
-        None if there is no short form; `derive_change` gives the same information.
-        """
+        """For an operator with a key: the new row of each key that may have changed, or `_deleted`; or None."""
         match op:
             case ops.Scan():
                 if not op.keys or op.channel not in self.changed:

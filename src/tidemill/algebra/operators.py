@@ -211,9 +211,7 @@ class AggregateCall:
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """One row for each distinct value of the keys, where NULL equals NULL; at least one key. No `calls`:
-    distinct rows.
-    """
+    """One row for each distinct value of at least one key, where NULL equals NULL; without `calls`, distinct rows."""
 
     child: Operator
     keys: tuple[str, ...]

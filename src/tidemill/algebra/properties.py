@@ -47,18 +47,8 @@ def _find_join_keys(op: ops.Join) -> tuple[Key, ...]:
     return tuple(keys) or tuple((*a, *b) for a in left for b in right)
 
 
-def is_append_only(op: ops.Operator) -> bool:
-    """Whether a row, once present, is never removed: true of append channels and of operators that only add rows."""
-    return _can_only_add(op, None)
-
-
-def is_growing_by(op: ops.Operator, channel: str) -> bool:
-    """Whether changes of one channel only add rows, while all other channels stay as they are."""
-    return _can_only_add(op, channel)
-
-
-def _can_only_add(op: ops.Operator, channel: str | None) -> bool:
-    """Whether rows are only added if this channel changes; None: if any channel changes."""
+def is_append_only(op: ops.Operator, channel: str | None = None) -> bool:
+    """Whether rows are only added and never removed if this channel changes; None: if any channel changes."""
     if _is_constant(op, channel):
         return True
     match op:
@@ -71,11 +61,11 @@ def _can_only_add(op: ops.Operator, channel: str | None) -> bool:
             | ops.Union()
             | ops.Join(kind=ops.JoinKind.INNER | ops.JoinKind.SEMI)
         ):
-            return all(_can_only_add(child, channel) for child in ops.list_children(op))
+            return all(is_append_only(child, channel) for child in ops.list_children(op))
         case ops.Join(kind=ops.JoinKind.LEFT | ops.JoinKind.ANTI):
-            return _is_constant(op.right, channel) and _can_only_add(op.left, channel)
+            return _is_constant(op.right, channel) and is_append_only(op.left, channel)
         case ops.Aggregation():
-            return not op.calls and _can_only_add(op.child, channel)
+            return not op.calls and is_append_only(op.child, channel)
         case _:
             return isinstance(op, ops.SingleRow)
 

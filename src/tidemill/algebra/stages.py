@@ -72,11 +72,7 @@ def list_channels(stage: Stage) -> tuple[str, ...]:
 
 
 def resolve_stage(stage: Stage, sources: Mapping[str, TypedRelation]) -> TypedRelation:
-    """The operators of a stage over channels with these columns.
-
-    Raises `WorkflowError` with the user's source line for a missing column, and `NotIncremental` as the SQL translation
-    does.
-    """
+    """The operators of a stage; raises `WorkflowError` for a missing column, and `NotIncremental`."""
     if isinstance(stage, ChannelStage):
         return find_source(stage.channel, sources)
     inputs = [(name, resolve_stage(below, sources)) for name, below in stage.inputs]

@@ -24,10 +24,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """The rows of Parquet files, each with the number of its block.
-
-    `stored` are the columns that the files have. The others are NULL, except `order`, which holds the number.
-    """
+    """The rows of Parquet files, each with its block's number in `order`; columns that are not `stored` are NULL."""
 
     files: tuple[tuple[int, str], ...]
     struct: StructType

@@ -35,9 +35,7 @@ class SqlValue:
 
 
 def require_comparable(value: SqlValue) -> SqlValue:
-    """The value, if the engine and Spark agree on equality and order of its type: not nested values, nor strings that
-    are padded or have a collation.
-    """
+    """The value, if the engine and Spark agree on equality and order of its type, unlike nested or collated values."""
     if not isinstance(value.type, _COMPARABLE) and value.type != T.StringType():
         raise Unsupported(f"comparison of {value.type.simpleString()}")
     return value

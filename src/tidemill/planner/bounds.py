@@ -35,10 +35,7 @@ class ChannelLimit:
         return self.is_fresh(ends, now) and self.is_consistent(vector, ends)
 
     def find_violation_time(self, ends: Ends, now: Version) -> Version | None:
-        """Return the first time at which a pathway is too stale if nothing is done; None if that is not foreseeable.
-
-        The newest version always ends `now`: it becomes stale only once a newer one has arrived.
-        """
+        """Return when a pathway becomes too stale, or None: the newest version ends `now` until another arrives."""
         pairs = zip(ends, self.staleness, strict=True)
         return min((e + t + 1 for e, t in pairs if t is not None and e not in (NEVER, now)), default=None)
 

@@ -106,11 +106,7 @@ class OutputRatio:
 
 @dataclass(frozen=True, slots=True)
 class MergeCost:
-    """The cost of merging in the runs of a variant, as decaying sums.
-
-    Where the estimates hardly vary, runs contain no information, and the estimate is kept: run times vary for many
-    reasons.
-    """
+    """The cost of merging in a variant's runs, as decaying sums; runs tell nothing while estimates hardly vary."""
 
     runs: float = 0.0
     estimated: float = 0.0
@@ -205,11 +201,7 @@ def guess_cost_model(terms: CostTerms, *ratios: float) -> CostModel:
 
 
 def estimate_seconds(variant: str, models: Mapping[str, CostModel], volume: ScanVolume) -> float:
-    """Estimate the cost of a variant.
-
-    With fewer than `MIN_RUNS` runs, its prior is scaled by the error factors of its runs and of the most similar
-    variant.
-    """
+    """Estimate the cost of a variant: below `MIN_RUNS` runs, its prior scaled by the errors of similar models."""
     model = models[variant]
     if model.runs >= MIN_RUNS:
         return model.terms.compute_cost(volume)

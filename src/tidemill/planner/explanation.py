@@ -133,10 +133,7 @@ def _describe_read(block: BlockNode) -> str:
 def explain_writer(
     flow: str, task: Task, choice: RefreshChoice | None, steps: tuple[StepReport, ...] = ()
 ) -> WriterExplanation:
-    """Explain how a task writes its tables; `choice` is None if there is no choice, or it is unknown yet.
-
-    `steps`: where the steps of its last run were computed.
-    """
+    """Explain how a task writes its tables; `choice` is None if unknown, `steps` are those of its last run."""
     query = find_query(task)
     return WriterExplanation(
         flow,

@@ -50,9 +50,7 @@ class GroupProposal:
 
 
 def propose_group(members: Sequence[GroupMember], waiting_priority: float) -> GroupProposal:
-    """Propose a refresh group; `waiting_priority` is the sum of the priorities of other flows that wait for the same
-    track.
-    """
+    """Propose a refresh group; `waiting_priority`: the sum of the priorities of other flows that wait for the track."""
     starts = [p.start for p in members]
     apart = sum(p.seconds for p in members)
     seconds = apart - (sum(starts) - max(starts))

@@ -165,10 +165,7 @@ def estimate_refresh(variant: str, models: Mapping[str, CostModel], volume: Scan
 
 
 def estimate_compaction(batch: CostModel, volume: ScanVolume, size: float) -> float:
-    """Estimate the seconds of the compaction right after an incremental refresh of this volume and content size.
-
-    The size of the result is estimated from batch runs.
-    """
+    """Estimate the seconds of the compaction after such an incremental refresh; batch runs tell the result's size."""
     if volume.change <= MAJOR_COMPACTION_SHARE * volume.content:
         return 0.0
     results = batch.estimate_run(ScanVolume(0, volume.content, size)).sizes

@@ -5,10 +5,10 @@ Types that a search creates by the dozen are named tuples: a frozen dataclass ta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from tidemill.planner.graph import BlockNode, DataSize
 
@@ -20,10 +20,8 @@ class CostEstimate(NamedTuple):
     sizes: tuple[DataSize, ...]
 
 
-class CostFunction(Protocol):
-    """Estimates the cost of a variant of a task on some blocks; for a conversion, `task` is the channel."""
-
-    def __call__(self, task: str, variant: str, reads: Sequence[BlockNode], /) -> CostEstimate: ...
+CostFunction = Callable[[str, str, Sequence[BlockNode]], CostEstimate]
+"""Estimates the cost of a task's variant on some blocks; for a conversion, the task is the channel."""
 
 
 class PlanStep(NamedTuple):

@@ -47,10 +47,7 @@ class TableDecision:
 def decide_table(
     task: Task, table: TableState, models: Mapping[str, CostModel], requested: str | None = None
 ) -> TableDecision | None:
-    """Decide how to refresh a table now; None if the requested variant is impossible.
-
-    `models` has the cost models of the variants that ever ran.
-    """
+    """Decide how to refresh a table now; None if the requested variant is impossible. `models`: of past runs."""
     completed = complete_cost_models(models, (v.name for v in task.variants), 1)
     names = [v.name for v in task.variants if VariantName.from_text(v.name).channel is None]  # which reflect all inputs
     obstacle = table.find_obstacle()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from tidemill.algebra.operators import list_scans
 from tidemill.algebra.program import DeclaredQuery, VariantName
-from tidemill.algebra.properties import is_append_only, is_growing_by
+from tidemill.algebra.properties import is_append_only
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append
 from tidemill.model.channel import Channel as Declared
@@ -100,10 +100,7 @@ READER_CONVERSIONS = (APPLY, DIFFERENCE)
 
 
 def _find_comparable_channels(workflow: WorkflowSpec, tasks: Sequence[TaskNode]) -> set[str]:
-    """Find the derived channels whose readers accept the difference of two contents as a change.
-
-    A query that relies on rows being only added does not, because the difference may remove rows.
-    """
+    """Find the derived channels whose readers accept a difference of contents as a change: it may remove rows."""
     written, read = {c for t in tasks for c in t.writes}, {c for t in tasks for c in t.reads}
     appended = {c.name for c in workflow.channels if isinstance(c.updates, Append)}
     queries = [query for task in workflow.list_tasks() if (query := _find_query(task)) is not None]
@@ -148,7 +145,7 @@ def _is_covered(task: DeclaredTask, variant: DeclaredVariant) -> bool:
     query = _find_query(task)
     if channel is None or query is None:
         return False
-    return is_append_only(query.root) or not is_growing_by(query.root, channel)
+    return is_append_only(query.root) or not is_append_only(query.root, channel)
 
 
 def _build_variant(

@@ -66,10 +66,7 @@ class Dispatcher:
         self._order.mark_ready(job, now)
 
     def mark_finished(self, job: Job, now: float, batches: int, cost: float, selectivity: float = 1.0) -> None:
-        """Record the end of a run, successful or not: its batches, its cost, and its rows written per row read.
-
-        If data is still pending, the job is ready again.
-        """
+        """Record the end of a run, successful or not; if data is still pending, the job is ready again."""
         self._track_table.release_track(job.name)
         if job.name not in self._jobs:
             return  # it was removed while it ran
@@ -97,10 +94,7 @@ class Dispatcher:
         return started
 
     def update_profiles(self, profiles: Sequence[JobProfile], now: float) -> bool:
-        """Replace the profiles of jobs whose duration or period changed.
-
-        True if one of them may belong on other tracks now: then `change_setup` should place all jobs again.
-        """
+        """Replace the profiles of jobs; True if one may belong on other tracks, which `change_setup` assigns."""
         jobs = [self._jobs[profile.name] for profile in profiles]
         for job, profile in zip(jobs, profiles, strict=True):
             job.profile = profile

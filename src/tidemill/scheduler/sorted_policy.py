@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from operator import itemgetter
 
 from tidemill.scheduler.job import Job
-from tidemill.scheduler.order import BasePolicy
+from tidemill.scheduler.order import SchedulingPolicy
 
 Key = float | tuple[float, ...]
 
@@ -18,7 +18,7 @@ Entry = tuple[Key, float, str, Job]
 _job = itemgetter(3)
 
 
-class SortedPolicy(BasePolicy, ABC):
+class SortedPolicy(SchedulingPolicy):
     """Ready jobs in one sorted list. A key may depend on the job and its pending batches, but not on the time."""
 
     def __init__(self) -> None:

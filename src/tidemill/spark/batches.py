@@ -27,10 +27,7 @@ class ResultTooLarge(Exception):
 
 
 def collect_batch(frame: DataFrame) -> Batch:
-    """The collected rows of a frame. Timestamps are in UTC, independently of the session's time zone.
-
-    All columns become nullable, because a join may introduce NULLs.
-    """
+    """The collected rows of a frame, with timestamps in UTC and nullable columns: a join may introduce NULLs."""
     rows = _collect_frame(frame)
     zoned = [(i, f) for i, f in enumerate(rows.schema) if pa.types.is_timestamp(f.type) and f.type.tz]
     for i, field in zoned:
@@ -48,9 +45,7 @@ def _collect_frame(frame: DataFrame) -> pa.Table:
 
 
 def create_frame(spark: SparkSession, rows: pa.Table, struct: StructType | None = None) -> DataFrame:
-    """A frame of local rows. Spark reads a table chunk by chunk, and stops at the first empty one, so chunks are
-    combined.
-    """
+    """A frame of local rows; chunks are combined, because Spark stops reading a table at the first empty one."""
     return spark.createDataFrame(rows.combine_chunks() if rows.num_rows or struct is None else [], struct)
 
 

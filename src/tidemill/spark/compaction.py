@@ -80,10 +80,7 @@ def _find_physical_schema(view: Snapshot | DeltaChain) -> Schema:
 
 
 def find_touched_files(spark: SparkSession, view: Snapshot, locate: Locate) -> frozenset[str]:
-    """The paths of the base files that contain a key which the deltas touch; NULL is a key like any other.
-
-    Only key columns are read. If Spark reports an unknown file name, all files count as touched.
-    """
+    """The paths of the base files with a key that the deltas touch; all of them, if Spark reports an unknown file."""
     if view.base is None:
         return frozenset()
     paths = {_strip_scheme(locate(f.path)): f.path for f in view.base.files}

@@ -24,10 +24,7 @@ _FIXED = {"tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestam
 
 
 def select_matching(rows: DataFrame, keys: DataFrame, on: Pairs) -> DataFrame:
-    """The rows that match one of the keys.
-
-    If part of the key has a fixed width, that part is checked first: hashing a string costs as much as everything else.
-    """
+    """The rows that match one of the keys; parts of a fixed width are checked first: hashing strings is costly."""
     if not _has_comparable_hashes(rows, keys, on):
         return _join_keys(rows, keys, on, "LEFT SEMI", _format_equality(on))
     fixed = [(c, k) for c, k in on if _format_type(rows, c) in _FIXED]

@@ -92,10 +92,7 @@ def run_in_workers(
     paths: Sequence[str],
     partitions: int,
 ) -> list[OperatorResult]:
-    """Run a batch in one Spark task for each partition. The function is sent once, everything else as rows.
-
-    `paths` are the files of the base and its deltas, in order, for workers that have to rebuild the state.
-    """
+    """Run a batch in one Spark task for each partition; `paths`: the base and its deltas, to rebuild the state."""
     assignment = _assign_partitions(_extract_keys(events, state.layout.key), partitions)
     shares = [(n, partitions, state, paths, events.filter(pa.array(assignment == n))) for n in range(partitions)]
     payload = pa.table({"number": pa.array(range(partitions), pa.int32()), "part": [pickle.dumps(s) for s in shares]})

@@ -42,10 +42,7 @@ class OperatorCompiler:
         single_task_rows: int = 0,
         is_small: SmallChangeTest | None = None,
     ) -> None:
-        """Without scans or steps, `read_scan` or `find_step` is None.
-
-        Scans of at most `single_task_rows` are grouped by one task.
-        """
+        """`read_scan`, `find_step`: None if unused; scans of up to `single_task_rows` are grouped by one task."""
         self._spark = spark
         self._read_scan = read_scan
         self._single_task_rows = single_task_rows

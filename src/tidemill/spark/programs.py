@@ -41,11 +41,7 @@ class RefreshRun:
     log: Log
 
     def run(self) -> Mapping[str, Schema]:
-        """Compute and write the outputs; returns the content schema of each.
-
-        A full result is computed by Spark from the user's text. Operators compute changes, and the state for later
-        refreshes.
-        """
+        """Write the outputs: a full result by Spark from the user's text, changes and state by operators."""
         text = self.code.query_text
         if not self._is_full or text is None:
             return self._compute_outputs(self.outputs)

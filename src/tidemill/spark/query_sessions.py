@@ -32,10 +32,7 @@ from tidemill.spark.types import cast_frame, to_content_schema
 
 
 class QuerySessions:
-    """Sessions for users' queries. Each serves one query at a time, whose tables are its temporary views.
-
-    A name refers to different rows in each session, so concurrent runs do not conflict.
-    """
+    """Sessions for users' queries. Each serves one query at a time, whose tables are its temporary views."""
 
     def __init__(self, create_session: Callable[[], SparkSession]) -> None:
         self._create_session = create_session

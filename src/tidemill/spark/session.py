@@ -112,10 +112,7 @@ def _apply_settings(spark: SparkSession, settings: Mapping[str, str]) -> SparkSe
 
 
 def release_session(spark: SparkSession) -> None:
-    """End a session from `create_isolated_session`, which has a separate connection through Spark Connect.
-
-    If left open, it would keep contacting the server, which may be gone by then, for minutes at process exit.
-    """
+    """End an isolated session; a connection of Spark Connect would contact its server for minutes at process exit."""
     if find_context(spark) is None:
         spark.client.release_session()
         spark.client.close()
@@ -205,9 +202,7 @@ def ship_module(module: ModuleType) -> None:
 
 @contextmanager
 def tag_jobs(spark: SparkSession, tag: str) -> Iterator[None]:
-    """Tag all jobs that this thread runs meanwhile, so that any thread can cancel them, and give them a
-    scheduler pool.
-    """
+    """Tag all jobs of this thread, so that any thread can cancel them, and give them a scheduler pool."""
     context = find_context(spark)
     add, remove = (context.addJobTag, context.removeJobTag) if context else (spark.addTag, spark.removeTag)
     add(tag)

@@ -39,9 +39,7 @@ def start_on_store(start: Callable[[], SparkSession], store: BlockStore) -> Spar
 
 
 def check_executors(spark: SparkSession, store: BlockStore) -> None:
-    """Let executors write files, check that they are visible here, and let executors read them; raises
-    `EngineError`.
-    """
+    """Let executors write files and read them again, and check that they are visible here; raises `EngineError`."""
     directory = f"{RUNS_DIRECTORY}/0/0/{uuid4().hex}"  # no run has the number 0
     try:
         rows = save_and_count(spark.range(0, TASKS, 1, TASKS), build_data_path(store.stage_directory(directory)))

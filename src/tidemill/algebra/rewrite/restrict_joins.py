@@ -13,9 +13,7 @@ _NEEDS_RIGHT = (ops.JoinKind.INNER, ops.JoinKind.RIGHT, ops.JoinKind.SEMI)
 
 
 def restrict_joins(op: ops.Operator) -> ops.Operator:
-    """The operator with each side of a join that is grouped restricted to the keys of the other side, if that is small:
-    then the rows that find no partner are not grouped. An engine orders plain joins itself.
-    """
+    """Each grouped side of a join restricted to the keys of the other, if that is small; engines order plain joins."""
     mapped = ops.map_children(op, restrict_joins)
     if not isinstance(mapped, ops.Join) or not mapped.keys:
         return mapped

@@ -63,10 +63,7 @@ class SubqueryJoins:
         return TypedRelation(ops.select_columns(filtered.op, rows.columns), filtered.types)
 
     def add_values(self, rows: TypedRelation, tree: exp.Expr, *, filters: bool = False) -> RowsAndValue:
-        """Rows with a column for each sub-query of an expression, and the expression over those columns.
-
-        `filters`: the expression is a filter, so NULL is equivalent to FALSE.
-        """
+        """Rows with a column for each sub-query, and the expression over them; `filters`: NULL is as good as FALSE."""
         holder = exp.Paren(this=tree.copy())
         for node in list(holder.find_all(exp.Subquery, exp.Exists, exp.In)):
             if isinstance(node, exp.In) and node.args.get("query") is None:

@@ -7,15 +7,12 @@ from itertools import count
 from random import Random
 
 from tidemill.scheduler.job import Job
-from tidemill.scheduler.order import BasePolicy
+from tidemill.scheduler.order import SchedulingPolicy
 from tidemill.scheduler.sorted_policy import RoundPolicy, SortedPolicy
 
 
 def count_affordable_batches(job: Job, allowance: float) -> int:
-    """Return how many of the pending batches use up the allowance; all, if they do not; at least one.
-
-    The last of them may exceed it: a batch is never split, and an overdraft is paid for later.
-    """
+    """Return how many pending batches use up the allowance, at least one; the last may exceed it, on credit."""
     cost, fresh = job.profile.cost, job.fresh
     for i, (_, upto) in enumerate(job.batches, start=1):
         if cost(upto - fresh) >= allowance:
@@ -54,7 +51,7 @@ class FirstCome(SortedPolicy):
         return job.release_time
 
 
-class RandomPolicy(BasePolicy):
+class RandomPolicy(SchedulingPolicy):
     """Runs a random ready job, all equally likely.
 
     The jobs are kept shuffled: a new one is inserted at a random position, so the list stays uniformly random when its
@@ -81,10 +78,7 @@ class RandomPolicy(BasePolicy):
 
 
 class RoundRobin(RoundPolicy):
-    """Runs jobs in turn, each for a time slice per round; a job that has used its slice waits for the next round.
-
-    A job gets one slice per round and no more, even if it runs out of data and gets new data before the round is over.
-    """
+    """Runs jobs in turn, each for one time slice per round, even if it gets new data before the round is over."""
 
     def __init__(self, slice_: float = 1.0) -> None:
         super().__init__()

@@ -32,10 +32,7 @@ def compute_quantum(level: float, basic: float) -> float:
 
 
 class QuantumPriority(RoundPolicy):
-    """Runs the most important job first, while its quantum lasts; then the job waits for the next round.
-
-    A job that overdraws its quantum begins the next round with less, or waits for a later one.
-    """
+    """Runs the most important job while its quantum lasts; an overdraft is deducted from the next rounds' quanta."""
 
     def __init__(self, basic: float = 1.0, level: Level = compute_level) -> None:
         super().__init__()

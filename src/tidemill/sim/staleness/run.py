@@ -68,10 +68,7 @@ class Simulation:
         self.now = 0.0
 
     def run(self, events: int | None = None, until: float = inf) -> int:
-        """Run until this many events have happened, until that time, or until no events are left.
-
-        Simulations spend their time here, so it is one loop with few calls.
-        """
+        """Run for so many events, until that time, or until none are left, in one loop with few calls, for speed."""
         heap, dispatcher, tables, compute_duration = self._heap, self._dispatcher, self._tables, self._compute_duration
         dispatch, done = dispatcher.dispatch_jobs, dispatcher.mark_finished
         arrive, notify = self._handle_arrival, self._notify_child
