@@ -7,8 +7,9 @@ from itertools import pairwise
 from benchmarks.claims import Claim, Declaration
 from benchmarks.figures.experiment import Experiment, Sample, Series
 from benchmarks.figures.judging import CLEARLY, is_better
+from benchmarks.figures.slow_periods import Slowdown
 from benchmarks.figures.table_2 import JOBS, LENGTHS, PARAMETERS, create_tables, scale_tables
-from tidemill.sim.staleness.workload import SimulationConfig, Slowdown
+from tidemill.sim.staleness.workload import SimulationConfig
 
 FACTORS = (2, 3, 5, 9)
 

@@ -7,10 +7,12 @@ for each of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from benchmarks.figures.experiment import Series
+from benchmarks.figures.slow_periods import Slowdown, scale_to_load
 from tidemill.scheduler.job import JobProfile, UpdateCost
-from tidemill.sim.staleness.workload import SimulationConfig, Slowdown, Workload
+from tidemill.sim.staleness.workload import SimulationConfig, Workload
 
 START, RATE, PERIOD = 1.0, 0.1, 100.0
 JOBS, TRACKS, NOISE = 30, 4, 0.5
@@ -50,7 +52,7 @@ def scale_tables(
     tables: Iterable[JobProfile], slowdown: Slowdown | None, tracks: int = TRACKS
 ) -> Callable[[float], Workload]:
     """A function that scales the tables to a load."""
-    return Workload(tuple(tables), tracks, slowdown, NOISE).scale_to_load
+    return partial(scale_to_load, Workload(tuple(tables), tracks, slowdown, NOISE))
 
 
 def create_setups(

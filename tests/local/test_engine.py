@@ -371,6 +371,7 @@ def test_joins_equal_the_reference(
 
 def test_a_non_null_column_becomes_nullable_after_an_outer_join(spark: SparkSession) -> None:
     counts = collect_batch(spark.sql("SELECT 1L AS b, count(*) AS n FROM range(3)"))
+    assert counts is not None
     join = Join(read_step("t", "a"), read_step("u", "b", "n"), JoinKind.LEFT, (("a", "b"),))
     steps = {"t": build_batch([{"a": 1}, {"a": 2}], a=LongType()), "u": counts}
     joined = execute(join, lambda o: steps[o.step].select_columns(o.columns) if isinstance(o, StepReference) else None)

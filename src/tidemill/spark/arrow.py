@@ -75,9 +75,7 @@ class ArrowBlockIO:
 
     def _read_in_schema(self, schema: Schema, block: Block) -> pa.Table:
         """The rows of an append block, in the columns of the current schema."""
-        rows, target = self._read_block(block), to_arrow_schema(schema)
-        columns = [rows[f.name] if f.name in rows.column_names else pa.nulls(rows.num_rows, f.type) for f in target]
-        return pa.table([c.cast(f.type) for c, f in zip(columns, target, strict=True)], schema=target)
+        return _cast_columns(self._read_block(block), schema)
 
     def _read_block(self, block: Block) -> pa.Table:
         schema = block.schema if block.kind is BlockKind.BASE else block.updates.build_delta_schema(block.schema)
@@ -118,8 +116,10 @@ def _read_file(path: str, schema: Schema) -> pa.Table:
 
 
 def _cast_columns(rows: pa.Table, schema: Schema) -> pa.Table:
+    """The rows in the columns of the schema; missing columns are NULL."""
     target = to_arrow_schema(schema)
-    return pa.table([rows[f.name].cast(f.type) for f in target], schema=target)
+    columns = [rows[f.name] if f.name in rows.column_names else pa.nulls(rows.num_rows) for f in target]
+    return pa.table([c.cast(f.type) for c, f in zip(columns, target, strict=True)], schema=target)
 
 
 def _shape_rows(rows: pa.Table, target: WriteTarget) -> pa.Table:

@@ -22,26 +22,21 @@ ROW_GROUP_ROWS = 500_000
 """Rows of a Parquet row group: with Parquet's default size, a file of narrow rows would be a single group."""
 
 
-class ResultTooLarge(Exception):
-    """The result of Spark exceeds the limit of data sent to the driver."""
+def collect_batch(frame: DataFrame) -> Batch | None:
+    """The rows of a frame, with timestamps in UTC and nullable columns: a join may introduce NULLs.
 
-
-def collect_batch(frame: DataFrame) -> Batch:
-    """The collected rows of a frame, with timestamps in UTC and nullable columns: a join may introduce NULLs."""
-    rows = _collect_frame(frame)
+    None if they exceed the limit of data sent to the driver: a few rows may become many.
+    """
+    try:
+        rows = frame.toArrow()
+    except Exception as error:
+        if "spark.driver.maxResultSize" in str(error):
+            return None
+        raise
     zoned = [(i, f) for i, f in enumerate(rows.schema) if pa.types.is_timestamp(f.type) and f.type.tz]
     for i, field in zoned:
         rows = rows.set_column(i, field.name, rows.column(i).cast(pa.timestamp("us", "UTC")))
     return Batch(rows, StructType([StructField(f.name, f.dataType) for f in frame.schema]))
-
-
-def _collect_frame(frame: DataFrame) -> pa.Table:
-    try:
-        return frame.toArrow()
-    except Exception as error:
-        if "spark.driver.maxResultSize" in str(error):
-            raise ResultTooLarge(str(error)) from error
-        raise
 
 
 def create_frame(spark: SparkSession, rows: pa.Table, struct: StructType | None = None) -> DataFrame:

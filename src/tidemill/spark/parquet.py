@@ -25,14 +25,6 @@ def keep_float_filters_in_spark(rows: DataFrame) -> DataFrame:
     so a pushed-down filter skips row groups whose rows satisfy it. `nanvl` changes no value and is not pushed down.
     Fields of structs are not pushed down at all (`spark/session.py`).
     """
-    floats = {f.name: f.dataType for f in rows.schema if isinstance(f.dataType, FloatType | DoubleType)}
-    if not floats:
-        return rows
-    return rows.select(
-        *(
-            F.nanvl(build_column(name), F.lit(_NAN).cast(floats[name])).alias(name)
-            if name in floats
-            else build_column(name)
-            for name in rows.columns
-        )
-    )
+    floats = [f for f in rows.schema if isinstance(f.dataType, FloatType | DoubleType)]
+    guarded = {f.name: F.nanvl(build_column(f.name), F.lit(_NAN).cast(f.dataType)) for f in floats}
+    return rows.withColumns(guarded) if guarded else rows

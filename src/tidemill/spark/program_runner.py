@@ -164,26 +164,22 @@ class ProgramRunner:
     def _compute_rows(self, name: str, op: ops.Operator) -> Batch | DataFrame:
         """The rows of an operator: computed or collected by the driver if it may, else as a frame."""
         began = perf_counter()
-        volume = measure_volume(op, self._count_step_rows())
-        placement = choose_place(volume, self._work.costs, self._work.limits)
+        volume, placement = self._choose_place(op)
+        rows: Batch | DataFrame | Unsupported | None = None
         if placement.place is Place.DRIVER:
             rows = self._execute_locally(op)
-            if isinstance(rows, Batch):
-                self._report_step(name, placement, volume, perf_counter() - began, rows)
-                return rows
-            placement = Placement(Place.SPARK, f"the driver cannot: {rows}")
-        frame = self._compiler.build_frame(self._lower_operator(op))
-        result = self._collect_frame(frame)
-        self._report_step(name, placement, volume, perf_counter() - began, result)
-        return result
+            if isinstance(rows, Unsupported):
+                placement = Placement(Place.SPARK, f"the driver cannot: {rows}")
+        if not isinstance(rows, Batch):
+            frame = self._compiler.build_frame(self._lower_operator(op))
+            rows = (batches.collect_batch(frame) if self._is_collected else None) or frame
+        self._report_step(name, placement, volume, perf_counter() - began, rows)
+        return rows
 
-    def _collect_frame(self, frame: DataFrame) -> Batch | DataFrame:
-        if not self._is_collected:
-            return frame
-        try:
-            return batches.collect_batch(frame)
-        except batches.ResultTooLarge:  # a few rows may become many
-            return frame
+    def _choose_place(self, op: ops.Operator) -> tuple[ScanVolume, Placement]:
+        steps = {name: rows.table.num_rows for name, rows in list(self._results.items()) if isinstance(rows, Batch)}
+        volume = measure_volume(op, steps)
+        return volume, choose_place(volume, self._work.costs, self._work.limits)
 
     def _report_step(
         self, name: str, placement: Placement, volume: ScanVolume, seconds: float, rows: Batch | DataFrame
@@ -194,18 +190,13 @@ class ProgramRunner:
             size = (rows.table.num_rows, rows.table.nbytes)
         self._log.record_step(StepReport(name, placement.place, placement.reason, seconds, *size))
 
-    def _count_step_rows(self) -> dict[str, int]:
-        return {name: rows.table.num_rows for name, rows in list(self._results.items()) if isinstance(rows, Batch)}
-
     def _execute_locally(self, op: ops.Operator) -> Batch | Unsupported:
         return self._local.try_execute(rewrite_local_statement(op))
 
     def _lower_operator(self, op: ops.Operator) -> ops.Operator:
         """The operator over locally computed rows, where those are few."""
-        if not self._is_collected or not self._can_lower(op):
-            return ops.map_children(op, self._lower_operator)
-        rows = self._execute_locally(op)
-        if isinstance(rows, Unsupported) or rows.table.num_rows > self._work.limits.single_task_rows:
+        rows = self._execute_locally(op) if self._is_collected and self._can_lower(op) else None
+        if not isinstance(rows, Batch) or rows.table.num_rows > self._work.limits.single_task_rows:
             return ops.map_children(op, self._lower_operator)
         name = self._names.setdefault(op, f"local {next(self._numbers)}")  # other steps add names concurrently
         self._results[name] = rows
@@ -217,8 +208,7 @@ class ProgramRunner:
             return False
         if all(isinstance(o, ops.BlockScan | ops.Projection | ops.Filter) for o in ops.walk_operators(op)):
             return estimate_rows(op) <= self._work.limits.single_task_rows
-        volume = measure_volume(op, self._count_step_rows())
-        return choose_place(volume, self._work.costs, self._work.limits).place is Place.DRIVER
+        return self._choose_place(op)[1].place is Place.DRIVER
 
     def _read_leaf(self, op: ops.Operator) -> Batch | StoredRows | None:
         """The rows of an operator that need no computation: steps and blocks."""

@@ -102,14 +102,12 @@ def write_result(rows: DataFrame, target: WriteTarget, *, is_collected: bool) ->
     """Write a query's rows as the full content of a declared table; small results without a Spark job."""
     content = target.schema or to_content_schema(rows.schema)
     shaped = cast_frame(rows, target.to_physical_schema(content))
-    if is_collected and target.directory.startswith("/") and is_plain_type(shaped.schema):
-        try:
-            batch = batches.collect_batch(shaped)
-            batches.write_batch(batch.table.columns, batch.struct, target)
-            return content
-        except batches.ResultTooLarge:  # a few rows may become many
-            pass
-    save_frame(shaped, target)
+    can_collect = is_collected and target.directory.startswith("/") and is_plain_type(shaped.schema)
+    batch = batches.collect_batch(shaped) if can_collect else None
+    if batch is None:
+        save_frame(shaped, target)
+    else:
+        batches.write_batch(batch.table.columns, batch.struct, target)
     return content
 
 

@@ -162,8 +162,7 @@ def _build_run_times(workload: Workload, random: Random) -> DurationFunction:
 
     if slowdown is None:
         return compute_steady_time
-    mean = slowdown.mean_factor
-    return lambda job, batches, now: slowdown.find_factor(now) / mean * compute_steady_time(job, batches, now)
+    return lambda job, batches, now: slowdown(now) * compute_steady_time(job, batches, now)
 
 
 def _build_tables(jobs: Sequence[Job], feeds: Mapping[str, Feed]) -> dict[str, _SimulatedTable]:
