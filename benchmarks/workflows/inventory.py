@@ -14,7 +14,9 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from operator import ge
 
+from tidemill.model.time import Timeline
 from tidemill.planner.block_inventory import BlockInventory, ChannelBlocks, chain_blocks
+from tidemill.planner.bounds import get_declared_limit
 from tidemill.planner.graph import BlockNode, BlockShape
 from tidemill.planner.graph_index import GraphIndex
 from tidemill.planner.vector import NEVER, Ends, PlanningClock, Vector
@@ -156,3 +158,13 @@ def _find_maximal(bases: Mapping[BlockNode, Ends]) -> set[BlockNode]:
 def _has_reached(later: Ends, earlier: Ends) -> bool:
     """Tell whether no entry of `earlier` is after that of `later`; an empty entry is after none."""
     return all(map(ge, later, earlier))
+
+
+def find_due_time(inventory: BlockInventory, output: str, timeline: Timeline) -> int | None:
+    """Return when an output becomes too stale if nothing is done; None if that is not foreseeable."""
+    index = inventory.index
+    delivered = inventory.get_delivered(output)
+    if not any(delivered):
+        return timeline.now
+    ends = PlanningClock(timeline, index.inputs).find_ends(output, delivered)
+    return get_declared_limit(index, output).find_violation_time(ends, timeline.now)

@@ -17,7 +17,7 @@ from math import pi, sqrt
 from random import Random
 from typing import TypeVar
 
-from benchmarks.workflows.inventory import LastingInventory
+from benchmarks.workflows.inventory import LastingInventory, find_due_time
 from benchmarks.workflows.modes import Planner
 from benchmarks.workflows.rates import to_size
 from benchmarks.workflows.scenario import HOUR, Feed, Scenario
@@ -25,7 +25,7 @@ from tidemill.model.time import Timeline, Version
 from tidemill.planner.bounds import get_declared_limit
 from tidemill.planner.graph import BlockNode, BlockShape, DataSize
 from tidemill.planner.graph_index import GraphIndex
-from tidemill.planner.planner import DynamicProgrammingPlanner, find_due_time
+from tidemill.planner.planner import DynamicProgrammingPlanner
 from tidemill.planner.steps import Plan, PlanResult, PlanStep
 from tidemill.planner.vector import NEVER, Ends, PlanningClock
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
-from benchmarks.workflows.inventory import LastingInventory
+from benchmarks.workflows.inventory import LastingInventory, find_due_time
 from hypothesis import strategies as st
 
 from tidemill.model.provenance import Pathway, Provenance
@@ -28,7 +28,6 @@ from tidemill.planner.graph import (
     VariantNode,
 )
 from tidemill.planner.graph_index import GraphIndex
-from tidemill.planner.planner import find_due_time
 from tidemill.planner.steps import CostEstimate, Plan
 from tidemill.planner.vector import PlanningClock, Vector
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 from benchmarks.workflows.baselines import GreedyPlanner, RandomPlanner
-from benchmarks.workflows.inventory import LastingInventory
+from benchmarks.workflows.inventory import LastingInventory, find_due_time
 from tests.planner.random_workflows import JOIN, LINEAR, SPLIT, UNION, Arrival, B, D, History, W, is_too_stale
 
 from tidemill.model.time import Timeline
@@ -25,7 +25,7 @@ from tidemill.planner.graph import (
     VariantNode,
 )
 from tidemill.planner.graph_index import GraphIndex
-from tidemill.planner.planner import DynamicProgrammingPlanner, find_due_time
+from tidemill.planner.planner import DynamicProgrammingPlanner
 from tidemill.planner.search_rules import ALL, SearchRules, relax_rules
 from tidemill.planner.steps import CostEstimate, PlanResult, RejectionReason
 from tidemill.planner.vector import Vector

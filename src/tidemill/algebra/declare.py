@@ -241,11 +241,7 @@ def _find_needed_channels(ordered: Sequence[Task]) -> set[str]:
 
 
 def _infer_outputs(
-    task: Task,
-    needed: Collection[str],
-    updates: Mapping[str, Updates],
-    sources: Sources,
-    knowledge: SchemaKnowledge,
+    task: Task, needed: Collection[str], updates: Mapping[str, Updates], sources: Sources, knowledge: SchemaKnowledge
 ) -> dict[str, TypedRelation]:
     """The columns that a programmed task writes, where they are needed and not declared.
 

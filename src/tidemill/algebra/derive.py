@@ -256,7 +256,8 @@ class Derivation:
     def _restrict_old_side(self, side: ops.Operator, op: ops.Join, change: ops.Operator) -> ops.Operator:
         """The old left rows that a change on the right can join with; bare scans are not restricted."""
         before = self.derive_old(side)
-        if not op.keys or _is_scan_only(before):
+        plain = ops.Scan | ops.Projection | ops.Filter  # restricting these early saves nothing
+        if not op.keys or all(isinstance(o, plain) for o in ops.walk_operators(before)):
             return before
         keys = ops.select_distinct(ops.select_columns(change, op.right_keys))
         return restrict_rows(before, self._add_step(f"keys of {self._label_join(op)}", keys), op.keys)
@@ -426,11 +427,6 @@ class Derivation:
         before = restrict_rows(self.derive_old(op.right), changed, ops.pair_columns(keys))
         rows = ops.union_by_name(changed, ops.select_columns(before, keys, {_EXISTED: "TRUE"}))
         return ops.Aggregation(rows, keys, _take_any_values((*changed.columns, _EXISTED), keys))
-
-
-def _is_scan_only(op: ops.Operator) -> bool:
-    """Whether there are only projections and filters above its scans, so that restricting it early saves nothing."""
-    return all(isinstance(o, ops.Scan | ops.Projection | ops.Filter) for o in ops.walk_operators(op))
 
 
 def _restrict_to(rows: ops.Operator, keys: ops.Operator) -> ops.Operator:

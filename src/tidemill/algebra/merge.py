@@ -14,18 +14,7 @@ from tidemill.algebra import operators as ops
 from tidemill.algebra.expression import Expression, build_column, build_literal, quote_name, quote_text, to_expression
 from tidemill.algebra.restrict import Pairs, exclude_rows, restrict_rows
 from tidemill.algebra.states import cancel_signed_rows
-from tidemill.model.change import (
-    COUNT,
-    DELETED,
-    PATCH,
-    Append,
-    Custom,
-    Increment,
-    Patch,
-    Signed,
-    Updates,
-    Upsert,
-)
+from tidemill.model.change import COUNT, DELETED, PATCH, Append, Custom, Increment, Patch, Signed, Updates, Upsert
 from tidemill.model.schema import Schema
 
 _NUMBER = "_tidemill_n"

@@ -152,8 +152,8 @@ class QueryViews:
         return {c for c in self.query.channels if name_input(c, ops.ScanMode.CHANGE) not in self.views}
 
     def list_changed_channels(self) -> set[str]:
-        changes = {c: self.views.get(name_input(c, ops.ScanMode.CHANGE)) for c in self.query.channels}
-        return {c for c, view in changes.items() if view is not None and not _is_empty(view)}
+        names = {c: name_input(c, ops.ScanMode.CHANGE) for c in self.query.channels}
+        return {c for c, name in names.items() if name in self.views and not _is_empty(self.views[name])}
 
     def expand_scans(self, op: ops.Operator) -> ops.Operator:
         """The operator over the rows of blocks; keys are looked up in blocks before those are merged."""

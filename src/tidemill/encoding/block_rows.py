@@ -130,11 +130,7 @@ def _read_lines(
     for file in block.files:
         with open(file.path) as source:
             for batch in pq.ParquetFile(source).iter_batches(CHUNK_ROWS):
-                lines = tuple(_format_line(row, fields) for row in selection.filter_rows(batch).to_pylist())
-                if lines:
-                    yield lines
-
-
-def _format_line(row: Mapping[str, Any], fields: Iterable[Field]) -> str:
-    cells = {f.name: to_json(row.get(f.name), f.data_type) for f in fields}
-    return json.dumps(cells, ensure_ascii=False, separators=(",", ":"))
+                rows = selection.filter_rows(batch).to_pylist()
+                cells = ({f.name: to_json(row.get(f.name), f.data_type) for f in fields} for row in rows)
+                if rows:
+                    yield tuple(json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in cells)

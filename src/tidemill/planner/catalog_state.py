@@ -16,7 +16,7 @@ from tidemill.model.time import Timeline, Version
 from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.bounds import compute_inconsistency, get_declared_limit
 from tidemill.planner.cost import CostModel, measure_reads
-from tidemill.planner.graph import APPLY, DIFFERENCE, EMPTY, BlockNode, BlockShape, DataSize, PlanningGraph, TaskNode
+from tidemill.planner.graph import APPLY, DIFFERENCE, EMPTY, BlockNode, BlockShape, DataSize, PlanningGraph
 from tidemill.planner.graph_index import GraphIndex
 from tidemill.planner.planner import DynamicProgrammingPlanner
 from tidemill.planner.refresh_mode import STATE_DROP_GAIN, complete_cost_models, estimate_refresh
@@ -162,13 +162,14 @@ class DecisionRequest:
     def _build_graph(self, goal: str, target: FreshnessTarget, lead: float) -> PlanningGraph:
         pathways = GraphIndex(self.graph).pathways
         changed = (apply_target(c, target, pathways[goal], lead) if c.name == goal else c for c in self.graph.channels)
-        tasks = (t if goal in t.writes else _drop_single_channels(t) for t in self.graph.tasks)
+        tasks = []
+        for task in self.graph.tasks:
+            # Variants for single channels are for the goal: on the way to it, the later block is preferred.
+            variants = (
+                v for v in task.variants if goal in task.writes or VariantName.from_text(v.name).channel is None
+            )
+            tasks.append(replace(task, variants=tuple(variants)))
         return PlanningGraph(tuple(changed), tuple(tasks))
-
-
-def _drop_single_channels(task: TaskNode) -> TaskNode:
-    """Return a task without variants for single channels: on the way to a goal, the later block is preferred."""
-    return replace(task, variants=tuple(v for v in task.variants if VariantName.from_text(v.name).channel is None))
 
 
 def _find_due_time(index: GraphIndex, inventory: BlockInventory, goal: str, timeline: Timeline) -> Version | None:

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 from tidemill.algebra.describe import describe_operator, format_headline
 from tidemill.algebra.operators import Operator, Scan, StepReference, walk_operators
-from tidemill.algebra.program import DeclaredQuery, Program, RefreshMode
+from tidemill.algebra.program import Program, RefreshMode
 from tidemill.algebra.states import State
 from tidemill.model.block import BlockKind
 from tidemill.model.run import StepReport
-from tidemill.model.task import ReadMode, Refresh, Task, Variant
+from tidemill.model.task import ReadMode, Task, Variant
 from tidemill.model.time import Version
 from tidemill.planner.catalog_state import PlanDecision
 from tidemill.planner.graph import BlockNode
 from tidemill.planner.refresh_mode import RefreshChoice, RefreshOption
+from tidemill.planner.workflow_graph import find_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +149,6 @@ def explain_writer(
         () if query is None else tuple(_explain_program(query.build_incremental(query.channels))),
         steps,
     )
-
-
-def find_query(task: Task) -> DeclaredQuery | None:
-    """Return the query of a declared table; None if it is only known as text, or for a programmed task."""
-    code = task.variant.code
-    return code.query if isinstance(code, Refresh) else None
 
 
 def _explain_choice(task: Task, choice: RefreshChoice | None) -> str:

@@ -12,14 +12,7 @@ from functools import cached_property
 from itertools import product
 
 from tidemill.model.provenance import Pathway
-from tidemill.planner.graph import (
-    BlockShape,
-    ChannelNode,
-    PlanningGraph,
-    PortRequirement,
-    ShapeConversion,
-    TaskNode,
-)
+from tidemill.planner.graph import BlockShape, ChannelNode, PlanningGraph, PortRequirement, ShapeConversion, TaskNode
 from tidemill.planner.vector import Vector
 
 

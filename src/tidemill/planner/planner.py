@@ -9,7 +9,7 @@ from functools import cache, partial
 
 from tidemill.model.time import Timeline
 from tidemill.planner.block_inventory import BlockInventory
-from tidemill.planner.bounds import ChannelLimit, get_declared_limit, list_declared_limits, propagate_limits
+from tidemill.planner.bounds import ChannelLimit, list_declared_limits, propagate_limits
 from tidemill.planner.expansion import Uses
 from tidemill.planner.graph_index import GraphIndex
 from tidemill.planner.search import PlanSearch
@@ -66,13 +66,3 @@ class DynamicProgrammingPlanner:
             if plan is not None:
                 break
         return PlanResult(plan, search.rejected_goals, fallbacks, search.generated)
-
-
-def find_due_time(inventory: BlockInventory, output: str, timeline: Timeline) -> int | None:
-    """Return when an output becomes too stale if nothing is done; None if that is not foreseeable."""
-    index = inventory.index
-    delivered = inventory.get_delivered(output)
-    if not any(delivered):
-        return timeline.now
-    ends = PlanningClock(timeline, index.inputs).find_ends(output, delivered)
-    return get_declared_limit(index, output).find_violation_time(ends, timeline.now)

@@ -130,16 +130,12 @@ def find_possible_variants(
     obstacle = table.find_obstacle()
     if obstacle is None:
         return frozenset(variants)
-    stays_dropped = obstacle is DROPPED_STATE and not _is_state_profitable(table, models)
+    size = table.full_volume.bytes
+    recompute = estimate_refresh(RefreshMode.RECOMPUTE, models, table.full_volume, size)
+    incremental = estimate_refresh(RefreshMode.INCREMENTAL, models, table.change_volume, size)  # if it had its state
+    stays_dropped = obstacle is DROPPED_STATE and incremental > recompute + STATE_DROP_GAIN
     full_modes = {RefreshMode.BATCH, RefreshMode.RECOMPUTE} if stays_dropped else {RefreshMode.BATCH}
     return frozenset(variants) & full_modes
-
-
-def _is_state_profitable(table: TableState, models: Mapping[str, CostModel]) -> bool:
-    """Tell whether an incremental refresh, if there were a state, would be cheaper than recomputing the result."""
-    recompute = estimate_refresh(RefreshMode.RECOMPUTE, models, table.full_volume, table.full_volume.bytes)
-    incremental = estimate_refresh(RefreshMode.INCREMENTAL, models, table.change_volume, table.full_volume.bytes)
-    return incremental <= recompute + STATE_DROP_GAIN
 
 
 def select_declared_variants(possible: frozenset[str], declared: str) -> frozenset[str]:

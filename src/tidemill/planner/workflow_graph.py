@@ -103,7 +103,7 @@ def _find_comparable_channels(workflow: WorkflowSpec, tasks: Sequence[TaskNode])
     """Find the derived channels whose readers accept a difference of contents as a change: it may remove rows."""
     written, read = {c for t in tasks for c in t.writes}, {c for t in tasks for c in t.reads}
     appended = {c.name for c in workflow.channels if isinstance(c.updates, Append)}
-    queries = [query for task in workflow.list_tasks() if (query := _find_query(task)) is not None]
+    queries = [query for task in workflow.list_tasks() if (query := find_query(task)) is not None]
     growing = {scan.channel for query in queries for scan in list_scans(query.root) if scan.append_only}
     return (written & read) - appended - growing
 
@@ -142,7 +142,7 @@ def _is_covered(task: DeclaredTask, variant: DeclaredVariant) -> bool:
     their blocks serve different purposes, so the planner compares their costs instead of preferring the later block.
     """
     channel = VariantName.from_text(variant.name).channel
-    query = _find_query(task)
+    query = find_query(task)
     if channel is None or query is None:
         return False
     return is_append_only(query.root) or not is_append_only(query.root, channel)
@@ -164,7 +164,7 @@ def _build_variant(
         else PortRequirement(BlockShape.BASE)
         for c in reads
     )
-    query = _find_query(task)
+    query = find_query(task)
     grows = query is not None and (bool(unmoved) or is_append_only(query.root))
     deltas = {w.port for w in variant.writes if w.kind is not BlockKind.BASE and changed_ports & set(reads)}
     appends = {c for c in writes if task.refresh is None and isinstance(channels[c].updates, Append)}  # never retracted
@@ -175,7 +175,7 @@ def _build_variant(
     return VariantNode(variant.name, requirements, tuple(shapes), strict)
 
 
-def _find_query(task: DeclaredTask) -> DeclaredQuery | None:
+def find_query(task: DeclaredTask) -> DeclaredQuery | None:
     """Return the query of a declared table, if it can be refreshed incrementally."""
     code = task.variant.code
     return code.query if isinstance(code, Refresh) and isinstance(code.query, DeclaredQuery) else None

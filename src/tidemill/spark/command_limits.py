@@ -15,7 +15,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 
 from tidemill.errors import RunFailed
 from tidemill.model.resource_limits import ResourceLimits, ResourceUsage
@@ -55,9 +54,7 @@ class UsageWatch:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         if self._limits:
             self._thread.join()

@@ -201,11 +201,7 @@ def _join_groups(
 
 
 def group_by_sets(
-    rows: TypedRelation,
-    sets: list[list[exp.Expr]],
-    calls: Trees,
-    grouping: Trees,
-    names: NameGenerator,
+    rows: TypedRelation, sets: list[list[exp.Expr]], calls: Trees, grouping: Trees, names: NameGenerator
 ) -> Grouped:
     """The union of the sets' groups, with NULL for a key that a set omits, and the column of each key and call."""
     all_keys = {to_sql(k): k for grouping_set in sets for k in grouping_set}

@@ -35,8 +35,7 @@ _ARGUMENTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.CTE: frozenset({"this", "alias"}),
     exp.Distinct: frozenset({"expressions"}),
     exp.Window: frozenset({"this", "partition_by", "order", "spec", "alias", "over"}),
-    exp.Limit: frozenset({"this", "expression"}),
-    exp.Offset: frozenset({"this", "expression"}),
+    **dict.fromkeys((exp.Limit, exp.Offset), frozenset({"this", "expression"})),
     exp.In: frozenset({"this", "expressions", "query"}),
 }
 
