@@ -16,7 +16,7 @@ from benchmarks.tpch.texts import get_text
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import ConfigError
 from tidemill.model.block import BlockKind
-from tidemill.spark.types import read_schema
+from tidemill.spark.types import from_struct
 
 REFRESHES: Mapping[str, Callable[[DataFrame, DataFrame, float, int], dict[str, DataFrame]]] = {
     "RF1": create_new_orders,
@@ -32,7 +32,7 @@ def build_workflow(tables: Mapping[str, DataFrame], queries: Mapping[str, int]) 
     """Every table as an input with its key, and each named query as a table."""
     spec = tm.Workflow("tpch")
     for table, rows in tables.items():
-        spec.input(table, str(read_schema(rows)), key=KEYS[table])
+        spec.input(table, str(from_struct(rows.schema)), key=KEYS[table])
     for name, number in queries.items():
         spec.sql(name, get_text(number))
     return spec

@@ -10,8 +10,8 @@ from tidemill.model.time import Timeline
 from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.graph_index import GraphIndex
 from tidemill.planner.planner import PlanningScope
+from tidemill.planner.pruning import SearchRules
 from tidemill.planner.search import PlanSearch
-from tidemill.planner.search_rules import SearchRules
 from tidemill.planner.steps import CostFunction, Plan, PlanResult
 from tidemill.planner.vector import PlanningClock
 

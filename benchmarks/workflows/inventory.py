@@ -72,7 +72,7 @@ class LastingInventory(BlockInventory):
     def _is_terminal(self, channel: str) -> bool:
         """Tell whether it is an output from which nothing is derived."""
         consumers = self.index.children[channel] or self.index.channels[channel].conversions
-        return channel in self._delivered and not consumers
+        return channel in self.delivered and not consumers
 
     def _drop_block(self, block: BlockNode) -> None:
         self._blocks[block.channel].pop(block, None)
@@ -163,7 +163,7 @@ def _has_reached(later: Ends, earlier: Ends) -> bool:
 def find_due_time(inventory: BlockInventory, output: str, timeline: Timeline) -> int | None:
     """Return when an output becomes too stale if nothing is done; None if that is not foreseeable."""
     index = inventory.index
-    delivered = inventory.get_delivered(output)
+    delivered = inventory.delivered[output]
     if not any(delivered):
         return timeline.now
     ends = PlanningClock(timeline, index.inputs).find_ends(output, delivered)

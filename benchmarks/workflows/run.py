@@ -211,12 +211,12 @@ class Simulation:
         )
 
     def _find_ends(self, output: str) -> Ends:
-        return self._clock.find_ends(output, self._inventory.get_delivered(output))
+        return self._clock.find_ends(output, self._inventory.delivered[output])
 
     def _measure_lag(self, output: str, before: Ends) -> None:
         """Record for how long each pathway was too stale."""
         limit, after = get_declared_limit(self._index, output), self._find_ends(output)
-        self.outcome.inconsistent += not limit.is_consistent(self._inventory.get_delivered(output), after)
+        self.outcome.inconsistent += not limit.is_consistent(self._inventory.delivered[output], after)
         for bound, old, new in zip(limit.staleness, before, after, strict=True):
             if bound is not None and old != NEVER and old < new and old + bound < self._now:
                 self.outcome.lags.append((self._now, (self._now - old - bound) * MACHINES / HOUR))

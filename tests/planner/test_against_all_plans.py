@@ -24,7 +24,7 @@ from tests.planner.reference import (
 from tidemill.model.provenance import apply_delta
 from tidemill.planner.graph_index import GraphIndex
 from tidemill.planner.planner import DynamicProgrammingPlanner
-from tidemill.planner.search_rules import ALL, NONE, SearchRules
+from tidemill.planner.pruning import ALL, NONE, SearchRules
 from tidemill.planner.steps import Plan
 
 OUT = "out"
@@ -39,7 +39,7 @@ def check_plan(history: History, plan: Plan) -> None:
     assert block is not None
     pathways = index.pathways[OUT]
     delivered, target = (
-        unpack_vector(history.inventory.get_delivered(OUT), pathways),
+        unpack_vector(history.inventory.delivered[OUT], pathways),
         unpack_vector(block.target, pathways),
     )
     if block.source is not None:
@@ -71,7 +71,7 @@ def compare(case: Case, rules: SearchRules, *, exact: bool) -> None:
 def check_answer(history: History, planner: DynamicProgrammingPlanner, exact: bool) -> None:
     answer = planner.find_plan(history.inventory, OUT, history.time)
     space = PlanSpace(history.graph, history.all_blocks, history.time)
-    delivered = unpack_vector(history.inventory.get_delivered(OUT), history.inventory.index.pathways[OUT])
+    delivered = unpack_vector(history.inventory.delivered[OUT], history.inventory.index.pathways[OUT])
     goals = space.find_goals(OUT, delivered)
     assert (answer.plan is not None) == bool(goals)
     if answer.plan is None:
@@ -123,7 +123,7 @@ def check_answer_without_dominated(history: History, planner: DynamicProgramming
     if answer.plan is None:
         return
     space = PlanSpace(history.graph, history.all_blocks, history.time, history.points, price_seed)
-    delivered = unpack_vector(history.inventory.get_delivered(OUT), history.inventory.index.pathways[OUT])
+    delivered = unpack_vector(history.inventory.delivered[OUT], history.inventory.index.pathways[OUT])
     goals, edges = exclude_dominated(space, OUT, delivered)
     assert answer.plan.cost <= find_cheapest_without_sharing(space, goals, edges)
     history.run(answer.plan)

@@ -26,7 +26,7 @@ from tidemill.planner.graph import (
 )
 from tidemill.planner.graph_index import GraphIndex
 from tidemill.planner.planner import DynamicProgrammingPlanner
-from tidemill.planner.search_rules import ALL, SearchRules, relax_rules
+from tidemill.planner.pruning import ALL, SearchRules, relax_rules
 from tidemill.planner.steps import CostEstimate, PlanResult, RejectionReason
 from tidemill.planner.vector import Vector
 

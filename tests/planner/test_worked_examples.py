@@ -23,7 +23,7 @@ from tidemill.planner.graph import (
 )
 from tidemill.planner.graph_index import GraphIndex
 from tidemill.planner.planner import DynamicProgrammingPlanner
-from tidemill.planner.search_rules import ALL, SearchRules
+from tidemill.planner.pruning import ALL, SearchRules
 from tidemill.planner.steps import CostEstimate, Plan
 from tidemill.planner.vector import PlanningClock, Vector, find_end, find_start
 
@@ -110,7 +110,7 @@ def test_the_deltas_of_section_2_3_and_the_consumer_of_section_2_4() -> None:
         if channel == "crawl":
             block = apply_plan(inventory, find_plan(inventory, "index", Timeline(versions, time + 1)))
             deltas.append((block.source, block.target))
-            delivered.append(inventory.get_delivered("index"))
+            delivered.append(inventory.delivered["index"])
     assert deltas == [
         (((SUN_3PM,), (MON_1AM,)), ((MON_8AM,), (MON_1AM,))),
         (((MON_8AM,), (TUE_1AM,)), ((TUE_11AM,), (TUE_1AM,))),
@@ -147,7 +147,7 @@ def test_the_union_of_section_3_3() -> None:
     inventory.deliver_block(BlockNode("all", B, None, ((9,), (9,))))
     block = apply_plan(inventory, find_plan(inventory, "all", Timeline({"first": [9, 10], "second": [9, 10]}, 11)))
     assert (block.source, block.target) == (((), (9,)), ((), (10,)))
-    assert inventory.get_delivered("all") == ((9,), (10,))
+    assert inventory.delivered["all"] == ((9,), (10,))
 
 
 DAY = 24
@@ -198,5 +198,5 @@ def test_replacing_old_versions_without_new_input_is_progress() -> None:
     plan = find_plan(inventory, "index", time)
     assert [(s.task, s.variant) for s in plan.steps] == [("join", "batch")]
     assert plan.delivers is not None
-    assert find_start(plan.delivers.target) == find_start(inventory.get_delivered("index"))
+    assert find_start(plan.delivers.target) == find_start(inventory.delivered["index"])
     assert plan.delivers.target == ((WED_2PM,), (WED_1AM,))

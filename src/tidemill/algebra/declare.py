@@ -243,11 +243,7 @@ def _find_needed_channels(ordered: Sequence[Task]) -> set[str]:
 def _infer_outputs(
     task: Task, needed: Collection[str], updates: Mapping[str, Updates], sources: Sources, knowledge: SchemaKnowledge
 ) -> dict[str, TypedRelation]:
-    """The columns that a programmed task writes, where they are needed and not declared.
-
-    They come from Spark's analysis, else from the schema recorded for a block. Raises `WorkflowError` for a query that
-    Spark does not accept.
-    """
+    """The undeclared columns that a programmed task writes, if needed: from Spark's analysis, else as recorded."""
     unknown = [w for w in task.writes if w.port in needed and w.port not in {*sources, *task.state_ports}]
     if not unknown and not isinstance(task.variant.code, Sql):
         return {}

@@ -369,10 +369,7 @@ class Derivation:
     def _join_partners(
         self, op: ops.Join, left_rows: ops.Operator | None, partners: ops.StepReference | None
     ) -> ops.Operator | None:
-        """The changed left rows and the left rows of these partners, joined with the new right side.
-
-        An inner join's row without a partner is `_deleted`.
-        """
+        """The changed left rows and those of these partners, joined anew; `_deleted` if an inner join finds none."""
         key = find_keys(op.left)[0]
         parts: list[ops.Operator] = []
         key_sets: list[ops.Operator] = []

@@ -70,10 +70,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class BlockScan:
-    """The rows of blocks, as they are stored in files of one schema, in the columns and types of `schema`.
-
-    The column `ORDER`, if it is among the columns, holds the number of a row's block, counted from `first`.
-    """
+    """The rows of blocks in files of one schema, in the columns of `schema`; `ORDER` is the number of a row's block."""
 
     files: tuple[str, ...]
     columns: tuple[str, ...]

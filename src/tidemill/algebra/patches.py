@@ -82,10 +82,7 @@ def to_upserts(result: ManyToOneJoin, rows: ops.Operator) -> ops.Operator:
 
 
 def to_patches(result: ManyToOneJoin, partners: ops.Operator) -> ops.Operator:
-    """A partner's values for all its rows; without it, an outer join's rows have NULLs, and an inner join has none.
-
-    NULL keys match no partner, unless the join is null-safe.
-    """
+    """A partner's values for all its rows, if any; NULL keys match no partner, unless the join is null-safe."""
     keys = result.join.keys
     not_null = " AND ".join(f"{quote_name(k)} IS NOT NULL" for _, k in keys)
     known = partners if result.join.null_safe else ops.filter_rows(partners, not_null)

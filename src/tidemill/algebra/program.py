@@ -68,10 +68,7 @@ Steps = Mapping[str, ops.Operator]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Steps in order, then outputs by channel: their rows, or None if nothing changed.
-
-    A step named like an output's channel is that output's rows.
-    """
+    """Steps in order, then outputs by channel: None if nothing changed. A step named like an output is its rows."""
 
     steps: Steps
     outputs: Mapping[str, ops.Operator | None]

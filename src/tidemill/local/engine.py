@@ -35,7 +35,7 @@ class LocalDatabase:
     def __init__(self, memory: int, *, threads: int = 2) -> None:
         """`memory`: the bytes that it may use; what exceeds them fails, and is left to Spark."""
         self.memory = memory
-        self._connection = duckdb.connect(
+        self.connection = duckdb.connect(
             ":memory:",
             config={
                 "threads": threads,
@@ -46,13 +46,10 @@ class LocalDatabase:
                 "temp_directory": "",
             },
         )
-        self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
+        self.connection.execute("SET GLOBAL TimeZone = 'UTC'")
         for macro in MACROS:
-            self._connection.execute(macro)
+            self.connection.execute(macro)
         self._verified: set[tuple[str, str]] = set()
-
-    def open_cursor(self) -> duckdb.DuckDBPyConnection:
-        return self._connection.cursor()
 
     def verify_files(self, rows: StoredRows) -> None:
         """Verify the checksums of columns that were not read before: DuckDB ignores them. Files never change."""
@@ -63,7 +60,7 @@ class LocalDatabase:
                 self._verified |= {(path, n) for n in columns}
 
     def close(self) -> None:
-        self._connection.close()
+        self.connection.close()
 
 
 class LocalEngine:
@@ -93,7 +90,7 @@ class LocalEngine:
         statement = OperatorTranslator(leaves.find_relation).translate(op)
         for rows in leaves.files:
             self._database.verify_files(rows)
-        with self._database.open_cursor() as cursor:
+        with self._database.connection.cursor() as cursor:
             # DuckDB finds tables among the variables of its caller, which `eval` can provide; to register each costs as
             # much as a small join.
             variables = {"cursor": cursor, "sql": statement.sql, **leaves.tables}

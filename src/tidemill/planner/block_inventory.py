@@ -19,7 +19,8 @@ class BlockInventory:
         self.index = index
         self._blocks: dict[str, ChannelBlocks] = {c: {} for c in index.channels}
         self._consumed = {c: index.build_empty_vector(c) for c in index.writer}
-        self._delivered = {c: index.build_empty_vector(c) for c in index.graph.outputs}
+        # Of each output's consumer after all deliveries, by which bounds and progress are checked.
+        self.delivered = {c: index.build_empty_vector(c) for c in index.graph.outputs}
         self._points: dict[str, frozenset[Vector]] = {}
 
     def list_blocks(self, channel: str) -> Iterable[BlockNode]:
@@ -28,10 +29,6 @@ class BlockInventory:
     def list_parts(self, channel: str) -> Iterable[BlockNode]:
         """List the blocks of a channel; where an inventory has chained deltas into one block, its parts."""
         return self.list_blocks(channel)
-
-    def get_delivered(self, output: str) -> Vector:
-        """Return the vector of an output's consumer after all deliveries, by which bounds and progress are checked."""
-        return self._delivered[output]
 
     def add_block(self, block: BlockNode) -> None:
         """Add a block that arrived on an input channel, or was written to a derived one."""
@@ -45,8 +42,8 @@ class BlockInventory:
 
     def deliver_block(self, block: BlockNode) -> None:
         """Record that a block was delivered to the consumer of its channel."""
-        delivered, source, target = self._delivered[block.channel], block.source, block.target
-        self._delivered[block.channel] = target if source is None else apply_delta(delivered, source, target)
+        delivered, source, target = self.delivered[block.channel], block.source, block.target
+        self.delivered[block.channel] = target if source is None else apply_delta(delivered, source, target)
 
     def find_resume_points(self, channel: str) -> frozenset[Vector]:
         """Return the positions from which derived channels and outputs will continue."""

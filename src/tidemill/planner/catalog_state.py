@@ -174,7 +174,7 @@ class DecisionRequest:
 
 def _find_due_time(index: GraphIndex, inventory: BlockInventory, goal: str, timeline: Timeline) -> Version | None:
     """Return when a channel becomes too stale, or now if it lacks an input that has data; None if not foreseeable."""
-    ends = PlanningClock(timeline, index.inputs).find_ends(goal, inventory.get_delivered(goal))
+    ends = PlanningClock(timeline, index.inputs).find_ends(goal, inventory.delivered[goal])
     unread = (source for source, end in zip(index.inputs[goal], ends, strict=True) if end == NEVER)
     is_missing = any(timeline.versions.get(source) for source in unread)
     return timeline.now if is_missing else get_declared_limit(index, goal).find_violation_time(ends, timeline.now)

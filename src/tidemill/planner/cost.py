@@ -169,10 +169,6 @@ class CostModel:
         sizes = tuple(ratio.estimate_output(volume.size) for ratio in self.output_ratios)
         return CostEstimate(self.terms.compute_cost(volume), sizes)
 
-    def compute_error_factor(self, volume: ScanVolume) -> float:
-        """Return the ratio of the fitted cost to the prior."""
-        return self.terms.compute_cost(volume) / self.prior.compute_cost(volume)
-
     def to_json(self) -> dict[str, Any]:
         return {
             "guess": list(astuple(self.prior)),
@@ -208,7 +204,8 @@ def estimate_seconds(variant: str, models: Mapping[str, CostModel], volume: Scan
     prior_cost = model.prior.compute_cost(volume)
     fitted = [other for name, other in models.items() if other.runs and name != variant]
     similar = sorted(fitted, key=lambda other: abs(log(other.prior.compute_cost(volume) / prior_cost)))[:1]
-    ratios = [other.compute_error_factor(volume) for other in (*similar, model) if other.runs]
+    known = [other for other in (*similar, model) if other.runs]
+    ratios = [other.terms.compute_cost(volume) / other.prior.compute_cost(volume) for other in known]
     return prior_cost * min(10.0, max(0.1, mean(ratios) if ratios else 1.0))
 
 

@@ -12,8 +12,8 @@ from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.bounds import ChannelLimit, list_declared_limits, propagate_limits
 from tidemill.planner.expansion import Uses
 from tidemill.planner.graph_index import GraphIndex
+from tidemill.planner.pruning import ALL, SearchRules, relax_rules
 from tidemill.planner.search import PlanSearch
-from tidemill.planner.search_rules import ALL, SearchRules, relax_rules
 from tidemill.planner.steps import CostFunction, Plan, PlanResult
 from tidemill.planner.vector import PlanningClock
 

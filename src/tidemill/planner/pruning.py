@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.bounds import ChannelLimit, compute_inconsistency
 from tidemill.planner.candidates import Candidate
 from tidemill.planner.graph import BlockNode, BlockShape
-from tidemill.planner.search_rules import SearchRules
 from tidemill.planner.steps import RejectionReason
 from tidemill.planner.vector import Ends, PlanningClock, Vector, apply_delta, can_advance, is_before, is_legal_delta
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRules:
+    """The rules that are enabled; a planner that finds no plan disables some. `chains` acts on existing blocks."""
+
+    chains: bool = True  # read deltas that no consumer distinguishes as one block
+    propagation: bool = True  # apply downstream bounds upstream, as far as they concern existing pathways
+    overkill: bool = True  # write no newer block where an existing one is new enough
+    long_term: bool = True  # of two blocks that could be written, take the later one: it stays fresh longer
+    loose_ends: bool = True  # write no delta that starts where no block ends and no consumer resumes
+
+
+ALL = SearchRules()
+NONE = SearchRules(False, False, False, False, False)
+
+
+def relax_rules(rules: SearchRules) -> Iterator[SearchRules]:
+    """Yield the rules, then fewer and fewer of those that can hide an existing plan."""
+    yield rules
+    for name in ("overkill", "long_term", "propagation", "loose_ends", "chains"):
+        if getattr(rules, name):
+            rules = replace(rules, **{name: False})
+            yield rules
 
 
 class BlockPruner:
@@ -26,7 +50,7 @@ class BlockPruner:
     ) -> None:
         self.ends = clock.find_ends
         self._inventory, self._goal, self._limits, self._clock, self._rules = inventory, goal, limits, clock, rules
-        self._delivered = inventory.get_delivered(goal)
+        self._delivered = inventory.delivered[goal]
         self._delivered_ends = self.ends(goal, self._delivered)
         self._joints: dict[str, set[Vector]] = {}
         self._sufficient: dict[tuple[str, BlockShape], list[Ends]] = {}
@@ -68,7 +92,7 @@ class BlockPruner:
 
     def is_fit(self, block: BlockNode, ends: Ends, strict: bool) -> bool:
         """Tell whether other blocks may be derived from its target."""
-        is_allowed = not strict or is_consistent(block, ends)
+        is_allowed = not strict or compute_inconsistency(block.target, ends) < 0
         return is_allowed and self._limits[block.channel].is_satisfied(block.target, ends, self._clock.now)
 
     def can_lead_on(self, candidate: Candidate) -> bool:
@@ -120,8 +144,3 @@ class BlockPruner:
             if not other.outdone:
                 other.outdone = is_before(other.ends, candidate.ends)
         competitors.append(candidate)
-
-
-def is_consistent(block: BlockNode, ends: Ends) -> bool:
-    """Tell whether all versions of a block's target were current together."""
-    return compute_inconsistency(block.target, ends) < 0

@@ -123,10 +123,7 @@ class RefreshChoice:
 def find_possible_variants(
     table: TableState, variants: Collection[str], models: Mapping[str, CostModel]
 ) -> frozenset[str]:
-    """Return the variants that can refresh a table now; `models` has a cost model of each mode.
-
-    The result is recomputed without its state only if the state exists, or if it would not pay to rebuild it.
-    """
+    """Return the variants that can refresh a table now; a lost state stays lost if it does not pay to rebuild it."""
     obstacle = table.find_obstacle()
     if obstacle is None:
         return frozenset(variants)

@@ -15,13 +15,12 @@ from collections.abc import Mapping
 from heapq import heappop, heappush
 
 from tidemill.planner.block_inventory import BlockInventory
-from tidemill.planner.bounds import ChannelLimit
+from tidemill.planner.bounds import ChannelLimit, compute_inconsistency
 from tidemill.planner.candidates import Candidate, Filling, StepRegistry
 from tidemill.planner.expansion import CandidateExpansion, Offer, Uses
 from tidemill.planner.graph import BlockNode
 from tidemill.planner.graph_index import BlockProducer
-from tidemill.planner.pruning import BlockPruner, is_consistent
-from tidemill.planner.search_rules import SearchRules
+from tidemill.planner.pruning import BlockPruner, SearchRules
 from tidemill.planner.steps import CostFunction, Plan, PlanStep, RejectedBlock, RejectionReason
 from tidemill.planner.vector import Ends, PlanningClock
 
@@ -164,7 +163,7 @@ class PlanSearch:
 
     def _build_goal(self, block: BlockNode, ends: Ends, fit: bool, producer: BlockProducer | None) -> Candidate | None:
         """Return a candidate for the goal; a block that is not accepted may still be converted, or serve as a base."""
-        is_forbidden = producer is not None and producer.strict and not is_consistent(block, ends)
+        is_forbidden = producer is not None and producer.strict and compute_inconsistency(block.target, ends) >= 0
         objection = RejectionReason.INCONSISTENT if is_forbidden else self._pruner.find_objection(block)
         if objection is None and self._pruner.is_outdone(block, ends):
             objection = RejectionReason.OUTDONE

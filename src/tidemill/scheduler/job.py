@@ -57,11 +57,7 @@ A plain tuple, because simulations create millions of them.
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """The updates of one table: a job may be due, and never runs twice at once.
-
-    Batches are loaded in the order of arrival. Several pending ones form one update; a run loads the first few of them,
-    up to its batch limit.
-    """
+    """The updates of one table; it never runs twice at once, and a run loads the first few of its batches, in order."""
 
     profile: JobProfile
     weight: float  # used by policies: the priority, or the one inherited from dependents

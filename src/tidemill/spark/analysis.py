@@ -20,7 +20,7 @@ from tidemill.model.task import Function, Task
 from tidemill.spark.operators import OperatorCompiler
 from tidemill.spark.query_sessions import register_tables
 from tidemill.spark.session import extract_first_line
-from tidemill.spark.types import drop_reserved, from_struct, read_schema, to_content_schema
+from tidemill.spark.types import drop_reserved, from_struct, to_content_schema
 
 
 def analyse_query(spark: SparkSession, query: AnalysisRequest) -> Analysis:
@@ -49,7 +49,7 @@ def infer_outputs(spark: SparkSession, task: Task, inputs: Schemas) -> dict[str,
     with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):  # a user's code may raise anything
         result = code.call(**frames, **task.parameters)
         results = result if isinstance(result, Mapping) else dict.fromkeys(outputs[:1], result)
-        return {name: drop_reserved(read_schema(results[name])) for name in outputs}
+        return {name: drop_reserved(from_struct(results[name].schema)) for name in outputs}
     return None
 
 

@@ -15,7 +15,7 @@ from tidemill.model.evolution import can_widen, find_unreadable_changes
 from tidemill.model.schema import Field, Schema
 from tidemill.ports.engine import WriteTarget
 from tidemill.spark.operators import OperatorCompiler
-from tidemill.spark.types import build_column, build_columns, cast_frame, drop_reserved, read_schema, to_content_schema
+from tidemill.spark.types import build_column, build_columns, cast_frame, drop_reserved, from_struct, to_content_schema
 
 _ROWS = "rows"
 
@@ -95,7 +95,7 @@ def _can_write(inferred: Schema, known: Schema) -> bool:
 
 
 def _infer_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:
-    schema = drop_reserved(read_schema(frame))
+    schema = drop_reserved(from_struct(frame.schema))
     if not schema.names:
         raise _build_mismatch(target, "the result has no columns")
     return schema
@@ -103,7 +103,7 @@ def _infer_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:
 
 def _shape_frame(frame: DataFrame, physical: Schema, target: WriteTarget) -> DataFrame:
     """The frame's columns in the order and types of the block, with defaults for optional delta columns."""
-    schema = read_schema(frame)
+    schema = from_struct(frame.schema)
     optional = {COUNT: F.lit(1).cast("bigint"), DELETED: F.lit(None).cast("boolean")}
     stray = [f.name for f in schema if f.name not in physical and f.name not in RESERVED_COLUMNS]
     missing = [f.name for f in physical if f.name not in schema and f.name not in optional]

@@ -78,11 +78,7 @@ class UsageWatch:
 
 
 def measure_session(session: int, memory_limit: int | None = None) -> ResourceUsage:
-    """Measure the processes of a session.
-
-    Memory is the resident size. Pages that processes share are counted for each of them, unless the sum exceeds
-    `memory_limit`: then the shared pages are divided among them, which takes longer to measure.
-    """
+    """Measure a session's processes; shared pages are divided among them, which is slower, only above the limit."""
     processes = list(_list_processes(session))
     ticks = sum(int(value) for _, fields in processes for value in fields[11:15])
     memory = sum(int(fields[21]) for _, fields in processes) * os.sysconf("SC_PAGE_SIZE")

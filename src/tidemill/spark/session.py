@@ -284,10 +284,7 @@ def cancel_jobs(spark: SparkSession, tag: str) -> None:
 
 
 def find_context(spark: SparkSession) -> SparkContext | None:
-    """The context of a session in this process; None through Spark Connect.
-
-    A session's tags do not work in process: `interruptTag` finds only jobs that the calling thread tagged.
-    """
+    """The context of a session in this process, whose own tags only work in one thread; None through Spark Connect."""
     try:
         return spark.sparkContext
     except PySparkException:

@@ -19,12 +19,8 @@ _VOID = re.compile(r"\bvoid(?=$|[,>])")
 """The type of a bare NULL in Spark's notation; a field's name is followed by a colon."""
 
 
-def read_schema(frame: DataFrame) -> Schema:
-    """The schema of a frame, in the model's notation."""
-    return from_struct(frame.schema)
-
-
 def from_struct(struct: T.StructType) -> Schema:
+    """The schema in the model's notation."""
     untyped = [f.name for f in struct.fields if _VOID.search(format_type(f.dataType))]
     if untyped:
         hint = f"give it one, such as CAST(NULL AS STRING) AS {untyped[0]}"

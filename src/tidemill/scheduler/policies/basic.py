@@ -52,11 +52,7 @@ class FirstCome(SortedPolicy):
 
 
 class RandomPolicy(SchedulingPolicy):
-    """Runs a random ready job, all equally likely.
-
-    The jobs are kept shuffled: a new one is inserted at a random position, so the list stays uniformly random when its
-    first is taken.
-    """
+    """Runs a random ready job: a new one is inserted at a random position, so the list stays uniformly random."""
 
     def __init__(self, random: Random | None = None) -> None:
         self._random = random or Random(0)

@@ -46,10 +46,7 @@ def combine_paths(cost: float, selectivity: float, branches: Sequence[RatePath])
 
 
 class RateBased(RoundPolicy):
-    """Runs the job with the highest rate of rows that reach the end of its pathways per time spent along them.
-
-    A round serves the batches that were pending when it began.
-    """
+    """Runs the job with the most rows per time that reach the end of its pathways, on the batches before the round."""
 
     def __init__(self) -> None:
         super().__init__()
