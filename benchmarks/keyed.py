@@ -30,7 +30,7 @@ def measure(directory: Path, spark: SparkSession, *, sizes: Sequence[int], round
 
 def _measure_point(directory: Path, spark: SparkSession, function: Function, size: int, rounds: int) -> dict[str, Any]:
     def driver(state: keyed.KeyedStateLocation, events: pa.Table) -> object:
-        return keyed.run_in_driver(state, function, events, list)
+        return keyed.run_batch(state, state.build_partition(0, 1), function, events, list)
 
     def workers(state: keyed.KeyedStateLocation, events: pa.Table) -> object:
         return keyed.run_in_workers(spark, state, function, events, (), PARTITIONS)

@@ -97,10 +97,6 @@ def _decompose_count(call: AggregateCall) -> IncrementalAggregate:
     return IncrementalAggregate(call, (number,), "{n}")
 
 
-def _decompose_count_if(call: AggregateCall) -> IncrementalAggregate:
-    return IncrementalAggregate(call, (_count_where(call, call.arguments[0].text),), "{n}")
-
-
 def _build_total(call: AggregateCall) -> tuple[Accumulator, str] | None:
     """The accumulator of a sum, and the type that Spark gives the sum; None if the type is not known."""
     value, name = call.arguments[0], f"{call.name}_s"
@@ -192,7 +188,7 @@ def _build_extreme_rule(function: str, choice: str) -> Callable[[AggregateCall],
 
 _RULES: dict[str, Callable[[AggregateCall], IncrementalAggregate | None]] = {
     "count": _decompose_count,
-    "count_if": _decompose_count_if,
+    "count_if": lambda call: IncrementalAggregate(call, (_count_where(call, call.arguments[0].text),), "{n}"),
     "sum": _decompose_sum,
     **dict.fromkeys(("avg", "mean"), _decompose_avg),
     **dict.fromkeys(("variance", "var_samp"), _build_variance_rule(root=False, least=1)),

@@ -194,7 +194,8 @@ class Derivation:
         """One row for each group that may have changed: its keys, its accumulators before and now."""
         name = f"groups of {state.channel}"
         if name not in self.steps:
-            adding = state.is_exact or (state.is_combinable and is_append_only(state.group.child))
+            can_add = all(a.combine_template is not None for a in state.accumulators)
+            adding = state.is_exact or (can_add and is_append_only(state.group.child))
             self.steps[name] = self._add_accumulators(state) if adding else self._recompute_accumulators(state)
         return ops.StepReference(name, self.steps[name].columns)
 

@@ -88,10 +88,9 @@ def is_same_bag(left: Iterable[Row], right: Iterable[Row]) -> bool:
 
 
 def _count_rows(rows: Rows) -> Counts:
-    counts: Counts = {}
+    counts: Counter[Hashable] = Counter()
     for row in rows:
-        identity = to_hashable(_drop_reserved(row))
-        counts[identity] = counts.get(identity, 0) + row.get(COUNT, 1)
+        counts[to_hashable(_drop_reserved(row))] += row.get(COUNT, 1)
     return counts
 
 

@@ -58,11 +58,6 @@ class GroupState:
         return all(a.is_exact for a in self.accumulators)
 
     @property
-    def is_combinable(self) -> bool:
-        """Whether every accumulator can take in more rows."""
-        return all(a.combine_template is not None for a in self.accumulators)
-
-    @property
     def is_distinct_only(self) -> bool:
         """Whether the distinct rows themselves are the complete state."""
         return not self.group.calls and is_append_only(self.group.child)

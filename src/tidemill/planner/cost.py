@@ -191,12 +191,16 @@ class CostModel:
         return cls(CostTerms(*data["guess"]), CostTerms(*data["terms"]), yields, *fit_state, merged)
 
 
+CostModels = Mapping[str, CostModel]
+"""By variant."""
+
+
 def guess_cost_model(terms: CostTerms, *ratios: float) -> CostModel:
     """Return the model before the first run: the prior terms, and an output ratio for each output channel."""
     return CostModel(terms, terms, tuple(OutputRatio(DataSize(1.0, 1.0), DataSize(r, r)) for r in ratios))
 
 
-def estimate_seconds(variant: str, models: Mapping[str, CostModel], volume: ScanVolume) -> float:
+def estimate_seconds(variant: str, models: CostModels, volume: ScanVolume) -> float:
     """Estimate the cost of a variant: below `MIN_RUNS` runs, its prior scaled by the errors of similar models."""
     model = models[variant]
     if model.runs >= MIN_RUNS:

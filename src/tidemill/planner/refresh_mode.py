@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tidemill.algebra.program import RefreshMode, VariantName
-from tidemill.planner.cost import CostModel, CostTerms, ScanVolume, estimate_seconds, guess_cost_model
+from tidemill.planner.cost import CostModel, CostModels, CostTerms, ScanVolume, estimate_seconds, guess_cost_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +120,7 @@ class RefreshChoice:
     options: tuple[RefreshOption, ...]
 
 
-def find_possible_variants(
-    table: TableState, variants: Collection[str], models: Mapping[str, CostModel]
-) -> frozenset[str]:
+def find_possible_variants(table: TableState, variants: Collection[str], models: CostModels) -> frozenset[str]:
     """Return the variants that can refresh a table now; a lost state stays lost if it does not pay to rebuild it."""
     obstacle = table.find_obstacle()
     if obstacle is None:
@@ -141,15 +139,13 @@ def select_declared_variants(possible: frozenset[str], declared: str) -> frozens
     return frozenset(v for v in possible if VariantName.from_text(v).mode == mode) or possible
 
 
-def complete_cost_models(
-    models: Mapping[str, CostModel], variants: Iterable[str], outputs: int
-) -> dict[str, CostModel]:
+def complete_cost_models(models: CostModels, variants: Iterable[str], outputs: int) -> dict[str, CostModel]:
     """Return a cost model of each refresh mode and variant: the fitted one, or the prior before its first run."""
     fitted = {name: model for name, model in models.items() if len(model.output_ratios) == outputs}
     return {str(n): fitted.get(n) or build_prior(n, outputs) for n in dict.fromkeys((*PRIORS, *variants))}
 
 
-def estimate_refresh(variant: str, models: Mapping[str, CostModel], volume: ScanVolume, size: float) -> float:
+def estimate_refresh(variant: str, models: CostModels, volume: ScanVolume, size: float) -> float:
     """Estimate the seconds of a refresh that reads contents of this size, with the compaction right after it."""
     seconds = estimate_seconds(variant, models, volume)
     if VariantName.from_text(variant).mode != RefreshMode.INCREMENTAL:

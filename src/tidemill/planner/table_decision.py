@@ -7,7 +7,7 @@ new arrived has a plan, which reads an empty change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tidemill.algebra.program import RefreshMode, VariantName
@@ -18,7 +18,7 @@ from tidemill.model.provenance import Provenance
 from tidemill.model.task import Task
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.catalog_state import CatalogState, ChannelPoint, DecisionRequest
-from tidemill.planner.cost import CostModel
+from tidemill.planner.cost import CostModels
 from tidemill.planner.graph import EMPTY, BlockNode, DataSize, PlanningGraph
 from tidemill.planner.refresh_mode import (
     RefreshChoice,
@@ -45,7 +45,7 @@ class TableDecision:
 
 
 def decide_table(
-    task: Task, table: TableState, models: Mapping[str, CostModel], requested: str | None = None
+    task: Task, table: TableState, models: CostModels, requested: str | None = None
 ) -> TableDecision | None:
     """Decide how to refresh a table now; None if the requested variant is impossible. `models`: of past runs."""
     completed = complete_cost_models(models, (v.name for v in task.variants), 1)
@@ -105,7 +105,7 @@ def _explain_choice(task: Task, table: TableState, obstacle: str | None) -> str:
     return f"{table.change} of {table.content} rows changed"
 
 
-def _list_options(table: TableState, models: Mapping[str, CostModel], obstacle: str | None) -> Iterator[RefreshOption]:
+def _list_options(table: TableState, models: CostModels, obstacle: str | None) -> Iterator[RefreshOption]:
     """List the modes that were compared, with the cost of each, or why it is impossible."""
     size = table.full_volume.bytes
     for mode in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)[: 1 if table.state is StateStatus.NONE else 2]:

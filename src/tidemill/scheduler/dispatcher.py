@@ -152,7 +152,7 @@ class Dispatcher:
             if track is not None:
                 return job, track
             full.append(lane)
-            if len(full) == table.count_awaited_lanes():
+            if len(full) == sum(map(bool, table.waiting)):  # lanes with waiting jobs
                 break
         return None
 

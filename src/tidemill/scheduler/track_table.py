@@ -54,10 +54,6 @@ class TrackTable:
         if track in self._all:
             self.idle.add(track)
 
-    def count_awaited_lanes(self) -> int:
-        """Return the number of lanes with waiting jobs."""
-        return sum(map(bool, self.waiting))
-
     def find_idle_track(self, lane: int) -> int | None:
         """Return the best idle track for a lane, or None."""
         idle = self.idle

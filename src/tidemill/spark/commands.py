@@ -32,11 +32,13 @@ class CommandRunner:
     def run(self, command: Command, paths: Mapping[str, str], *, tag: str, log: Log, workdir: Path) -> None:
         """Run the program to its end; raises if it fails or is stopped."""
         argv = command.format_arguments(paths)
+        inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+        given = {f"TIDEMILL_{name.upper()}": path for name, path in paths.items()}
         try:
             process = subprocess.Popen(
                 build_launch_arguments(argv, command.limits),
                 cwd=workdir,
-                env=_build_environment(command, paths),
+                env={**inherited, **given, **command.env},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -74,11 +76,6 @@ class CommandRunner:
             raise ResourceLimitExceeded(f"program {program!r} {exceeded}; raise the limit, or let it use less")
         if status != 0:
             raise RunFailed(f"program {program!r} ended with {status}: {output[-OUTPUT_TAIL_CHARACTERS:].strip()}")
-
-
-def _build_environment(command: Command, paths: Mapping[str, str]) -> dict[str, str]:
-    inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
-    return inherited | {f"TIDEMILL_{name.upper()}": path for name, path in paths.items()} | dict(command.env)
 
 
 def _kill_process(process: subprocess.Popen[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import reduce
 
 import pyarrow as pa
@@ -16,8 +16,6 @@ from tidemill.local.spark_types import parse_ddl, to_nullable_ddl
 from tidemill.model.change import Custom, Rows
 from tidemill.spark.types import build_column, build_columns
 
-PerKey = Callable[[dict[int, Rows]], Rows]
-
 
 def apply_custom_merge(op: CustomMerge, parts: Mapping[str, DataFrame]) -> DataFrame:
     """Group the parts by key and compute the result's rows of each group with the user's function."""
@@ -25,29 +23,25 @@ def apply_custom_merge(op: CustomMerge, parts: Mapping[str, DataFrame]) -> DataF
     boxed = [_box_rows(op.updates, frame, side, structs) for side, frame in parts.items()]
     result = parse_ddl(to_nullable_ddl(op.schema))
     arrow = to_arrow_schema(result, timezone="UTC")
-    function = _build_function(op)
+    updates, function = op.updates, op.function  # all that is sent to the workers
 
     def apply_to_key(table: pa.Table) -> pa.Table:
-        return pa.Table.from_pylist(function(_split_blocks(table)), schema=arrow)
+        return pa.Table.from_pylist(_call_function(updates, function, _split_blocks(table)), schema=arrow)
 
     keys = [F.col(f"_k{i}") for i in range(len(op.updates.key))]
     return reduce(DataFrame.union, boxed).groupBy(*keys).applyInArrow(apply_to_key, result)
 
 
-def _build_function(op: CustomMerge) -> PerKey:
-    updates = op.updates
-
-    def merge_blocks(blocks: dict[int, Rows]) -> Rows:
-        content = blocks.pop(0, [])
-        return reduce(updates.merge, (blocks[i] for i in sorted(blocks)), content)
-
-    def chain_blocks(blocks: dict[int, Rows]) -> Rows:
-        return reduce(updates.chain, (blocks[i] for i in sorted(blocks)))
-
-    def diff_blocks(blocks: dict[int, Rows]) -> Rows:
-        return updates.diff(blocks.get(1, []), blocks.get(2, []))
-
-    return {"merge": merge_blocks, "chain": chain_blocks, "diff": diff_blocks}[op.function]
+def _call_function(updates: Custom, function: str, blocks: dict[int, Rows]) -> Rows:
+    """The result's rows of one key, from those of its blocks by number."""
+    ordered = [blocks[i] for i in sorted(blocks) if i > 0]
+    match function:
+        case "merge":
+            return reduce(updates.merge, ordered, blocks.get(0, []))
+        case "chain":
+            return reduce(updates.chain, ordered)
+        case _:
+            return updates.diff(blocks.get(1, []), blocks.get(2, []))
 
 
 def _box_rows(updates: Custom, frame: DataFrame, side: str, structs: Mapping[str, StructType]) -> DataFrame:

@@ -44,11 +44,6 @@ def exclude_matching(rows: DataFrame, keys: DataFrame, on: Pairs) -> DataFrame:
     return _join_keys(rows, keys, on, "LEFT ANTI", condition, hint="/*+ BROADCAST(k) */ ")
 
 
-def has_stable_hash(type_name: str) -> bool:
-    """Whether equal values of this type have equal hashes. 0.0 and -0.0 are equal, as are strings under a collation."""
-    return not any(word in type_name for word in ("float", "double", "collate"))
-
-
 def _join_keys(rows: DataFrame, keys: DataFrame, on: Pairs, kind: str, condition: str, hint: str = "") -> DataFrame:
     aliased = ", ".join(f"{_quote_name(key)} AS {_KEY}{i}" for i, (_, key) in enumerate(on))
     hashed = f"xxhash64({', '.join(_quote_name(key) for _, key in on)}) AS {_HASH}"
@@ -57,7 +52,9 @@ def _join_keys(rows: DataFrame, keys: DataFrame, on: Pairs, kind: str, condition
 
 
 def _has_comparable_hashes(rows: DataFrame, keys: DataFrame, on: Pairs) -> bool:
-    return all(_format_type(rows, c) == _format_type(keys, k) and has_stable_hash(_format_type(rows, c)) for c, k in on)
+    """Whether equal keys have equal hashes: 0.0 and -0.0 are equal, as are strings under a collation."""
+    types = [(_format_type(rows, c), _format_type(keys, k)) for c, k in on]
+    return all(a == b and not any(w in a for w in ("float", "double", "collate")) for a, b in types)
 
 
 def _format_type(rows: DataFrame, name: str) -> str:

@@ -77,13 +77,6 @@ def to_columns(table: pa.Table) -> dict[str, Any]:
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def run_in_driver(
-    state: KeyedStateLocation, function: Function, events: pa.Table, blocks: ReadBlocks
-) -> OperatorResult:
-    """Run a batch in this process, on the state of all keys."""
-    return _run_batch(state, state.build_partition(0, 1), function, events, blocks)
-
-
 def run_in_workers(
     spark: SparkSession,
     state: KeyedStateLocation,
@@ -116,12 +109,13 @@ def _run_partition(
             rows = pq.read_table(path, columns=list(state.layout.names), page_checksum_verification=True)
             yield rows.filter(pa.array(_assign_partitions(_extract_keys(rows, state.layout.key), of) == number))
 
-    return _run_batch(state, state.build_partition(number, of), function, events, read_blocks)
+    return run_batch(state, state.build_partition(number, of), function, events, read_blocks)
 
 
-def _run_batch(
+def run_batch(
     state: KeyedStateLocation, part: StatePartition, function: Function, events: pa.Table, blocks: ReadBlocks
 ) -> OperatorResult:
+    """Run a batch in this process, on the state of a partition."""
     _extract_keys(events, state.layout.key)
     cache, columns = StateCache(Path(state.cache)), to_columns(events)
     outcome = run_cached(cache, part, lambda: rebuild_table(state.layout, blocks()), columns, function)

@@ -56,7 +56,8 @@ class OperatorCompiler:
         with self._lock:
             statement = _SqlStatement(self, merged)
             table = statement.format_table(merged)
-            text = f"{statement.format_with_clause()}SELECT {_format_names(op.columns)} FROM {table}"
+            ctes = f"WITH {', '.join(statement.parts)} " if statement.parts else ""
+            text = f"{ctes}SELECT {_format_names(op.columns)} FROM {table}"
             return self._spark.sql(statement.mark_frames(text), **statement.frames)
 
     def find_frame(self, op: ops.Operator) -> DataFrame | None:
@@ -83,7 +84,9 @@ class OperatorCompiler:
             case ops.CustomMerge():
                 parts = {"base": op.base, "delta": op.deltas}
                 return apply_custom_merge(op, {n: self.build_frame(p) for n, p in parts.items() if p is not None})
-            case ops.Join(left=ops.BlockScan() as scan) if is_lookup(op) and scan.rows > self._single_task_rows:
+            case ops.Join(left=ops.BlockScan() as scan, kind=ops.JoinKind.SEMI, null_safe=True, condition=None) if (
+                scan.rows > self._single_task_rows
+            ):  # a lookup of keys in blocks
                 return select_matching(self.build_frame(scan), self._build_keys(op), op.keys)
             case ops.Join(kind=ops.JoinKind.ANTI, null_safe=True, condition=None) if self._is_small and self._is_small(
                 estimate_rows(op.left), estimate_rows(op.right)
@@ -110,12 +113,9 @@ class _SqlStatement:
         self._compiler = compiler
         self._uses = Counter(child for op in set(ops.walk_operators(root)) for child in ops.list_children(op))
         self._names: dict[ops.Operator, str] = {}
-        self._parts: list[str] = []
+        self.parts: list[str] = []
         self.frames: dict[str, Any] = {}
         """The frames that the statement reads, by their names in it."""
-
-    def format_with_clause(self) -> str:
-        return f"WITH {', '.join(self._parts)} " if self._parts else ""
 
     def mark_frames(self, text: str) -> str:
         """The text with the names of frames in braces, and other braces doubled."""
@@ -135,8 +135,8 @@ class _SqlStatement:
         else:
             text = f"({self._format_operator(op)})"
             if self._uses[op] > 1:
-                name = f"t{len(self._parts)}"
-                self._parts.append(f"{name} AS {text}")
+                name = f"t{len(self.parts)}"
+                self.parts.append(f"{name} AS {text}")
                 text = name
         self._names[op] = text
         return text
@@ -182,11 +182,6 @@ class _SqlStatement:
         on = [f"{quote_name(a)} {equality} {quote_name(b)}" for a, b in keys]
         on += [f"({op.condition})"] if op.condition is not None else []
         return f"SELECT * FROM {left} {op.kind.sql} {right} ON {' AND '.join(on) or 'TRUE'}"
-
-
-def is_lookup(op: ops.Join) -> bool:
-    """Whether this is a lookup of keys in blocks."""
-    return isinstance(op.left, ops.BlockScan) and op.kind is ops.JoinKind.SEMI and op.null_safe and op.condition is None
 
 
 def _format_names(names: Iterable[str]) -> str:

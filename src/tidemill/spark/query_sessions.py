@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
+from queue import Empty, LifoQueue
 
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot.errors import SqlglotError
@@ -30,28 +30,28 @@ from tidemill.spark.session import (
 from tidemill.spark.session_loss import SessionMonitor
 from tidemill.spark.types import cast_frame, to_content_schema
 
+Views = Mapping[str, View]
+
 
 class QuerySessions:
     """Sessions for users' queries. Each serves one query at a time, whose tables are its temporary views."""
 
     def __init__(self, create_session: Callable[[], SparkSession]) -> None:
         self._create_session = create_session
-        self._idle: list[SparkSession] = []
-        self._lock = threading.Lock()
+        self._idle: LifoQueue[SparkSession] = LifoQueue()
         self.sessions: list[SparkSession] = []
 
     @contextmanager
     def acquire_session(self) -> Iterator[SparkSession]:
-        with self._lock:
-            session = self._idle.pop() if self._idle else None
-        if session is None:
+        try:
+            session = self._idle.get_nowait()
+        except Empty:
             session = self._create_session()
             self.sessions.append(session)
         try:
             yield session
         finally:
-            with self._lock:
-                self._idle.append(session)
+            self._idle.put(session)
 
 
 class EngineSessions:
@@ -86,9 +86,7 @@ class EngineSessions:
 
 
 @contextmanager
-def run_query(
-    sessions: EngineSessions, work: LocalWork, query: str, tables: Mapping[str, View], tag: str
-) -> Iterator[DataFrame]:
+def run_query(sessions: EngineSessions, work: LocalWork, query: str, tables: Views, tag: str) -> Iterator[DataFrame]:
     """The rows of a query over these tables; they can only be read inside the context."""
     text = remove_unused_ctes(query) if sessions.is_second_try else query
     pool = sessions.small_queries if is_small(tables, work.limits) else sessions.queries
@@ -111,7 +109,7 @@ def write_result(rows: DataFrame, target: WriteTarget, *, is_collected: bool) ->
     return content
 
 
-def is_small(tables: Mapping[str, View], limits: EngineLimits) -> bool:
+def is_small(tables: Views, limits: EngineLimits) -> bool:
     """Whether the tables have so few rows that one task computes a query: the result may have many more."""
     return batches.count_rows(b for view in tables.values() for b in list_blocks(view)) <= limits.relation_rows
 

@@ -74,7 +74,8 @@ class StatefulTaskRunner:
         layout, cache = keyed.build_layout(code), str(self._cache)
         state = keyed.KeyedStateLocation(layout, target.channel, target.state_seq, target.seq, cache)
         if code.partitions == 1 or events.num_rows < keyed.MIN_ROWS_FOR_WORKERS:
-            return keyed.run_in_driver(state, function, events, partial(run.read_state_blocks, KeyedTaskSpec.STATE))
+            read_blocks = partial(run.read_state_blocks, KeyedTaskSpec.STATE)
+            return keyed.run_batch(state, state.build_partition(0, 1), function, events, read_blocks)
         paths = run.arrow.list_paths(run.get_state_view(KeyedTaskSpec.STATE))
         return _combine_results(keyed.run_in_workers(run.session(), state, function, events, paths, code.partitions))
 

@@ -148,7 +148,7 @@ def join_relations(
 def _push_conditions(
     left: TypedRelation, right: TypedRelation, kind: ops.JoinKind, conditions: list[exp.Expr]
 ) -> tuple[TypedRelation, TypedRelation, list[exp.Expr]]:
-    """Conditions on a single side filter that side, where the kind of join allows it."""
+    """list[exp.Expr] on a single side filter that side, where the kind of join allows it."""
     filters_left = kind in (ops.JoinKind.INNER, ops.JoinKind.SEMI, ops.JoinKind.RIGHT)
     filters_right = kind in (ops.JoinKind.INNER, ops.JoinKind.SEMI, ops.JoinKind.ANTI, ops.JoinKind.LEFT)
     lefts = [c for c in conditions if filters_left and list_columns(c) and left.has_columns(c)]
@@ -180,7 +180,12 @@ def join_all(
 ) -> tuple[TypedRelation, list[exp.Expr]]:
     """Inner joins in an order in which each has a condition, if there is one; also returns the unused conditions."""
     pending = list(conditions)
-    joined, *unjoined = [_apply_own_conditions(r, pending) for r in relations]
+    filtered = []
+    for relation in relations:
+        own = [c for c in pending if list_columns(c) and relation.has_columns(c)]
+        pending = [c for c in pending if not any(c is o for o in own)]
+        filtered.append(relation.filter_rows(own))
+    joined, *unjoined = filtered
     while unjoined:
         relation = next((r for r in unjoined if any(_split_equality(c, joined, r) for c in pending)), unjoined[0])
         unjoined.remove(relation)
@@ -188,10 +193,3 @@ def join_all(
         pending = [c for c in pending if not any(c is u for u in usable)]
         joined = join_relations(joined, relation, ops.JoinKind.INNER, usable, names)
     return joined, pending
-
-
-def _apply_own_conditions(relation: TypedRelation, pending: list[exp.Expr]) -> TypedRelation:
-    """The relation filtered by the conditions on it alone, which are removed from `pending`."""
-    applicable = [c for c in pending if list_columns(c) and relation.has_columns(c)]
-    pending[:] = [c for c in pending if not any(c is o for o in applicable)]
-    return relation.filter_rows(applicable)
