@@ -61,13 +61,11 @@ _ADD = "COALESCE({old}, 0) + COALESCE({new}, 0)"
 
 
 def build_row_count(name: str = ROW_COUNT) -> Accumulator:
-    """The accumulator that counts rows."""
     signed = AggregateCall(name, "sum", (to_expression(COUNT),))
     return Accumulator(AggregateCall(name, "count"), signed, _ADD, is_exact=True)
 
 
 def decompose_aggregate(call: AggregateCall) -> IncrementalAggregate:
-    """The accumulators and the value template of an aggregate."""
     rule = _RULES.get(call.function)
     if rule is not None and (aggregate := rule(call)) is not None:
         return aggregate

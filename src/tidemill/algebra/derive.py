@@ -66,7 +66,6 @@ class Derivation:
         return ops.map_children(op, self.derive_old)
 
     def derive_new(self, op: ops.Operator) -> ops.Operator:
-        """The content now."""
         state = self.states.get(op)
         if isinstance(op, ops.Scan):
             return self.derive_old(op) if op.channel in self.pinned else op
@@ -77,7 +76,6 @@ class Derivation:
         return self._renew_state(op, state)
 
     def can_change(self, op: ops.Operator) -> bool:
-        """Whether any row may have changed."""
         return self.derive_change(op) is not None
 
     def _renew_state(self, op: ops.Operator, state: State) -> ops.Operator:
@@ -158,7 +156,6 @@ class Derivation:
         return _restrict_to(rows, self._find_touched_partitions(state)) if state.partition_columns else rows
 
     def _find_touched_partitions(self, state: ResultState) -> ops.StepReference:
-        """The partitions that the change touches."""
         return self._find_changed_keys(f"partitions of {state.channel}", state.op.child, state.partition_columns)
 
     def _find_changed_keys(self, name: str, op: ops.Operator, names: Key) -> ops.StepReference:

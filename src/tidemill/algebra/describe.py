@@ -18,7 +18,6 @@ def _format_lines(op: ops.Operator, indent: str) -> Iterator[str]:
 
 
 def format_headline(op: ops.Operator) -> str:
-    """One operator in one line."""
     match op:
         case ops.Scan():
             key_text = f" key {', '.join(op.keys)}" if op.keys else (" append" if op.append_only else "")

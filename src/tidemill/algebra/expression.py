@@ -29,7 +29,6 @@ class Expression:
         return name if name is not None and self.text == quote_name(name) else None
 
     def rename_columns(self, names: Mapping[str, str]) -> Expression:
-        """The same expression over other column names."""
         if not self.columns & names.keys():
             return self
         tree = parse_expression(self.text).copy()

@@ -136,7 +136,6 @@ def number_rows(rows: ops.Operator, number: int) -> ops.Operator:
 
 
 def drop_deletions(rows: ops.Operator, names: Names) -> ops.Operator:
-    """The rows that are not deletions, in these columns."""
     return ops.select_columns(ops.filter_rows(rows, f"NOT COALESCE({DELETED}, FALSE)"), names)
 
 
@@ -150,7 +149,6 @@ def pick_latest_rows(rows: ops.Operator, key: Names, order: str) -> ops.Operator
 
 
 def _pick_latest(deltas: Deltas) -> ops.Operator:
-    """The last row of each key."""
     return deltas.plain_rows if deltas.count == 1 else pick_latest_rows(deltas.rows, deltas.updates.key, ops.ORDER)
 
 

@@ -331,7 +331,6 @@ def name_values(values: Values) -> tuple[NamedExpression, ...]:
 
 
 def to_items(names: Iterable[str]) -> tuple[NamedExpression, ...]:
-    """Columns under their own names."""
     return tuple(NamedExpression(n, build_column(n)) for n in names)
 
 

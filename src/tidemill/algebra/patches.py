@@ -54,7 +54,6 @@ def _is_many_to_one(op: ops.Join) -> bool:
 
 
 def _flatten_projections(op: ops.Operator) -> tuple[tuple[ops.NamedExpression, ...], ops.Operator]:
-    """Nested projections merged into one."""
     if not isinstance(op, ops.Projection):
         return (), op
     items, below = op.items, op.child

@@ -74,14 +74,12 @@ class Program:
     outputs: Mapping[str, ops.Operator | None]
 
     def map_operators(self, transform: Callable[[ops.Operator], ops.Operator]) -> Program:
-        """The program with each operator replaced by `transform(operator)`."""
         return Program({name: transform(op) for name, op in self.steps.items()}, self.map_outputs(transform))
 
     def map_outputs(self, transform: Callable[[ops.Operator], ops.Operator]) -> dict[str, ops.Operator | None]:
         return {channel: rows and transform(rows) for channel, rows in self.outputs.items()}
 
     def select_outputs(self, channels: Collection[str]) -> Program:
-        """The program restricted to these outputs."""
         return replace(self, outputs={c: rows for c, rows in self.outputs.items() if c in channels})
 
 
@@ -107,7 +105,6 @@ class DeclaredQuery:
 
     @property
     def updates(self) -> Updates:
-        """The kind of updates that a refresh writes."""
         if is_append_only(self.root):
             return Append()
         if (joined := find_many_to_one(self.root)) is not None:
@@ -124,7 +121,6 @@ class DeclaredQuery:
         return Program(steps, outputs | {self.table: _read_from_states(self.root, states, steps)})
 
     def build_recompute(self) -> Program:
-        """Recompute the result only."""
         return Program({}, {self.table: self.root})
 
     def build_incremental(self, changed: Collection[str], pinned: Collection[str] = ()) -> Program:

@@ -83,7 +83,6 @@ def diff_contents(updates: Updates, before: Rows, after: Rows) -> Rows:
 
 
 def is_same_bag(left: Iterable[Row], right: Iterable[Row]) -> bool:
-    """Whether both are the same bag of rows."""
     return Counter(map(to_hashable, left)) == Counter(map(to_hashable, right))
 
 

@@ -65,7 +65,6 @@ Stage = ChannelStage | SelectStage | ApplyStage
 
 
 def list_channels(stage: Stage) -> tuple[str, ...]:
-    """The distinct channels that a stage reads."""
     if isinstance(stage, ChannelStage):
         return (stage.channel,)
     return tuple(dict.fromkeys(c for _, below in stage.inputs for c in list_channels(below)))
@@ -85,7 +84,6 @@ def resolve_stage(stage: Stage, sources: Mapping[str, TypedRelation]) -> TypedRe
 
 
 def find_apply(stage: Stage) -> ApplyStage | None:
-    """A group function in a stage, if there is one."""
     if isinstance(stage, ApplyStage):
         return stage
     return next((found for _, below in stage.inputs if (found := find_apply(below)) is not None), None)
@@ -135,7 +133,6 @@ def check_known(trees: Sequence[exp.Expr], inputs: Inputs) -> Iterator[str]:
 
 
 def check_columns(names: Sequence[str], inputs: Inputs) -> Iterator[str]:
-    """Every input has these columns."""
     return (_describe_missing(c, [n], inputs) for c in names for n in inputs if not _has_column(inputs[n], c))
 
 

@@ -71,7 +71,6 @@ class GroupState:
         return ops.Scan(self.channel, names, ops.ScanMode.OLD)
 
     def build_state(self, child: ops.Operator) -> ops.Operator:
-        """The state computed from these rows."""
         calls = () if self.is_distinct_only else tuple(a.call for a in self.accumulators)
         return ops.Aggregation(child, self.group.keys, calls)
 

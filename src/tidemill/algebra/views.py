@@ -29,7 +29,6 @@ class ViewExpansion:
     is_small: SmallChangeTest
 
     def expand_view(self, view: View) -> ops.Operator:
-        """The rows of a view: the content, or a delta of the view's merge kind."""
         match view:
             case Snapshot():
                 return self.expand_snapshot(view)

@@ -38,7 +38,6 @@ def generate_batches(count: int, size: int, seed: int = 7) -> Iterator[list[Arti
 
 
 def write_articles(articles: list[Article], path: Path) -> Path:
-    """Write the articles as a JSON-lines file."""
     lines = (json.dumps(asdict(article)) for article in articles)
     path.write_text("".join(line + "\n" for line in lines))
     return path

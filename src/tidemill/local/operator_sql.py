@@ -49,7 +49,6 @@ class OperatorTranslator:
         self._named: list[str] = []
 
     def translate(self, op: ops.Operator) -> SqlRelation:
-        """The statement that computes the operator."""
         root = self._unify(op)
         self._count_uses(root)
         relation = self._build_relation(root)

@@ -37,7 +37,6 @@ def verify_checksums(path: Path, columns: Collection[str]) -> None:
 
 
 def _verify_pages(data: memoryview, column: str, path: Path) -> None:
-    """Verify the pages of a column chunk."""
     end = 0
     while end < len(data):
         reader = _HeaderReader(data, end)

@@ -41,7 +41,6 @@ class BlockInventory:
             self._points.clear()
 
     def deliver_block(self, block: BlockNode) -> None:
-        """Record that a block was delivered to the consumer of its channel."""
         delivered, source, target = self.delivered[block.channel], block.source, block.target
         self.delivered[block.channel] = target if source is None else apply_delta(delivered, source, target)
 

@@ -47,7 +47,6 @@ def compute_inconsistency(vector: Vector, ends: Ends) -> Version:
 
 
 def get_declared_limit(index: GraphIndex, channel: str) -> ChannelLimit:
-    """Return the declared bounds of the channel."""
     bounds: ChannelBounds = index.channels[channel].bounds
     return ChannelLimit(tuple(bounds.staleness.get(p) for p in index.pathways[channel]), bounds.inconsistency)
 

@@ -61,14 +61,12 @@ class CandidateIndex:
         return [(self.bases[candidate.block.source], candidate)] if candidate.block.source in self.bases else []
 
     def list_fillings(self, requirement: PortRequirement) -> list[Filling]:
-        """List all fillings of a port."""
         fit = [candidate for candidate in self.fit if requirement.can_use(candidate.block)]
         if not requirement.needs_old_base:
             return [(candidate,) for candidate in fit]
         return [pair for candidate in fit for pair in self.find_pairs(candidate)]
 
     def list_fillings_with(self, candidate: Candidate, requirement: PortRequirement, as_old: bool) -> list[Filling]:
-        """List the fillings of a port that contain this block."""
         if not (as_old or requirement.needs_old_base):
             return [(candidate,)] if requirement.can_use(candidate.block) else []
         pairs = self.find_pairs(candidate)
@@ -88,7 +86,6 @@ class StepRegistry:
         return len(self._steps) - 1
 
     def list_steps(self, candidate: Candidate) -> tuple[PlanStep, ...]:
-        """Return all steps of a block's derivation."""
         seen, pending = {candidate}, [candidate]
         while pending:
             new = [part for part in pending.pop().parts if part not in seen]

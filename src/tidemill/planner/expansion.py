@@ -28,7 +28,6 @@ class CandidateExpansion:
         self._index = {c: CandidateIndex() for c in channels}
 
     def add_candidate(self, candidate: Candidate) -> None:
-        """Add a block for combinations with later ones."""
         self._index[candidate.block.channel].add_candidate(candidate)
 
     def list_offers(self, candidate: Candidate) -> list[Offer]:

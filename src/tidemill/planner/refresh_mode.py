@@ -53,12 +53,10 @@ class TableState:
 
     @property
     def full_volume(self) -> ScanVolume:
-        """The volume that a full refresh reads."""
         return ScanVolume(0, self.content, sum(r.bytes for r in self.readings))
 
     @property
     def change_volume(self) -> ScanVolume:
-        """The volume that an incremental refresh reads."""
         change_bytes = sum(r.change_bytes for r in self.readings)
         return ScanVolume(self.change, self.content, change_bytes)
 

@@ -49,7 +49,6 @@ class PlanSearch:
         self.generated = 0
 
     def find_plan(self) -> Plan | None:
-        """Return the cheapest plan, or None."""
         chosen = self._load_existing()
         while chosen is None and self._queue:
             candidate = heappop(self._queue)[2]

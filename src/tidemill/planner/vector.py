@@ -106,7 +106,6 @@ class PlanningClock:
         self._cache: defaultdict[int, dict[Vector, Ends]] = defaultdict(dict)
 
     def find_ends(self, channel: str, vector: Vector) -> Ends:
-        """Return the smallest end on each pathway of a channel."""
         inputs = self._inputs[channel]
         cache = self._cache[id(inputs)]  # channels with the same inputs, one object in a graph index, share the cache
         ends = cache.get(vector)

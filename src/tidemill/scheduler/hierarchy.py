@@ -44,7 +44,6 @@ def sort_profiles(profiles: Iterable[JobProfile]) -> list[JobProfile]:
 
 
 def index_children(profiles: Iterable[JobProfile]) -> dict[str, list[str]]:
-    """Return the tables that are directly derived from each table."""
     parents = {p.name: p.parents for p in profiles}
     children: dict[str, list[str]] = {name: [] for name in parents}
     for name in parents:
@@ -67,7 +66,6 @@ def derive_periods(profiles: Iterable[JobProfile]) -> list[JobProfile]:
 def inherit_priorities(
     profiles: Sequence[JobProfile], inheritance: PriorityInheritance, factor: float = MAX_PLUS_FACTOR
 ) -> dict[str, float]:
-    """Return the scheduling weight of each table."""
     children = index_children(profiles)
     bottom_up = list(reversed(sort_profiles(profiles)))
     match inheritance:

@@ -110,7 +110,6 @@ class Job:
         self.since, self.fresh = now, upto
 
     def compute_staleness(self, now: float) -> float:
-        """Return the integral of staleness until now."""
         return self.staleness + integrate_staleness(self.since, now, self.fresh)
 
     def compute_weighted_staleness(self, now: float) -> float:

@@ -42,7 +42,6 @@ class StarvationGuard:
         self._patience = inf if patience is None else patience
 
     def start_waiting(self, job: Job, now: float) -> None:
-        """Record that a job starts to wait."""
         name = job.name
         end = now + self._patience * job.profile.period
         self.waiting[name] = end, name, job
@@ -57,7 +56,6 @@ class StarvationGuard:
                 del self._overdue[position]
 
     def list_jobs(self) -> list[Job]:
-        """Return all waiting jobs."""
         return list(map(_job, self.waiting.values()))
 
     def list_overdue(self, now: float) -> Iterable[Job]:

@@ -43,7 +43,6 @@ class TrackTable:
         self.idle = self._all - set(self.running.values())
 
     def assign_track(self, job: Job, track: int) -> None:
-        """Assign a track to a waiting job."""
         self.waiting[job.lane] -= 1
         self.idle.remove(track)
         self.running[job.name] = track
@@ -55,7 +54,6 @@ class TrackTable:
             self.idle.add(track)
 
     def find_idle_track(self, lane: int) -> int | None:
-        """Return the best idle track for a lane, or None."""
         idle = self.idle
         for track in self._preferred[lane]:
             if track in idle:

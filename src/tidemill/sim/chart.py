@@ -32,7 +32,6 @@ class AxisScale:
         return round(self.start + share * (self.end - self.start), 1)
 
     def list_ticks(self) -> list[float]:
-        """Return a few round values."""
         step = _round_step((self.high - self.low) / STEPS)
         first = floor(self.low / step + 1 - 1e-9)
         return list(takewhile(lambda v: v <= self.high + step / 1e6, (round((first + i) * step, 10) for i in count())))

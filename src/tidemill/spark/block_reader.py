@@ -26,12 +26,10 @@ class BlockReader:
         self._work = work
 
     def read_view(self, view: View) -> DataFrame:
-        """The rows of a view."""
         compiler = OperatorCompiler(self._spark, self.read_scan, is_small=self._work.limits.is_small_change)
         return compiler.build_frame(self._work.expansion.expand_view(view))
 
     def read_scan(self, scan: Scan | BlockScan) -> DataFrame:
-        """The rows of a scan of blocks."""
         assert isinstance(scan, BlockScan), f"the scan of {scan.channel} was not expanded"
         target = _add_order(scan.schema, scan)
         if not scan.files:

@@ -48,5 +48,4 @@ def build_archive() -> Path:
 
 
 def build_recording_options(archive: Path) -> str:
-    """The Java options to write an archive at exit."""
     return f'"-XX:ArchiveClassesAtExit={archive}" {_QUIET}'

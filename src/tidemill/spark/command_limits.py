@@ -28,7 +28,6 @@ _CPU_SIGNALS = (-signal.SIGXCPU, 128 + signal.SIGXCPU)  # of the program itself,
 
 
 def build_launch_arguments(argv: list[str], limits: ResourceLimits) -> list[str]:
-    """The arguments that start a program with its limits."""
     if not limits:
         return argv
     memory = "-" if limits.memory is None else str(limits.memory)

@@ -79,6 +79,5 @@ class CommandRunner:
 
 
 def _kill_process(process: subprocess.Popen[str]) -> None:
-    """Kill the program and its child processes."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -76,7 +76,6 @@ class SparkEngine:
 
     @property
     def quick_session(self) -> SparkSession:
-        """The session for work on small changes."""
         return self.sessions.quick_session
 
     @property

@@ -124,7 +124,6 @@ class _SqlStatement:
         return re.sub(f"{_MARK}(.*?){_MARK}", r"{\1}", text.replace("{", "{{").replace("}", "}}"))
 
     def format_table(self, op: ops.Operator) -> str:
-        """The text after FROM for an operator."""
         if op in self._names:
             return self._names[op]
         frame = self._compiler.find_frame(op)

@@ -120,7 +120,6 @@ class ProgramRunner:
             return work()
 
     def _list_needed_steps(self, op: ops.Operator) -> set[str]:
-        """The steps that an operator reads."""
         refs = (o.step for o in ops.walk_operators(op) if isinstance(o, ops.StepReference))
         return {self._program.slices[r].step if r in self._program.slices else r for r in refs}
 

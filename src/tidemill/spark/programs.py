@@ -58,7 +58,6 @@ class RefreshRun:
         return self.code.mode in (RefreshMode.BATCH, RefreshMode.RECOMPUTE)
 
     def _compute_outputs(self, outputs: Mapping[str, WriteTarget]) -> Mapping[str, Schema]:
-        """Compute these outputs from the operators."""
         limits = self.work.limits
         blocks = self._list_blocks()
         is_stored_locally = all(t.directory.startswith("/") for t in outputs.values())

@@ -116,7 +116,6 @@ def is_small(tables: Views, limits: EngineLimits) -> bool:
 
 @contextmanager
 def register_tables(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[None]:
-    """Register the frames as temporary views of the session."""
     try:
         for name, frame in frames.items():
             frame.createOrReplaceTempView(quote_name(name))

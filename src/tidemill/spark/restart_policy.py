@@ -34,7 +34,6 @@ class RestartPolicy:
         self._started, self._problem = self._clock(), None
 
     def record_loss(self, reason: str) -> None:
-        """Record that a session was lost, or did not start."""
         now = self._clock()
         if self._started is not None and now - self._started >= STABLE_SECONDS:
             self._losses = 0

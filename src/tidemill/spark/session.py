@@ -182,7 +182,6 @@ def _silence_stderr() -> Iterator[None]:
 
 
 def find_running_session() -> SparkSession | None:
-    """The session that this process already has, if any."""
     try:
         return SparkSession.active()
     except PySparkException:
@@ -275,7 +274,6 @@ def _write_pool_weights() -> Iterator[dict[str, str]]:
 
 
 def cancel_jobs(spark: SparkSession, tag: str) -> None:
-    """Cancel all jobs under the tag."""
     context = find_context(spark)
     if context is not None:
         context.cancelJobsWithTag(tag)

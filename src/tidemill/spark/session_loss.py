@@ -41,7 +41,6 @@ class SessionMonitor:
         return self._process is not None and self._process.poll() is not None
 
     def is_lost(self, error: BaseException) -> bool:
-        """Whether the session is lost, after this error."""
         if self._context is None:
             return any(_is_session_gone(e) for e in _list_causes(error))
         return self.has_exited() or _is_stopped(self._context)

@@ -20,7 +20,6 @@ _VOID = re.compile(r"\bvoid(?=$|[,>])")
 
 
 def from_struct(struct: T.StructType) -> Schema:
-    """The schema in the model's notation."""
     untyped = [f.name for f in struct.fields if _VOID.search(format_type(f.dataType))]
     if untyped:
         hint = f"give it one, such as CAST(NULL AS STRING) AS {untyped[0]}"
@@ -91,5 +90,4 @@ def adapt_frame(frame: DataFrame, stored: Schema, target: Schema) -> DataFrame:
 
 
 def cast_frame(frame: DataFrame, target: Schema) -> DataFrame:
-    """The frame's values in exactly these columns."""
     return frame.select(*(build_column(f.name).cast(f.type).alias(f.name) for f in target))

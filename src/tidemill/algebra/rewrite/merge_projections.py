@@ -6,7 +6,6 @@ from tidemill.algebra.operators import NamedExpression, Operator, Projection, ma
 
 
 def merge_projections(op: Operator) -> Operator:
-    """The operator with nested projections merged."""
     mapped = map_children(op, merge_projections)
     if isinstance(mapped, Projection) and isinstance(mapped.child, Projection):
         items = compose_items(mapped.items, mapped.child.items)

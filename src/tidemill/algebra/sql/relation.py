@@ -33,7 +33,6 @@ class TypedRelation:
         return None if "" in self.types.values() else Schema(tuple(Field(c, t) for c, t in self.types.items()))
 
     def has_columns(self, tree: exp.Expr) -> bool:
-        """Whether the expression uses only columns of this relation."""
         return list_columns(tree) <= set(self.columns)
 
     def rename_columns(self, names: Mapping[str, str]) -> TypedRelation:
@@ -47,7 +46,6 @@ class TypedRelation:
         return replace(self, op=op)
 
     def add_columns(self, items: Trees) -> TypedRelation:
-        """The relation with further computed columns."""
         if not items:
             return self
         computed = {n: to_operator_expression(t.copy()) for n, t in items.items()}
@@ -58,7 +56,6 @@ class TypedRelation:
 def scan_channel(
     channel: str, types: Mapping[str, str], keys: tuple[str, ...] = (), *, append_only: bool = False
 ) -> TypedRelation:
-    """The rows of a channel with columns of these types."""
     return TypedRelation(ops.Scan(channel, tuple(types), keys=keys, append_only=append_only), types)
 
 
@@ -89,7 +86,6 @@ def build_column_tree(name: str) -> exp.Column:
 
 
 def replace_columns(tree: exp.Expr, names: Mapping[str, str]) -> exp.Expr:
-    """The expression over other column names."""
     copy = tree.copy()
     for column in list(copy.find_all(exp.Column)):
         if column.name in names:
