@@ -46,7 +46,7 @@ class ViewExpansion:
         plain = [*([view.base] if view.base is not None and view.base.files else []), *appended]
         merged = filled[len(appended) :]
         content = _scan_blocks(plain, view.schema)
-        is_small = self.is_small(_count_rows(plain), _count_rows(merged))
+        is_small = self.is_small(sum(b.rows for b in plain), sum(b.rows for b in merged))
         for updates, group in groupby(merged, key=lambda d: d.updates):
             content = merge.merge_deltas(content, _scan_deltas(list(group), updates, view.schema), is_small=is_small)
         return content
@@ -129,10 +129,6 @@ def _scan_blocks(
 
 def _get_stored_schema(block: Block) -> Schema:
     return block.schema if block.kind is BlockKind.BASE else block.updates.build_delta_schema(block.schema)
-
-
-def _count_rows(blocks: Sequence[Block]) -> int:
-    return sum(b.rows for b in blocks)
 
 
 Views = Mapping[str, View]

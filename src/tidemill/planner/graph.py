@@ -46,7 +46,7 @@ class BlockNode:
     three times as long to create.
     """
 
-    __slots__ = ("_hash", "channel", "shape", "size", "source", "target")
+    __slots__ = ("_hash", "_key", "channel", "shape", "size", "source", "target")
 
     def __init__(
         self, channel: str, shape: BlockShape, source: Vector | None, target: Vector, size: DataSize = EMPTY
@@ -56,15 +56,11 @@ class BlockNode:
         self.source = source
         self.target = target
         self.size = size
-        self._hash = hash((channel, shape, source, target))
+        self._key = (target, source, shape, channel)
+        self._hash = hash(self._key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, BlockNode) and (self.target, self.source, self.shape, self.channel) == (
-            other.target,
-            other.source,
-            other.shape,
-            other.channel,
-        )
+        return isinstance(other, BlockNode) and self._key == other._key
 
     def __hash__(self) -> int:
         return self._hash

@@ -51,20 +51,16 @@ def find_table_names(query: str) -> TableNames:
     except (SqlglotError, RecursionError):
         tree = None
     if isinstance(tree, exp.Query):
-        return TableNames(_dedupe_names([*_find_free_tables(tree)]), is_certain=True)
+        tables = sorted(tree.find_all(exp.Table), key=lambda table: int(table.this.meta.get("start", 0)))
+        named = [(name, table) for table in tables if (name := _find_table_name(table)) is not None]
+        # A definition that reads its own name refers to the table outside.
+        free = [name for name, table in named if name.lower() not in _find_visible_ctes(table)]
+        return TableNames(_dedupe_names(free), is_certain=True)
     return TableNames(_dedupe_names([*_guess_tables(tokens)]), is_certain=False)
 
 
 def _dedupe_names(names: list[str]) -> tuple[str, ...]:
     return tuple({name.lower(): name for name in reversed(names)}.values())[::-1]
-
-
-def _find_free_tables(tree: exp.Expr) -> Iterator[str]:
-    """The tables that no enclosing WITH defines. A definition that reads its own name refers to the table outside."""
-    for table in sorted(tree.find_all(exp.Table), key=lambda table: int(table.this.meta.get("start", 0))):
-        name = _find_table_name(table)
-        if name is not None and name.lower() not in _find_visible_ctes(table):
-            yield name
 
 
 def _find_table_name(table: exp.Table) -> str | None:

@@ -87,7 +87,10 @@ class QueryTranslator:
                 case exp.SetOperation():
                     return self._apply_limit(tree, self._translate_set_operation(tree))
                 case exp.Select():
-                    return self._translate_select(tree)
+                    rows, unresolved = self.translate_rows(tree)
+                    if unresolved:
+                        raise NotIncremental(f"a column of {to_sql(unresolved[0])} could not be resolved here")
+                    return self._translate_outputs(tree, rows)
         raise NotIncremental(f"{tree.key.upper()} is only supported in batch")
 
     @contextmanager
@@ -100,12 +103,6 @@ class QueryTranslator:
         self.ctes = outer
 
     # -- clauses -------------------------------------------------------------------------------------------------
-
-    def _translate_select(self, tree: exp.Select) -> TypedRelation:
-        rows, unresolved = self.translate_rows(tree)
-        if unresolved:
-            raise NotIncremental(f"a column of {to_sql(unresolved[0])} could not be resolved here")
-        return self._translate_outputs(tree, rows)
 
     def translate_rows(self, tree: exp.Select) -> RowsAndValues:
         """FROM and WHERE; also returns the conditions on columns of the outer query, if this is a sub-query."""

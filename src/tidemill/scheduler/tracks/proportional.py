@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import ceil, floor, fsum
@@ -47,18 +47,15 @@ class ProportionalPlacement:
         return zip(lanes, reversed(groups), strict=True)
 
 
-def cluster_jobs(profiles: Sequence[JobProfile], k: float, similarity: ClusterMeasure) -> list[list[JobProfile]]:
+def cluster_jobs(profiles: Sequence[JobProfile], k: float, measure: ClusterMeasure) -> list[list[JobProfile]]:
     """Cluster jobs of similar length, the shortest first."""
-    measure: Callable[[JobProfile], float] = attrgetter(
-        "usual_cost" if similarity is ClusterMeasure.TIMES else "period"
-    )
     clusters: list[list[JobProfile]] = []
     shortest_period = 0.0
     for job in sorted(profiles, key=attrgetter("usual_cost", "name")):
-        if clusters and measure(job) < k * shortest_period:
+        length = job.usual_cost if measure is ClusterMeasure.TIMES else job.period
+        if clusters and length < k * shortest_period:
             clusters[-1].append(job)
-            if job.period < shortest_period:
-                shortest_period = job.period
+            shortest_period = min(shortest_period, job.period)
         else:
             clusters.append([job])
             shortest_period = job.period

@@ -68,10 +68,12 @@ def replay_policies(
         simulation.run(until=until)
     end = until if window else max(simulation.now for simulation in simulations.values())
     priorities = {profile.name: profile.priority for profile in profiles}
-    results = [
-        _build_result(name, before[name], record.compute_staleness(end), end - since, priorities)
-        for name, record in simulations.items()
-    ]
+    results = []
+    for name, simulation in simulations.items():
+        after = simulation.compute_staleness(end)
+        tables = {table: (after[table] - before[name][table]) / (end - since) for table in after}
+        weighted = sum(priorities[table] * staleness for table, staleness in tables.items())
+        results.append(ReplayResult(name, weighted, tables))
     return sorted(results, key=lambda replay: (replay.staleness, replay.name))
 
 
@@ -118,10 +120,3 @@ def _build_run_times(jobs: Sequence[Job], recorded: Mapping[str, RecordedTable])
         ratios = [max(s, MIN_RUN_SECONDS) / job.profile.cost(span) for span, s in recorded[job.name].runs]
         factors[job.name] = cycle(ratios or [1.0])
     return lambda job, batches, _: next(factors[job.name]) * job.profile.cost(job.compute_span(batches))
-
-
-def _build_result(
-    name: str, before: Mapping[str, float], after: Mapping[str, float], duration: float, priorities: Mapping[str, float]
-) -> ReplayResult:
-    tables = {table: (after[table] - before[table]) / duration for table in after}
-    return ReplayResult(name, sum(priorities[table] * staleness for table, staleness in tables.items()), tables)
