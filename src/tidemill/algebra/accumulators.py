@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from tidemill.algebra.expression import Expression, quote_name, to_expression
 from tidemill.algebra.operators import AggregateCall
@@ -153,35 +154,27 @@ def _format_mean(call: AggregateCall) -> str | None:
     return f"CAST({' + '.join(parts)} AS {result})"
 
 
-def _build_variance_rule(root: bool, least: int) -> Callable[[AggregateCall], IncrementalAggregate | None]:
+def _decompose_variance(call: AggregateCall, *, root: bool, least: int) -> IncrementalAggregate | None:
     """Variance from the sums of the values and of their squares, exact for 32-bit integers."""
-
-    def decompose_variance(call: AggregateCall) -> IncrementalAggregate | None:
-        if call.type not in ("TINYINT", "SMALLINT", "INT"):
-            return None
-        value = call.arguments[0]
-        square = f"CAST(CAST({value} AS BIGINT) * CAST({value} AS BIGINT) AS DECIMAL(19, 0))"
-        plain, signed = (f"COALESCE({v}, 0)" for v in (square, f"{square} * CAST({COUNT} AS DECIMAL(10, 0))"))
-        squares = _build_sum(f"{call.name}_q", plain, signed, exact=True, cast="DECIMAL(36, 0)")
-        total = _build_total(call)
-        assert total is not None
-        n, s, q = "CAST({n} AS DECIMAL(10, 0))", "CAST({s} AS DECIMAL(19, 0))", "CAST({q} AS DECIMAL(28, 0))"
-        spread = f"CAST({n} * {q} - {s} * {s} AS DOUBLE) / (CAST({{n}} AS DOUBLE) * ({{n}} - {least}))"
-        value_text = f"SQRT({spread})" if root else spread
-        template = f"CASE WHEN {{n}} > {least} THEN {value_text} END"
-        return IncrementalAggregate(call, (total[0], squares, _count_values(call)), template)
-
-    return decompose_variance
+    if call.type not in ("TINYINT", "SMALLINT", "INT"):
+        return None
+    value = call.arguments[0]
+    square = f"CAST(CAST({value} AS BIGINT) * CAST({value} AS BIGINT) AS DECIMAL(19, 0))"
+    plain, signed = (f"COALESCE({v}, 0)" for v in (square, f"{square} * CAST({COUNT} AS DECIMAL(10, 0))"))
+    squares = _build_sum(f"{call.name}_q", plain, signed, exact=True, cast="DECIMAL(36, 0)")
+    total = _build_total(call)
+    assert total is not None
+    n, s, q = "CAST({n} AS DECIMAL(10, 0))", "CAST({s} AS DECIMAL(19, 0))", "CAST({q} AS DECIMAL(28, 0))"
+    spread = f"CAST({n} * {q} - {s} * {s} AS DOUBLE) / (CAST({{n}} AS DOUBLE) * ({{n}} - {least}))"
+    value_text = f"SQRT({spread})" if root else spread
+    template = f"CASE WHEN {{n}} > {least} THEN {value_text} END"
+    return IncrementalAggregate(call, (total[0], squares, _count_values(call)), template)
 
 
-def _build_extreme_rule(function: str, choice: str) -> Callable[[AggregateCall], IncrementalAggregate]:
+def _decompose_extreme(call: AggregateCall, *, function: str, choice: str) -> IncrementalAggregate:
     """An extreme of the old and the added values, which `choice` picks."""
-
-    def decompose_extreme(call: AggregateCall) -> IncrementalAggregate:
-        value = AggregateCall(f"{call.name}_v", function, call.arguments, call.type)
-        return IncrementalAggregate(call, (Accumulator(value, value, f"{choice}({{old}}, {{new}})"),), "{v}")
-
-    return decompose_extreme
+    value = AggregateCall(f"{call.name}_v", function, call.arguments, call.type)
+    return IncrementalAggregate(call, (Accumulator(value, value, f"{choice}({{old}}, {{new}})"),), "{v}")
 
 
 _RULES: dict[str, Callable[[AggregateCall], IncrementalAggregate | None]] = {
@@ -189,12 +182,12 @@ _RULES: dict[str, Callable[[AggregateCall], IncrementalAggregate | None]] = {
     "count_if": lambda call: IncrementalAggregate(call, (_count_where(call, call.arguments[0].text),), "{n}"),
     "sum": _decompose_sum,
     **dict.fromkeys(("avg", "mean"), _decompose_avg),
-    **dict.fromkeys(("variance", "var_samp"), _build_variance_rule(root=False, least=1)),
-    "var_pop": _build_variance_rule(root=False, least=0),
-    **dict.fromkeys(("stddev", "std", "stddev_samp"), _build_variance_rule(root=True, least=1)),
-    "stddev_pop": _build_variance_rule(root=True, least=0),
-    "min": _build_extreme_rule("min", "LEAST"),
-    "max": _build_extreme_rule("max", "GREATEST"),
-    **dict.fromkeys(("bool_and", "every"), _build_extreme_rule("bool_and", "LEAST")),
-    **dict.fromkeys(("bool_or", "any", "some"), _build_extreme_rule("bool_or", "GREATEST")),
+    **dict.fromkeys(("variance", "var_samp"), partial(_decompose_variance, root=False, least=1)),
+    "var_pop": partial(_decompose_variance, root=False, least=0),
+    **dict.fromkeys(("stddev", "std", "stddev_samp"), partial(_decompose_variance, root=True, least=1)),
+    "stddev_pop": partial(_decompose_variance, root=True, least=0),
+    "min": partial(_decompose_extreme, function="min", choice="LEAST"),
+    "max": partial(_decompose_extreme, function="max", choice="GREATEST"),
+    **dict.fromkeys(("bool_and", "every"), partial(_decompose_extreme, function="bool_and", choice="LEAST")),
+    **dict.fromkeys(("bool_or", "any", "some"), partial(_decompose_extreme, function="bool_or", choice="GREATEST")),
 }

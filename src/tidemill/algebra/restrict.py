@@ -32,8 +32,9 @@ def _push_down(op: ops.Operator, keys: ops.Operator, on: Pairs) -> ops.Operator 
     names = {c for c, _ in on}
     match op:
         case ops.Projection():
-            below = _rename_pairs(op.items, on)
-            return None if below is None else replace(op, child=restrict_rows(op.child, keys, below))
+            origin = {i.name: i.value.column_name for i in op.items}
+            below = tuple((name, k) for c, k in on if (name := origin[c]) is not None)
+            return replace(op, child=restrict_rows(op.child, keys, below)) if len(below) == len(on) else None
         case ops.Filter():
             return replace(op, child=restrict_rows(op.child, keys, on))
         case ops.Explode() if names <= set(op.child.columns):
@@ -48,12 +49,6 @@ def _push_down(op: ops.Operator, keys: ops.Operator, on: Pairs) -> ops.Operator 
             return _push_into_join(op, keys, on)
         case _:
             return None
-
-
-def _rename_pairs(items: tuple[ops.NamedExpression, ...], on: Pairs) -> Pairs | None:
-    origin = {i.name: i.value.column_name for i in items}
-    below = tuple((name, k) for c, k in on if (name := origin[c]) is not None)
-    return below if len(below) == len(on) else None
 
 
 def _push_into_join(op: ops.Join, keys: ops.Operator, on: Pairs) -> ops.Operator | None:

@@ -153,12 +153,6 @@ class ExpressionTranslator:
         kind = find_common_type(v.type for v in values)
         return kind, [self.cast_to(v, kind).text for v in values]
 
-    def normalize_key(self, value: SqlValue) -> str:
-        """The value such that values are equal in the engine exactly where Spark groups or joins them."""
-        require_comparable(value)
-        kind = value.type.typeName()
-        return f"normalize_{kind}({value.text})" if kind in ("float", "double") else value.text
-
     def _cast(self, text: str, kind: T.DataType) -> SqlValue:
         return SqlValue(f"CAST({text} AS {duckdb_sql.name_type(kind)})", kind)
 
@@ -250,6 +244,13 @@ class ExpressionTranslator:
 
     def _to_boolean(self, value: SqlValue) -> str:
         return self.cast_to(require_type(value, T.BooleanType(), T.NullType()), T.BooleanType()).text
+
+
+def normalize_key(value: SqlValue) -> str:
+    """The value such that values are equal in the engine exactly where Spark groups or joins them."""
+    require_comparable(value)
+    kind = value.type.typeName()
+    return f"normalize_{kind}({value.text})" if kind in ("float", "double") else value.text
 
 
 def _check_day(text: str) -> str:

@@ -19,7 +19,7 @@ from tidemill.algebra.dialect import parse_expression, parse_query
 from tidemill.algebra.expression import Expression, build_literal, expression_from_tree
 from tidemill.algebra.typing import MAX_PRECISION
 from tidemill.local import duckdb_sql
-from tidemill.local.expression_sql import ExpressionTranslator
+from tidemill.local.expression_sql import ExpressionTranslator, normalize_key
 from tidemill.local.values import INTEGERS, SqlValue, Unsupported, require_comparable, require_type
 
 
@@ -143,7 +143,7 @@ class OperatorTranslator:
     def _translate_aggregation(self, op: ops.Aggregation) -> SqlRelation:
         source, rows = self._read(op.child)
         bound, columns = self._bind(rows), rows.bind_columns("t")
-        keys = [(k, SqlValue(bound.normalize_key(columns[k]), columns[k].type)) for k in op.keys]
+        keys = [(k, SqlValue(normalize_key(columns[k]), columns[k].type)) for k in op.keys]
         calls = [(call.name, self._translate_call(call, bound)) for call in op.calls]
         return _select([*keys, *calls], f" FROM {source} GROUP BY {', '.join(key.text for _, key in keys)}")
 
@@ -193,9 +193,8 @@ class OperatorTranslator:
     def _equate_keys(self, a: SqlValue, b: SqlValue, *, null_safe: bool) -> str:
         if a.type != b.type:
             raise Unsupported("keys of several types")
-        bound = ExpressionTranslator({})
         sign = "IS NOT DISTINCT FROM" if null_safe else "="
-        return f"({bound.normalize_key(a)} {sign} {bound.normalize_key(b)})"
+        return f"({normalize_key(a)} {sign} {normalize_key(b)})"
 
     def _translate_top(self, op: ops.TopN) -> SqlRelation:
         """The first rows in an order; ties are broken arbitrarily."""

@@ -54,7 +54,11 @@ def build_inventory(index: GraphIndex, state: CatalogState) -> BlockInventory:
         target = pack_provenance(head.reached, pathways)
         points = [p for (_, c), p in state.cursors.items() if c == channel]
         deltas = {pack_provenance(p.reached, pathways): p.size for p in points}
-        shape = _find_change_shape(index, channel)
+        # Changes have the shape of the task's deltas, so that pruning can compare them.
+        task = index.writer.get(channel)
+        shapes = set() if task is None else {v.output_shapes[task.writes.index(channel)] for v in task.variants}
+        is_monotone = shapes - {BlockShape.BASE} == {BlockShape.MONOTONE}
+        shape = BlockShape.MONOTONE if is_monotone else BlockShape.STRONG
         inventory.add_block(BlockNode(channel, BlockShape.BASE, None, target, head.size))
         for source, size in deltas.items():
             inventory.add_block(BlockNode(channel, shape, source, source, EMPTY))  # to leave the cursor where it is
@@ -64,13 +68,6 @@ def build_inventory(index: GraphIndex, state: CatalogState) -> BlockInventory:
         reached = pack_provenance(state.heads[output].reached, index.pathways[output])
         inventory.deliver_block(BlockNode(output, BlockShape.BASE, None, reached))
     return inventory
-
-
-def _find_change_shape(index: GraphIndex, channel: str) -> BlockShape:
-    """Return the shape of a channel's changes: that of its task's deltas, so that pruning can compare them."""
-    task = index.writer.get(channel)
-    shapes = set() if task is None else {v.output_shapes[task.writes.index(channel)] for v in task.variants}
-    return BlockShape.MONOTONE if shapes - {BlockShape.BASE} == {BlockShape.MONOTONE} else BlockShape.STRONG
 
 
 class LearntCosts:

@@ -73,14 +73,10 @@ def _build_table_graph(task: Task, table: modes.TableState, usable: frozenset[st
 
 def _build_state(task: Task, table: modes.TableState) -> CatalogState:
     """Build the state before the run: the result reflects the last refresh; each input has its content and change."""
-    consumed = [r.channel for r in table.readings if r.consumed]
     heads = {r.channel: ChannelPoint(_reach([r.channel], RUN), DataSize(r.content, r.bytes)) for r in table.readings}
-    cursors = {
-        (task.name, r.channel): ChannelPoint(_reach([r.channel], CONSUMED), DataSize(r.change, r.change_bytes))
-        for r in table.readings
-        if r.consumed
-    }
-    result = ChannelPoint(_reach(consumed, CONSUMED), EMPTY)
+    changes = {r.channel: DataSize(r.change, r.change_bytes) for r in table.readings if r.consumed}
+    cursors = {(task.name, c): ChannelPoint(_reach([c], CONSUMED), size) for c, size in changes.items()}
+    result = ChannelPoint(_reach(changes, CONSUMED), EMPTY)
     arrivals = {r.channel: (CONSUMED, RUN) for r in table.readings}
     return CatalogState({**heads, _get_result(task): result}, cursors, arrivals, NOW)
 

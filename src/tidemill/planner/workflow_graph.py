@@ -59,11 +59,8 @@ class BoundTask:
 
 def list_bound_tasks(workflow: WorkflowSpec) -> dict[str, BoundTask]:
     """Return the workflow's tasks by the planner's names, in topological order."""
-    tasks = {
-        t.name if len(b.tasks) == 1 else f"{b.name}.{t.name}": BoundTask(b, t)
-        for b in workflow.bindings
-        for t in b.tasks
-    }
+    bound = ((b, t) for b in workflow.bindings for t in b.tasks)
+    tasks = {t.name if len(b.tasks) == 1 else f"{b.name}.{t.name}": BoundTask(b, t) for b, t in bound}
     writers = {w.port: name for name, bound in tasks.items() for w in bound.task.writes}
     ordered: dict[str, BoundTask] = {}
 
@@ -127,11 +124,8 @@ def _build_task(
     task = bound.task
     reads = tuple(dict.fromkeys(r.port for r in task.reads if r.port in channels and r.port not in task.state_ports))
     writes = tuple(dict.fromkeys(w.port for w in task.writes if w.port in channels))
-    nodes = (
-        _build_variant(task, v, reads, writes, channels, strict)
-        for v in task.variants
-        if usable(bound.binding, task, v) and not _is_covered(task, v)
-    )
+    variants = (v for v in task.variants if usable(bound.binding, task, v) and not _is_covered(task, v))
+    nodes = (_build_variant(task, v, reads, writes, channels, strict) for v in variants)
     return TaskNode(name, reads, writes, tuple(nodes))
 
 
@@ -158,12 +152,9 @@ def _build_variant(
 ) -> VariantNode:
     changed_ports = {r.port for r in variant.reads if r.mode is ReadMode.NEW}
     unmoved = set(reads) if VariantName.from_text(variant.name).channel is not None else set()
-    requirements = tuple(
-        PortRequirement(BlockShape.STRONG, unmoved=c not in changed_ports)
-        if c in changed_ports | unmoved
-        else PortRequirement(BlockShape.BASE)
-        for c in reads
-    )
+    ports = changed_ports | unmoved
+    changes = {c: PortRequirement(BlockShape.STRONG, unmoved=c not in changed_ports) for c in ports}
+    requirements = tuple(changes.get(c, PortRequirement(BlockShape.BASE)) for c in reads)
     query = find_query(task)
     grows = query is not None and (bool(unmoved) or is_append_only(query.root))
     deltas = {w.port for w in variant.writes if w.kind is not BlockKind.BASE and changed_ports & set(reads)}

@@ -20,6 +20,8 @@ class PriorityInheritance(StrEnum):
     MAX_PLUS = "max-plus"  # maximum, growing with every step towards the sources
 
 
+Children = Mapping[str, Sequence[str]]
+
 MAX_PLUS_FACTOR = 2.0
 """Growth factor of max-plus with every step."""
 
@@ -85,7 +87,7 @@ def build_jobs(profiles: Sequence[JobProfile], inheritance: PriorityInheritance 
     return [Job(profile, weights[profile.name]) for profile in profiles]
 
 
-def _sum_priorities(bottom_up: Sequence[JobProfile], children: Mapping[str, Sequence[str]]) -> dict[str, float]:
+def _sum_priorities(bottom_up: Sequence[JobProfile], children: Children) -> dict[str, float]:
     priorities = {p.name: p.priority for p in bottom_up}
     descendants: dict[str, frozenset[str]] = {}
     for profile in bottom_up:
@@ -93,9 +95,7 @@ def _sum_priorities(bottom_up: Sequence[JobProfile], children: Mapping[str, Sequ
     return {name: sum(priorities[n] for n in sorted(names)) for name, names in descendants.items()}
 
 
-def _find_largest(
-    bottom_up: Sequence[JobProfile], children: Mapping[str, Sequence[str]], factor: float
-) -> dict[str, float]:
+def _find_largest(bottom_up: Sequence[JobProfile], children: Children, factor: float) -> dict[str, float]:
     weights: dict[str, float] = {}
     for profile in bottom_up:
         weights[profile.name] = max([profile.priority, *(factor * weights[c] for c in children[profile.name])])

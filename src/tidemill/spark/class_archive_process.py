@@ -15,10 +15,8 @@ from tidemill.spark import class_archive, session
 
 
 def main(archive: Path) -> None:
-    spark = session.start_session(
-        "local[1]",
-        {"spark.driver.extraJavaOptions": session.build_java_options(class_archive.build_recording_options(archive))},
-    )
+    options = session.build_java_options(class_archive.build_recording_options(archive))
+    spark = session.start_session("local[1]", {"spark.driver.extraJavaOptions": options})
     with TemporaryDirectory() as scratch:
         _exercise_spark(spark, Path(scratch))
     _stop_spark(spark)

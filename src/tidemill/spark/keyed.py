@@ -89,8 +89,8 @@ def run_in_workers(
     assignment = _assign_partitions(_extract_keys(events, state.layout.key), partitions)
     shares = [(n, partitions, state, paths, events.filter(pa.array(assignment == n))) for n in range(partitions)]
     payload = pa.table({"number": pa.array(range(partitions), pa.int32()), "part": [pickle.dumps(s) for s in shares]})
-    rows = create_frame(spark, payload)
-    partitioned = rows.repartitionById(partitions, "number").select("part")  # others may put two into one task
+    # Other ways of partitioning may put two partitions into one task.
+    partitioned = create_frame(spark, payload).repartitionById(partitions, "number").select("part")
     results = partitioned.mapInArrow(partial(_run_partitions, function), _PART).toArrow()
     return [pickle.loads(part) for part in results["part"].to_pylist()]
 

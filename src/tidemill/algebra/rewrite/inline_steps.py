@@ -27,7 +27,5 @@ def _substitute_steps(op: ops.Operator, known: Mapping[str, ops.Operator]) -> op
 
 
 def _is_selection(op: ops.Operator, is_local: LocalTest) -> bool:
-    return all(
-        is_local(o) if isinstance(o, ops.BlockScan) else isinstance(o, ops.Projection | ops.Filter)
-        for o in ops.walk_operators(op)
-    )
+    parts, plain = ops.walk_operators(op), ops.Projection | ops.Filter
+    return all(is_local(o) if isinstance(o, ops.BlockScan) else isinstance(o, plain) for o in parts)

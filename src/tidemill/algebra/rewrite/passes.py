@@ -64,10 +64,8 @@ def rewrite_program(program: Program, run: RunContext) -> FusedProgram:
 
 def rewrite_step(op: Operator, empty: Collection[str]) -> Operator | None:
     """The operator of a step or output, given the steps that are empty; None if it has no rows."""
-    rewritten: Operator | None = op
-    for rewrite in STEP_PASSES:
-        rewritten = rewritten and rewrite(rewritten, empty)
-    return rewritten
+    start: Operator | None = op
+    return reduce(lambda rewritten, rewrite: rewritten and rewrite(rewritten, empty), STEP_PASSES, start)
 
 
 def rewrite_statement(op: Operator) -> Operator:

@@ -17,7 +17,7 @@ from tidemill.algebra.dialect import to_sql
 from tidemill.algebra.expression import Expression, build_column, quote_name, to_expression
 from tidemill.algebra.sql.functions import AGGREGATE, ARRAY_IF_EMPTY, NULL_IF_EMPTY, ZERO_IF_EMPTY
 from tidemill.algebra.sql.reading import NotIncremental, to_operator_expression
-from tidemill.algebra.sql.relation import NameGenerator, Trees, TypedRelation
+from tidemill.algebra.sql.relation import NameGenerator, Trees, TypedRelation, build_column_tree
 from tidemill.algebra.sql.understood import find_function_name
 from tidemill.algebra.typing import FLOATS, INTEGERS, infer_type, is_groupable
 
@@ -128,7 +128,7 @@ def _rewrite_distinct(
     arguments = {names.generate_name("arg"): _build_case(condition, e) for e in distinct.expressions}
     rows = relation.add_columns(arguments)
     distinct_rows = TypedRelation(ops.select_distinct(ops.select_columns(rows.op, (*keys, *arguments))), rows.types)
-    columns = [exp.Column(this=exp.Identifier(this=n, quoted=True)) for n in arguments]
+    columns = [build_column_tree(n) for n in arguments]
     return distinct_rows, {name: _rebuild_call(_split_filter(call)[0], columns) for name, call in calls.items()}
 
 
