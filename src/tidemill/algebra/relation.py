@@ -148,8 +148,6 @@ class Relation:
         inputs = ((self.name, self.stage),)
         return replace(self, stage=stages.ApplyStage(inputs, keys, function, schema, find_caller(), rules))
 
-    # -- queries -------------------------------------------------------------------------------------------------
-
     @property
     def _from_clause(self) -> str:
         return f"_0 AS {quote_name(self.name)}"

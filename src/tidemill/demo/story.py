@@ -23,8 +23,6 @@ ProgressReporter = Callable[[str], None]
 
 @dataclass(slots=True)
 class DemoReport:
-    """The figures of the demonstration."""
-
     articles: int = 0
     unique: int = 0
     runs: int = 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tidemill.model.time import Version
 from tidemill.planner.graph import ChannelBounds
 from tidemill.planner.graph_index import GraphIndex
-from tidemill.planner.vector import NEVER, Ends, Vector, find_end, find_start
+from tidemill.planner.vector import NEVER, Ends, Vector, find_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ChannelLimit:
 
 def compute_inconsistency(vector: Vector, ends: Ends) -> Version:
     """Return by how much the newest version began after the oldest ended; negative if they were valid together."""
-    oldest = find_end(ends)
+    oldest = min((e for e in ends if e != NEVER), default=None)
     return NEVER if oldest is None else find_start(vector) - oldest
 
 

@@ -39,11 +39,6 @@ def find_start(vector: Vector) -> Version:
     return max([entry[-1] for entry in vector if entry], default=NEVER)
 
 
-def find_end(ends: Ends) -> Version | None:
-    """Return the smallest end of all nonempty pathways; None if all are empty."""
-    return min((e for e in ends if e != NEVER), default=None)
-
-
 def is_before(earlier: Ends, later: Ends) -> bool:
     """True iff no pathway's end goes back and at least one advances; both reflect the same pathways.
 

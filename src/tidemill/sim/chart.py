@@ -20,8 +20,6 @@ Line = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class AxisScale:
-    """Maps values to pixels."""
-
     low: float
     high: float
     start: float

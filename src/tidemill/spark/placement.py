@@ -12,8 +12,6 @@ from tidemill.ports.engine import EngineLimits
 
 
 class Place(StrEnum):
-    """Where rows are computed."""
-
     DRIVER = "driver"
     SPARK = "spark"
 

@@ -102,8 +102,6 @@ class QueryTranslator:
         yield
         self.ctes = outer
 
-    # -- clauses -------------------------------------------------------------------------------------------------
-
     def translate_rows(self, tree: exp.Select) -> RowsAndValues:
         """FROM and WHERE; also returns the conditions on columns of the outer query, if this is a sub-query."""
         where = tree.args.get("where")
@@ -192,8 +190,6 @@ class QueryTranslator:
             result = TypedRelation(ops.select_distinct(result.op), result.types)
         return self._apply_limit(tree, result, list(hidden))
 
-    # -- groups --------------------------------------------------------------------------------------------------
-
     def _translate_groups(self, tree: exp.Select, rows: TypedRelation, expressions: list[exp.Expr]) -> RowsAndValues:
         calls = find_aggregate_calls(expressions)
         grouping = {t: c for t, c in calls.items() if find_function_name(c) in ("grouping", "grouping_id")}
@@ -208,8 +204,6 @@ class QueryTranslator:
         else:
             grouped, columns = group_by_sets(rows, sets, plain, grouping, self.names)
         return grouped, [substitute_columns(s, columns) for s in expressions]
-
-    # -- windows and generators ----------------------------------------------------------------------------------
 
     def _translate_windows(self, rows: TypedRelation, outputs: dict[str, exp.Expr]) -> RowsAndOutputs:
         windows = {to_sql(w): w for v in outputs.values() for w in v.find_all(exp.Window)}
@@ -252,8 +246,6 @@ class QueryTranslator:
             rows = self._explode_rows(rows, call, [output], outer=False)
             outputs[name] = build_column_tree(output)
         return rows, outputs
-
-    # -- sets and order ------------------------------------------------------------------------------------------
 
     def _translate_set_operation(self, tree: exp.SetOperation) -> TypedRelation:
         left, right = self.translate_tree(tree.left), self.translate_tree(tree.right)

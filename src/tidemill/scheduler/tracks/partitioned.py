@@ -15,8 +15,6 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class _TrackLoad:
-    """The load of a track."""
-
     load: float = 0.0
     longest: float = 0.0  # usual cost of its jobs
     shortest: float = float("inf")  # period of its jobs

@@ -41,8 +41,6 @@ and the duration of the load."""
 
 @dataclass(frozen=True, slots=True)
 class SimulationOutcome:
-    """The outcome of a simulation."""
-
     events: int
     elapsed: float
     staleness: float  # of all tables, weighted by priority, on average over time

@@ -22,8 +22,6 @@ COST_KEYS = ("start", "rate")
 
 @dataclass(frozen=True, slots=True)
 class WorkloadFile:
-    """The content of a workload file."""
-
     workload: Workload
     config: SimulationConfig
 
