@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 
 from tidemill.scheduler.dispatcher import Dispatcher, DispatchLimits
@@ -68,17 +68,3 @@ def list_states(dispatcher: Dispatcher, now: float) -> dict[str, JobState]:
     states |= dict.fromkeys(dispatcher._guard.waiting, JobState.WAITING)
     states |= {job.name: JobState.ACTIVE for job in dispatcher._order.rank_jobs(now)}
     return states | {name: JobState.RUNNING for name in dispatcher._track_table.running if name in states}
-
-
-def compute_wait_bound(
-    job: Job, others: Iterable[Job], *, patience: float, catch_up_periods: float, tracks: int, slowdown: float = 1.0
-) -> float:
-    """Return the longest time that a job can wait, if updates take at most `slowdown` times their estimate.
-
-    The others are those that may run on the job's own `tracks`. When its patience ends each of them is running there,
-    or may go first, but not both; and until the job starts, none of its tracks is idle.
-    """
-    one_update_each = sum(
-        slowdown * o.profile.cost(max(catch_up_periods, 1.0) * o.profile.period) for o in others if o is not job
-    )
-    return patience * job.profile.period + one_update_each / tracks

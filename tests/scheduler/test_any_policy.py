@@ -8,13 +8,13 @@ from heapq import heappop, heappush
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.scheduler.jobs import compute_wait_bound
 
 from tidemill.errors import InfeasibleSchedule
 from tidemill.scheduler.dispatcher import Dispatcher, DispatchLimits
 from tidemill.scheduler.hierarchy import PriorityInheritance, build_jobs, derive_periods
 from tidemill.scheduler.job import Job, JobProfile, UpdateCost
 from tidemill.scheduler.policies import POLICIES
+from tidemill.scheduler.starvation_guard import compute_wait_bound
 from tidemill.scheduler.tracks import PLACEMENTS
 
 Arrival = tuple[int, int]

@@ -27,7 +27,9 @@ def compute_unique_articles(mill: Tidemill) -> Counter[tuple[str, str]]:
         if version_used not in templates_by_version:
             known = (rows for version, rows in arrivals.items() if version <= (version_used or 0))
             templates_by_version[version_used] = _detect_templates(chain.from_iterable(known))
-        first = _find_first_urls(_select_batch(arrivals, block), templates_by_version[version_used])
+        since, upto = (_get_single_version(point[("articles",)]) or 0 for point in (block.source, block.target))
+        batch = [r for version, rows in arrivals.items() if since < version <= upto for r in rows]
+        first = _find_first_urls(batch, templates_by_version[version_used])
         unseen = {digest: url for digest, url in first.items() if digest not in known_digests}
         unique.update((url, digest) for digest, url in unseen.items())
         known_digests |= unseen.keys()
@@ -50,13 +52,6 @@ def _list_deltas(mill: Tidemill, channel: str) -> list[Block]:
     blocks = mill.catalog.blocks.list(channel, limit=100_000)
     deltas = (b for b in blocks if b.kind is BlockKind.DELTA and b.origin is not BlockOrigin.COMPACTION)
     return sorted(deltas, key=lambda b: b.seq)
-
-
-def _select_batch(arrivals: Mapping[int, list[Row]], block: Block) -> list[Row]:
-    """The articles that a block was computed from: those after its source's version, up to its target's."""
-    pathway = ("articles",)
-    since, upto = _get_single_version(block.source[pathway]) or 0, _get_single_version(block.target[pathway]) or 0
-    return [r for version, rows in arrivals.items() if since < version <= upto for r in rows]
 
 
 def _get_single_version(versions: Iterable[int]) -> int | None:

@@ -3,7 +3,7 @@
 A job that has been ready for longer than its patience goes before all others, the one that was due first before the
 rest. From then on every other job can go before it once at most, because any job that becomes ready later is due later.
 So with a catch-up limit no job waits longer than its patience and one update of each job that may run on its tracks,
-under any load.
+under any load (`compute_wait_bound`).
 """
 
 from __future__ import annotations
@@ -80,3 +80,17 @@ class StarvationGuard:
             insort(self._overdue, turn)
         elif turn is not None:
             self._set_alarm(turn[0], name)
+
+
+def compute_wait_bound(
+    job: Job, others: Iterable[Job], *, patience: float, catch_up_periods: float, tracks: int, slowdown: float = 1.0
+) -> float:
+    """Return the longest time that a job can wait, if updates take at most `slowdown` times their estimate.
+
+    The others are those that may run on the job's own `tracks`. When its patience ends each of them is running there,
+    or may go first, but not both; and until the job starts, none of its tracks is idle.
+    """
+    one_update_each = sum(
+        slowdown * o.profile.cost(max(catch_up_periods, 1.0) * o.profile.period) for o in others if o is not job
+    )
+    return patience * job.profile.period + one_update_each / tracks

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from tidemill.errors import ConfigError
-from tidemill.scheduler.job import Job, JobProfile
-from tidemill.scheduler.tracks.lane import LaneJobs, TrackLane, TrackPlacement
+from tidemill.scheduler.job import Job
+from tidemill.scheduler.tracks.lane import TrackLane, TrackPlacement
 
 SLACK = 1.25
 """Factor by which a job's cost or period may change before the job is placed again."""
@@ -27,7 +27,11 @@ class TrackTable:
         if min(tracks, backfill_tracks) < 1:
             fewest = min(tracks, backfill_tracks)
             raise ConfigError(f"expected at least one track, found {fewest}; set the number of tracks to 1 or more")
-        lanes = _build_lanes([job.profile for job in jobs.values()], placement, tracks, backfill_tracks)
+        live = [job.profile for job in jobs.values() if not job.profile.backfill]
+        backfills = [job.profile for job in jobs.values() if job.profile.backfill]
+        lanes = list(placement.build_lanes(live, tracks)) if live else []
+        if backfills:  # on separate tracks, so that live tables never wait for them
+            lanes.append((TrackLane(tuple(range(-1, -1 - backfill_tracks, -1))), backfills))
         numbers: dict[TrackLane, int] = {}
         for lane, profiles in lanes:
             number = numbers.setdefault(lane, len(numbers))
@@ -74,13 +78,3 @@ def is_misplaced(job: Job) -> bool:
 
 def _is_similar(value: float, other: float) -> bool:
     return value <= SLACK * other and other <= SLACK * value
-
-
-def _build_lanes(
-    profiles: Sequence[JobProfile], placement: TrackPlacement, tracks: int, backfill_tracks: int
-) -> list[LaneJobs]:
-    """Build the lanes of all jobs. Backfills have separate tracks, so that live tables never wait for them."""
-    live = [p for p in profiles if not p.backfill]
-    backfills = [p for p in profiles if p.backfill]
-    lanes = list(placement.build_lanes(live, tracks)) if live else []
-    return [*lanes, (TrackLane(tuple(range(-1, -1 - backfill_tracks, -1))), backfills)] if backfills else lanes

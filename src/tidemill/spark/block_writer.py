@@ -77,7 +77,9 @@ def _choose_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:
     inferred, known = _infer_content_schema(frame, target), target.schema
     if target.kind is BlockKind.BASE:
         return inferred
-    if _can_write(inferred, known):
+    types = {f.name: f.type for f in inferred}
+    can_write = all(types.get(f.name) == f.type or can_widen(types.get(f.name, ""), f.type) for f in known)
+    if can_write and types.keys() == set(known.names):
         return known
     if problems := list(find_unreadable_changes(known, inferred, target.updates.key)):
         raise BadInput(
@@ -85,13 +87,6 @@ def _choose_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:
             f"{' and '.join(problems)}; compute it from scratch: tidemill run FLOW --variant batch"
         )
     return inferred
-
-
-def _can_write(inferred: Schema, known: Schema) -> bool:
-    """Whether rows of the inferred schema can be written in the known columns."""
-    types = {f.name: f.type for f in inferred}
-    fits = (types.get(f.name) == f.type or can_widen(types[f.name], f.type) for f in known)
-    return types.keys() == set(known.names) and all(fits)
 
 
 def _infer_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:
