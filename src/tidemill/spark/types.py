@@ -46,7 +46,7 @@ def drop_reserved(schema: Schema) -> Schema:
 def format_type(kind: T.DataType) -> str:
     """The type in Spark's notation, in a form that Spark can parse: field names that are no plain words are quoted.
 
-    >>> format_type(ArrayType(StructType().add("a", "integer").add("1st one", "integer")))
+    >>> format_type(T.ArrayType(T.StructType().add("a", "integer").add("1st one", "integer")))
     'array<struct<a:int,`1st one`:int>>'
     """
     match kind:
