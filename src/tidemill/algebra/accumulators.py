@@ -5,8 +5,6 @@ insertion added. Extremes and sums of floats can only take in more rows: subtrac
 previous sum. Any other aggregate is its own accumulator and is recomputed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A delta needs one function that creates it, from two contents or from signed row
 giving the content after or signed rows; the other functions of the kind are composed of these.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from tidemill.algebra import reference

@@ -1,7 +1,5 @@
 """Declared tables: from a query to a task with variants and the state channels that it needs."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -13,8 +13,6 @@ derived operator (`touched`): the new row of every key that may have changed, wh
 An intermediate result that is used more than once becomes a separate step, computed once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Operators as text, one a line, inputs indented below: shown by `explain` and hashed for a query's identity."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tidemill.algebra import operators as ops

@@ -4,8 +4,6 @@ sqlglot converts the functions that it knows into its own nodes, and may write t
 functions that the algebra must recognise are converted here; all others stay a name and arguments.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise

@@ -6,8 +6,6 @@ small, only the base rows whose keys it touches are reduced, and the rest of the
 `algebra.reference` has the same semantics on plain rows.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from tidemill.algebra import operators as ops

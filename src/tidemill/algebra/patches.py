@@ -5,8 +5,6 @@ Such a result stores the partner's change itself, as a patch: one row with the n
 applied when the rows are read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Properties of an operator's rows that follow from the operator alone."""
 
-from __future__ import annotations
-
 from tidemill.algebra import operators as ops
 
 Key = tuple[str, ...]

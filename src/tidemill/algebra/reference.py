@@ -3,8 +3,6 @@
 Spark's implementations are tested against these. A row is a dict; a block's rows are a list, read as a bag.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any

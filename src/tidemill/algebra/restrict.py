@@ -4,8 +4,6 @@ A change touches few keys. Their rows are found by a semi join with those keys; 
 irrelevant rows out of all operators above.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tidemill.algebra import operators as ops

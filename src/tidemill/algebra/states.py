@@ -5,8 +5,6 @@ rows of append-only input store themselves; operators that are recomputed by par
 previous rows must be retracted exactly.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 

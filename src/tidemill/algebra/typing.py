@@ -4,8 +4,6 @@ It implements Spark's rules for numbers, mainly decimals; the type of any other 
 type only costs speed: the aggregate is then recomputed for touched groups instead of being added to.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Set
 

@@ -1,7 +1,5 @@
 """Views, and the scans of a query that reads them, as operators over the rows of blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, takewhile

@@ -4,8 +4,6 @@ A token has the form `tdm_<id>_<secret>`. The secret has 256 random bits, so tha
 be found by brute force. It is shown once, when it is issued.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re

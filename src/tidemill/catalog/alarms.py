@@ -1,7 +1,5 @@
 """Active alarms in the catalog: the beginning and the end of each is one event."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select

@@ -8,8 +8,6 @@ expire with it.
 A pin excludes a block and its inputs from garbage collection.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """The SQL catalog: one class for each noun, over one database."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from sqlalchemy import func, select

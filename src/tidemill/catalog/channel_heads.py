@@ -4,8 +4,6 @@ The head of a channel is its last filled block with no open reservation before i
 reservations also moves the head, so that no reader reads past a reservation that may still be filled.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import Any

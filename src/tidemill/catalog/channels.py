@@ -6,8 +6,6 @@ A producer numbers its messages 1, 2, 3, …; its number moves in the commit of 
 that is sent again is recognised, by any server and after any crash.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any

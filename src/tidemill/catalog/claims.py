@@ -1,7 +1,5 @@
 """Steps of claiming a run: its reservations, read spans, lease and fencing token, in one transaction."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count

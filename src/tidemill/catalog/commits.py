@@ -1,7 +1,5 @@
 """Steps of committing a run: all its effects become visible atomically."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

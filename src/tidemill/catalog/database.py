@@ -8,8 +8,6 @@ The classes of the catalog, one for each noun, are made of methods that run in e
 is called as `catalog.runs.kill(5)`.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 import time

@@ -4,8 +4,6 @@ Transactions that change dataset states hold one common lock, so that the rows t
 write. On SQLite that is the write lock. Such transactions are short: they compute nothing and touch no files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Datasets: submitted one-shot workflows, and the datasets that they write and read."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Database engines: dialect-neutral read and write transactions, locks, and translation of errors."""
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The event log, and the offsets up to which consumers have read it."""
 
-from __future__ import annotations
-
 from sqlalchemy import Connection, func, insert, select, update
 
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction

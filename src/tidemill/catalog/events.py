@@ -1,7 +1,5 @@
 """The kinds of events in the event log. Their names are stable, since users and programs filter by them."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -6,8 +6,6 @@ the newest of its workflow (for explaining changes), and if it is the newest to 
 pinned (for eviction decisions, and to show the dataset's origin).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 

@@ -7,8 +7,6 @@ without a result, and orphaned files that a scan of the store found. Nothing els
 before all its removals are done, so that the events of both steps refer to it and expire with it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping
 

@@ -1,7 +1,5 @@
 """Bound flows: their costs, and the statistics by which the dispatcher orders them."""
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

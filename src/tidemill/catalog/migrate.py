@@ -1,7 +1,5 @@
 """Migration of a catalog to the revision of this package; newer catalogs are rejected."""
 
-from __future__ import annotations
-
 from uuid import uuid4
 
 from alembic import command

@@ -1,7 +1,5 @@
 """Notices in the catalog: created from events exactly once, and stored until they are delivered."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 from sqlalchemy import Connection, delete, func, insert, select, update

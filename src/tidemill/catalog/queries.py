@@ -1,7 +1,5 @@
 """Lookups that several nouns share."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Conversion of table rows to values of the model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, TypeVar

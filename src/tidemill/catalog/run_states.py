@@ -1,7 +1,5 @@
 """Steps of the life cycle of runs, which several transitions share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sqlalchemy import delete, insert, update

@@ -1,7 +1,5 @@
 """Runs: from the request through claim, execution and commit to expiry."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 
 from sqlalchemy import Connection, and_, exists, func, or_, select

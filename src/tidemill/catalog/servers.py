@@ -1,7 +1,5 @@
 """Servers: heartbeats, leases for work that one server does for all, and overrides of their settings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

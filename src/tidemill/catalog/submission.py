@@ -1,7 +1,5 @@
 """Submitting a one-shot workflow: one transaction decides which actions run, wait or reuse a dataset."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

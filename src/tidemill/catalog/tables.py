@@ -4,8 +4,6 @@ Conditions of partial indexes are written with literals and used unchanged by th
 only for a query that repeats its condition literally.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

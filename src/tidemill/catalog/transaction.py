@@ -3,8 +3,6 @@
 Rows are locked in one order everywhere: the run, then channels by id, then the clock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 So no firing is lost between two transactions, none is handled twice, and a scheduler tick reads only due triggers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

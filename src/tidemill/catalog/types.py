@@ -3,8 +3,6 @@
 Thousands of rows share a few immutable values: each text is parsed once, and its value shared.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from enum import StrEnum

@@ -3,8 +3,6 @@
 A refresh has no user. The totals keep usage figures of the past correct.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from sqlalchemy import ColumnElement, Connection, Label, Select, delete, func, select

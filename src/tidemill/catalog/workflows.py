@@ -1,7 +1,5 @@
 """Workflows: applying one registers, changes or deactivates its channels and flows. Data are never changed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 

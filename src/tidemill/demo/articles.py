@@ -1,7 +1,5 @@
 """Generated news: a few sites, each with a template, report the same stories; pages are crawled repeatedly."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The demonstration's result recomputed in plain Python, with the templates that each block's provenance names."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """The demonstration: batches arrive, flows run, and the result is compared with a recomputation."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator

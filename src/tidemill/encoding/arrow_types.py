@@ -1,7 +1,5 @@
 """Conversion of Spark SQL types to Arrow types."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pyarrow as pa

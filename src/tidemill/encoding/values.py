@@ -1,7 +1,5 @@
 """Encoding of cells for JSON, CSV and tables; `insert` parses the first two."""
 
-from __future__ import annotations
-
 import base64
 import datetime as dt
 import json

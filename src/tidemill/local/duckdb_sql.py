@@ -5,8 +5,6 @@ intermediate results too: a product with more is an error, and Spark computes it
 integers of 128 bits, because DuckDB would divide them as doubles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pyspark.sql import types as T

@@ -1,7 +1,5 @@
 """DuckDB as the engine that executes operators on the driver."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ Spark computes it. Results are cast to the type that Spark gives them, so that a
 the engine: Spark then computes it too, so that errors have Spark's messages.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date

@@ -5,8 +5,6 @@ An operator that is used several times is a named query, which the engine comput
 the engine's optimiser sees one query.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields

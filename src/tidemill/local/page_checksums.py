@@ -4,8 +4,6 @@ A page header is a Thrift struct in the compact protocol; only its sizes and its
 fields are skipped. The pages themselves are neither decompressed nor decoded: the checksum covers the stored bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from pathlib import Path
 from zlib import crc32

@@ -1,7 +1,5 @@
 """Spark's types of columns, and those whose values are the same in Arrow."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from pyspark.sql import types as T

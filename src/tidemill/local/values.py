@@ -1,7 +1,5 @@
 """Values of expressions as SQL text with Spark's type, and the types that Spark gives to their combinations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

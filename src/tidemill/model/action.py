@@ -1,7 +1,5 @@
 """One-shot workflows: a graph of actions that is submitted once, and the work of each action."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Results of Spark's analyser for a workflow's queries and functions, before anything runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol

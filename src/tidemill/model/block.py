@@ -6,8 +6,6 @@ link up without a gap (each delta's `since` is the sequence number of the filled
 reservations that were cancelled in between.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from enum import StrEnum
 

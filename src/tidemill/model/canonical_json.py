@@ -1,7 +1,5 @@
 """Canonical JSON: equal values give equal JSON in every process, and different values give different JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -16,8 +16,6 @@ This module only describes the kinds. `algebra.reference` implements them on pla
 operators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar

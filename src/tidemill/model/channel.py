@@ -1,7 +1,5 @@
 """Channel declarations. A channel is a time-varying relation; its blocks live in the catalog and the block store."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

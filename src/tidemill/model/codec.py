@@ -1,7 +1,5 @@
 """Model values as JSON, for the catalog and for `--json`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

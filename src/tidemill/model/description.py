@@ -4,8 +4,6 @@ A dataset's identity is the hash of its description. The description itself is s
 before the dataset is reused, so that a hash collision does no harm.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A reader fills new columns of old rows with NULL, drops removed columns, and wid
 conversion, so that every other change is rejected while such rows exist.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 
 from tidemill.model.schema import Field, Schema

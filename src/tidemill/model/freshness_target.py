@@ -5,8 +5,6 @@ reflect. A channel is inconsistent if the newest version that it reflects came a
 its inconsistency is the time between.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Identity: a content hash, so that equal values can be recognised."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Source locations: the file and line at which the user declared something."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from pathlib import Path

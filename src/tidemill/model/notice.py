@@ -5,8 +5,6 @@ it has recovered, and so does a freshness target that is missed. The catalog sto
 beginning and the end of each are recorded once, by the server that observes them first, and not again after a restart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Spark SQL as text: normalisation of queries, and detection of nondeterministic ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from sqlglot import Token, TokenType, exp, parse_one, tokenize

@@ -1,7 +1,5 @@
 """The difference between a declared workflow and the registered one: the changes that `apply` would make."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

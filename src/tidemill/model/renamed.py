@@ -1,7 +1,5 @@
 """Names of earlier releases: using one fails with a message that gives the new name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar

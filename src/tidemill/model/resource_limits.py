@@ -1,7 +1,5 @@
 """Limits of the resources that a program may use."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from tidemill.model.units import format_size, format_span

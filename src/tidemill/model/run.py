@@ -1,7 +1,5 @@
 """Runs: atomic executions, their inputs and their outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum

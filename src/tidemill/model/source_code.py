@@ -1,7 +1,5 @@
 """Source code of the user's project: parsed modules without comments and docstrings, and the names that code uses."""
 
-from __future__ import annotations
-
 import ast
 import linecache
 import sys

@@ -1,7 +1,5 @@
 """Workflows with freshness targets: each target is set on its channel and adds lag triggers to the writing flow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 

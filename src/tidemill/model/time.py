@@ -4,8 +4,6 @@ A version is the reading of the catalog's clock when an update of an input chann
 since the epoch, advanced where necessary so that versions strictly increase over the whole catalog.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Timestamps: conversion between the catalog's clock, seconds since the epoch and text."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 from tidemill.errors import BadInput

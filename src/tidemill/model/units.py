@@ -1,7 +1,5 @@
 """Durations and sizes such as '7 days' and '50 GB': parsing, and formats for messages."""
 
-from __future__ import annotations
-
 import re
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}

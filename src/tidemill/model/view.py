@@ -3,8 +3,6 @@
 A view is a plain value. The reference evaluator and Spark both turn the same view into rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The inventory of blocks: the blocks on each channel, and the positions of all consumers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from tidemill.planner.graph import BlockNode, BlockShape

@@ -1,7 +1,5 @@
 """Checks bounds: those of a channel in the order of its pathways, and those that downstream bounds imply upstream."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from tidemill.model.time import Version

@@ -1,7 +1,5 @@
 """Candidate blocks of the search, and the index that finds partners for them."""
 
-from __future__ import annotations
-
 from tidemill.planner.graph import BlockNode, PortRequirement
 from tidemill.planner.steps import PlanStep
 from tidemill.planner.vector import Ends, Vector

@@ -4,8 +4,6 @@ A channel has its content at its head, and for each cursor the change since it. 
 data that arrives later waits for the next plan.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Lists the blocks that can be derived from a block and those expanded before it, without evaluating them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Explains how and why a table is refreshed: the result of `explain`, as data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

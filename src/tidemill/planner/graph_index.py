@@ -4,8 +4,6 @@ Reading several channels concatenates their pathways, so the part of a channel i
 `PathwaySlice(channel, offset)` gives its beginning.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Planners: find the cheapest plan that refreshes an output."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

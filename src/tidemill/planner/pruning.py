@@ -1,7 +1,5 @@
 """Prunes the search: checks bounds, and applies the rules that leave out unneeded blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 

@@ -5,8 +5,6 @@ quick ones wait for slow ones. Both effects are measured in seconds of staleness
 tables are due. Separate runs would share one track, in the order that is best for the tables.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate

@@ -3,8 +3,6 @@
 The cost of a mode is estimated by a model fitted from its runs. The planner compares the usable modes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum

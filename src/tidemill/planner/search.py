@@ -9,8 +9,6 @@ more expensive one whose steps another block shares is not considered. So the co
 plan and that of the best plan without sharing, and is optimal where no two blocks share steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from heapq import heappop, heappush
 

@@ -3,8 +3,6 @@
 Types that a search creates by the dozen are named tuples: a frozen dataclass takes several times as long to create.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -5,8 +5,6 @@ versions there: the one that the last refresh consumed, and the one that the run
 new arrived has a plan, which reads an empty change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

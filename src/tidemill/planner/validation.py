@@ -1,7 +1,5 @@
 """Validates the freshness targets of a workflow before anything runs; its tasks were validated when declared."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

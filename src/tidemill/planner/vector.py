@@ -5,8 +5,6 @@ the graph index stores the pathways, and vectors are positional: reading two cha
 in a derived channel is a slice. `tidemill.model.provenance` defines the semantics; tests check that both agree.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import le

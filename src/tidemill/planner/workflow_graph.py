@@ -5,8 +5,6 @@ encoding: readers convert and apply it as they read. A delta may be empty, so an
 changes of some of its channels and leave the cursors of the others where they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The catalog's port for access to the API: users, tokens, owners of workflows, and the audit log."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Protocol
 

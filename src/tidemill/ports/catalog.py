@@ -4,8 +4,6 @@
 and records an event. If its preconditions no longer hold, it raises `Conflict` and changes nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol

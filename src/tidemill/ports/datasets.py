@@ -1,7 +1,5 @@
 """The catalog's port for one-shot workflows. Every change is one transaction."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """The interfaces of the block store and of the loaders of inserted files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

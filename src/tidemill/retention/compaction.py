@@ -8,8 +8,6 @@ never read is not rewritten for readers. Where users, and not runs, wait for rea
 Both leave every row that need not change in its file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial

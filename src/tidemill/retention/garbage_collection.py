@@ -4,8 +4,6 @@ A block is retained while a reader may need it: a reader of the newest content, 
 a reader of an earlier content that must stay readable. So are blocks that a pin retains.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Memoization: whether a requested output was computed before, and why or why not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -5,8 +5,6 @@ and stops at datasets that exist or are being computed. Only when it is complete
 then, in the second pass, does each input of a running action become awaited or claimed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Usage figures over time: how much was computed, how much was reused, and how much that saved."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence

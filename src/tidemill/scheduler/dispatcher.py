@@ -4,8 +4,6 @@ The driver, which is the simulator or the live server, owns the queue: it report
 dispatcher, asks once after all events of one instant which jobs to start, and starts them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain

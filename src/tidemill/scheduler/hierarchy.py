@@ -1,7 +1,5 @@
 """Derived tables: the periods that they inherit from sources, and the priorities that sources inherit from them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum

@@ -4,8 +4,6 @@ All times share one unit. *Data time* is the time that the data describes: a bat
 the table's freshness is the latest data time that it was brought up to, regardless of when that happened.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field

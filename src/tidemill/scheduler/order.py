@@ -4,8 +4,6 @@ A policy is notified of events and ranks the ready jobs. It reads no clock, stor
 policy serves the simulator and the live dispatcher.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 

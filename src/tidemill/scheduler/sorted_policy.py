@@ -1,7 +1,5 @@
 """Policies that sort jobs by a key: the job with the smallest key runs first, among all jobs or those of a round."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Iterable

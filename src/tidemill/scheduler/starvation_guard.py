@@ -6,8 +6,6 @@ So with a catch-up limit no job waits longer than its patience and one update of
 under any load (`compute_wait_bound`).
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from heapq import heappop, heappush

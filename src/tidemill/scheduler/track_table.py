@@ -1,7 +1,5 @@
 """The track table: which job runs on which track, and how many wait."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tidemill.errors import ConfigError

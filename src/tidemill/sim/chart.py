@@ -1,7 +1,5 @@
 """Line charts as SVG, without dependencies, for the curves of a simulation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape

@@ -1,7 +1,5 @@
 """Analysis of queries and functions: Spark determines their columns over empty tables, without running them."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 from collections.abc import Mapping

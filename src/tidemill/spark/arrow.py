@@ -1,7 +1,5 @@
 """Views as Arrow tables and Arrow tables as blocks, without Spark if files are local and no merge is needed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Local batches: rows that the driver collects from Spark, passes to it and writes."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable
 from itertools import count

@@ -1,7 +1,5 @@
 """Reading blocks and views as DataFrames."""
 
-from __future__ import annotations
-
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 

@@ -1,7 +1,5 @@
 """Writing DataFrames as block files, checked against the channel's schema, NOT NULL columns and key."""
 
-from __future__ import annotations
-
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 

@@ -4,8 +4,6 @@ Java can store the loaded classes of a program in a file that later programs sha
 one installation of Spark. If either has changed since, Java ignores it and starts as usual.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

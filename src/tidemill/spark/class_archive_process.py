@@ -1,7 +1,5 @@
 """The process that builds an archive of Spark's classes: `python -m tidemill.spark.class_archive_process FILE`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory

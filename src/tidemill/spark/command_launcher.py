@@ -5,8 +5,6 @@ It is called as `python -I -S command_launcher.py MEMORY CPU PROGRAM [ARGUMENT â
 It uses the standard library alone, because it runs in an isolated interpreter.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import sys

@@ -1,7 +1,5 @@
 """Command tasks: a program in a separate process, with paths, a restricted environment and limits."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """Compaction: write views as blocks, on the driver or on Spark, and find the files that a change does not touch."""
 
-from __future__ import annotations
-
 import re
 from functools import reduce
 from pathlib import Path

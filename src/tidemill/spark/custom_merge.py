@@ -1,7 +1,5 @@
 """User-defined merge functions: each key's rows arrive as one Arrow table of (order, base row, delta row)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import reduce
 

@@ -1,7 +1,5 @@
 """The engine: runs tasks on Spark and writes their results."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import shutil

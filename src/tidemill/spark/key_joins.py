@@ -5,8 +5,6 @@ Nearly every row is distinguished from all keys by one hash lookup, which is qui
 Each join is a single statement: a frame that is built call by call is analysed at each call.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame

@@ -4,8 +4,6 @@ Sending a batch to workers has a cost, so only functions that are slow for each 
 cases the state is a mapped file at exactly the committed version, or rebuilt from base and deltas.
 """
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The means by which an engine computes on the driver, shared by all its runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property

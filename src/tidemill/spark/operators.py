@@ -5,8 +5,6 @@ refresh of a small change would spend most of its time on plan construction. Sca
 only the DataFrame API supports (a user's function of a group); the statement reads them as views.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Reading Parquet files with Spark."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession

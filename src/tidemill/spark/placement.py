@@ -1,7 +1,5 @@
 """Where a step of a program runs: on the driver or on Spark's executors, by the cost that earlier steps had."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass
 from enum import StrEnum

@@ -6,8 +6,6 @@ broadcast, and are removed where it is empty. Selections from it need no job, an
 The rows of every other step stay on the executors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial, reduce

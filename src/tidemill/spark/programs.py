@@ -1,7 +1,5 @@
 """Programs on Spark: compute each step once and write the outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Users' queries as written, run by Spark in sessions where the tables have the users' names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Back-off for restarts of a lost session: at once, then after growing delays, and finally never."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

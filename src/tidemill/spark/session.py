@@ -1,7 +1,5 @@
 """The Spark session: settings, start, and the differences between classic sessions and Spark Connect."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -4,8 +4,6 @@ A session is lost if its Java process exited, if its context was stopped (as a c
 application), or if the Spark Connect server does not respond or no longer has the session.
 """
 
-from __future__ import annotations
-
 import gc
 import warnings
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ An executor with a local disk writes there, and Spark reports success. So a sess
 is tested when it is started, before anything depends on it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """Conversion of schemas between the model and Spark."""
 
-from __future__ import annotations
-
 import re
 
 from pyspark.sql import Column, DataFrame

@@ -1,7 +1,5 @@
 """Copies of datasets in users' directories."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Opening of a block store by its URL."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from hashlib import sha256

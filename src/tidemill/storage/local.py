@@ -1,7 +1,5 @@
 """A block store on a file system that Spark and this process access under the same path."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from contextlib import suppress

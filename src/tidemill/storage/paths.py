@@ -1,7 +1,5 @@
 """Paths of block files: relative to the store's root, with "/" between the parts, all below the directory of runs."""
 
-from __future__ import annotations
-
 from pathlib import PurePosixPath
 
 from tidemill.errors import StorageError

@@ -1,7 +1,5 @@
 """A block store in an object store, written and read through a local cache."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """Block stores on fsspec file systems: the common implementation, and the one that Spark accesses directly."""
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Translation of file system errors to messages for users."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Scans of channels become operators over the blocks that a run reads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 For a small change, the number of steps determines the cost.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Steps that only select rows and columns of local scans are substituted where they are used."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tidemill.algebra import operators as ops

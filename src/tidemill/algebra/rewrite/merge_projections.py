@@ -1,7 +1,5 @@
 """Nested projections become one, where no expression would be computed twice."""
 
-from __future__ import annotations
-
 from tidemill.algebra.operators import NamedExpression, Operator, Projection, map_children
 
 

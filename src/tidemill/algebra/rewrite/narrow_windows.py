@@ -4,8 +4,6 @@ If only the first rows of a ranking are selected, an added row shifts all later 
 rows. The state of a window holds the rows that satisfy its condition.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tidemill.algebra.expression import Expression, to_expression

@@ -20,8 +20,6 @@ The stages rewrite different things, so each has a tuple. Within a stage the ord
 - `restrict_joins` adds projections, which `merge_projections` then merges. Spark restricts scans itself (`key_joins`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from functools import reduce
 

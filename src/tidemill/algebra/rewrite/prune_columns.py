@@ -3,8 +3,6 @@
 Spark prunes columns itself; local execution on the driver pays for every column that it reads and joins.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Parts of an operator that read only empty steps are removed, so that they need no execution."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Groups below a join with a change are computed for the keys of the change only."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tidemill.algebra import operators as ops

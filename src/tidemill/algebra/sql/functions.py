@@ -3,8 +3,6 @@
 A test compares the lists with Spark's function registry.
 """
 
-from __future__ import annotations
-
 SCALAR = frozenset(
     """
     abs acos acosh add_months aes_decrypt aes_encrypt aggregate and approx_top_k_estimate array array_append

@@ -5,8 +5,6 @@ same groups, are joined. An aggregate without GROUP BY is a group by a constant,
 if there are no rows. GROUPING SETS, ROLLUP and CUBE are the union of their sets' groups.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain, product
 

@@ -4,8 +4,6 @@
 the passes before and after it let it resolve every column; the last passes need resolved columns.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce

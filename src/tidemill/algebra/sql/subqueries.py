@@ -4,8 +4,6 @@ A condition of the sub-query on its outer query becomes the join's condition. EX
 negations anti joins; a scalar sub-query is an aggregate, one row for each set of outer values that it depends on.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """The tables that a query reads, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

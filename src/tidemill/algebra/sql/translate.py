@@ -1,7 +1,5 @@
 """Translation: a query's clauses in the order of SQL's semantics, each an operator on the previous one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 

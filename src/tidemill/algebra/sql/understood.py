@@ -4,8 +4,6 @@ sqlglot parses more than the translation supports, and stores it in arguments of
 checked would be a clause that is silently ignored. So each kind of node has a list of supported arguments.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

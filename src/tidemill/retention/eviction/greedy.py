@@ -4,8 +4,6 @@ Scores never decrease. So a dataset that is lowest by an outdated score and stil
 the lowest of all, and few scores have to be computed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 

@@ -5,8 +5,6 @@ datasets that are: then it is an alternative, one choice away. Otherwise its inp
 code, and a demand for it would return to an old version.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterable, Sequence
 from enum import IntEnum

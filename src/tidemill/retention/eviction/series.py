@@ -5,8 +5,6 @@ of its *homes*, the series whose graphs contained it, and not of all series: thi
 is idle from one that its series has abandoned.
 """
 
-from __future__ import annotations
-
 from array import array
 
 import numpy as np

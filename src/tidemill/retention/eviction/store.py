@@ -1,7 +1,5 @@
 """The stored datasets, as arrays by their numbers in the history."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -8,8 +8,6 @@ store. If a budget cannot be met, all its evictable datasets are chosen, and the
 met regardless.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 

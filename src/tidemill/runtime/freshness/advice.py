@@ -1,7 +1,5 @@
 """Advice on a workflow from past runs: infeasible freshness targets, and refresh groups that would save time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 

@@ -1,7 +1,5 @@
 """Facts for planning, read from the catalog: sizes of contents and changes, cursors, cost models, states of tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

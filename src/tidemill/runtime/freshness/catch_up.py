@@ -4,8 +4,6 @@ The limit is a time: of every channel whose changes a plan's runs read, they rea
 So blocks are never split or reordered, and all runs of the plan read consistent inputs.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

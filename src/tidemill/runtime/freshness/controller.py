@@ -5,8 +5,6 @@ positions at planning time, so data that arrives later waits for the next plan. 
 results of its finished runs, and the next plan continues from them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

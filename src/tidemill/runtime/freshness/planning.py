@@ -4,8 +4,6 @@ A flow that writes channels with freshness targets is planned over its workflow,
 where that is needed. Any other flow is planned alone: its tables must be fresh now.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property

@@ -9,8 +9,6 @@ Data that passes a channel with event time is as old and as stale as the channel
 guarantees that nothing is missing. While a source is silent its watermark does not advance, and staleness grows.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

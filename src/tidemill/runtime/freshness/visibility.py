@@ -1,7 +1,5 @@
 """Reads the recent history of visibility from the catalog, from which staleness is computed."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 

@@ -6,8 +6,6 @@ reflects by way of the channel, the watermark is that of the block by which the 
 watermarks the earliest counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

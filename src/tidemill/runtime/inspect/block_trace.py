@@ -1,7 +1,5 @@
 """Traces a block to its sources and its results, over any number of derivation steps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 

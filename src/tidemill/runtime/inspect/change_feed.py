@@ -1,7 +1,5 @@
 """Change feeds: find the block after a position, and read its rows for a reader outside the workflow."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

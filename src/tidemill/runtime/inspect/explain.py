@@ -1,7 +1,5 @@
 """Explains a table: its tasks as the workflow files declare them, compared with the catalog's state."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from tidemill.errors import NotFound

@@ -4,8 +4,6 @@ Tags are numbered within a channel: where a wave branches, events of both branch
 shown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Records the workload of a real system in the form that the simulator replays under other policies."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 

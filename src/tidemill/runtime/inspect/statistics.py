@@ -1,7 +1,5 @@
 """Costs and volumes of each task, which dispatching uses, for display and as metrics in the Prometheus text format."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

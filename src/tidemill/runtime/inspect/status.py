@@ -1,7 +1,5 @@
 """Status of a project: contents of channels, the versions they reflect, the lag of consumers, and active runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Compaction: runs that merge several blocks into one, without changing any content."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 

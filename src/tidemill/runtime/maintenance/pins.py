@@ -1,7 +1,5 @@
 """Pins: a pinned block stays readable, with all blocks that it derives from, back to the inserted ones."""
 
-from __future__ import annotations
-
 from tidemill.errors import GarbageCollected
 from tidemill.model.block import Block, BlockState
 from tidemill.model.view import build_snapshot, list_blocks

@@ -4,8 +4,6 @@ It is off where the settings say so, pauses while a setting override says so (`t
 when its process ends. A step in progress continues to its end; a compaction is a run, which can be killed like others.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping

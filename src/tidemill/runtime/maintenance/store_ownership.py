@@ -6,8 +6,6 @@ itself, so it must know everything that the store showed before. Several servers
 writes a clock that the catalog had committed before, so no marker is ever ahead of its catalog.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tidemill.errors import StoreMismatch

@@ -1,7 +1,5 @@
 """Runs actions: reads their inputs, executes their code, and commits their datasets."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

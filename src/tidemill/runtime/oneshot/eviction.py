@@ -1,7 +1,5 @@
 """Keeps datasets within their budgets: reports, chooses and deletes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

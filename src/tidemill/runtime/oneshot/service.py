@@ -1,7 +1,5 @@
 """The operations on one-shot workflows, given a catalog, a store and an engine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field

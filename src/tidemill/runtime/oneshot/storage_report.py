@@ -1,7 +1,5 @@
 """Reports on the storage of datasets: which are retained and why, and which would be evicted."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

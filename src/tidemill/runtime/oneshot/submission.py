@@ -1,7 +1,5 @@
 """Submits one-shot workflows: turns JSON into a submission whose actions have identities and, if needed, runs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 

@@ -4,8 +4,6 @@ Applying a workflow analyses it with Spark; loading it later reads the stored re
 resolution of a workflow changes only when it is applied.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from tidemill.model.analysis import (

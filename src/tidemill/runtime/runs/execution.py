@@ -4,8 +4,6 @@ A failure at any point between claim and commit leaves nothing visible: no resul
 results are visible after it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress

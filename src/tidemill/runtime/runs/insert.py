@@ -1,7 +1,5 @@
 """Inserts blocks into input channels, from files or from frames of the engine."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A producer numbers its messages 1, 2, 3, …, separately on each channel. A numb
 duplicate; a gap shows that a message was lost. Only the next number is new.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 

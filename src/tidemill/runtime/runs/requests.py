@@ -1,7 +1,5 @@
 """Requests for runs that servers execute."""
 
-from __future__ import annotations
-
 from tidemill.errors import Conflict, NotFound
 from tidemill.model.run import PENDING_STATES, Run, RunKind, RunState
 from tidemill.ports.catalog import Catalog, CatalogReader, FlowQueries

@@ -4,8 +4,6 @@ The new block shares the files of the old one. They cannot be removed meanwhile:
 after this run was claimed stay until the run has ended, and afterwards the new block refers to them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tidemill.model.block import Block, BlockKind

@@ -5,8 +5,6 @@ the leader: it fires triggers, reclaims expired runs and does maintenance. A tic
 finds the due work by an index, independent of the amount of work that is not due.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """Runs work in a thread that can be abandoned on a time limit, a lost lease, or an interrupt."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

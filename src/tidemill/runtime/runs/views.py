@@ -1,7 +1,5 @@
 """Views of channels, built from the committed blocks and those of the current run."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The scheduling policies, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from tidemill.scheduler.order import SchedulingPolicy

@@ -1,7 +1,5 @@
 """Simple policies: Max Benefit, EDF, first come first served, random and round-robin."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import count
 from random import Random

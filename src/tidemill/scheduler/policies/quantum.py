@@ -1,7 +1,5 @@
 """Quantum priority (QBS of STAFiLOS, after the scheduler of Linux)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from math import floor, log2
 

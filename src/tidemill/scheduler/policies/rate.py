@@ -1,7 +1,5 @@
 """Rate-based (RB of STAFiLOS, after Sharaf et al.)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile

@@ -1,7 +1,5 @@
 """The track placements, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tidemill.scheduler.tracks.lane import SingleQueuePlacement, TrackPlacement

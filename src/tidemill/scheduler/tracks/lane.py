@@ -4,8 +4,6 @@ The result is data: lanes, and the jobs of each lane. Jobs with equal lanes are 
 lanes only, not on the placement that built them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol

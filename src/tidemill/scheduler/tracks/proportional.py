@@ -1,7 +1,5 @@
 """Proportional tracks: jobs of similar length form clusters, and each cluster has a share of the tracks by its load."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum

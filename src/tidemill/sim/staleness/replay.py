@@ -5,8 +5,6 @@ a cost is fitted to the recorded runs of each table, and the runs of a replay de
 order, as the recorded ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, pairwise

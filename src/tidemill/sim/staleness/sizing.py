@@ -1,7 +1,5 @@
 """Estimates the staleness of a user's tables by the number of tracks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Simulated workloads: tables, the tracks they share, and the variation of run times."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import fsum

@@ -1,7 +1,5 @@
 """Reads a workload file that describes a user's tables, so that tracks can be sized before deployment."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
