@@ -39,7 +39,8 @@ def write_locally(view: Snapshot | DeltaChain, directory: str, files: int, work:
     began = perf_counter()
     op = rewrite_local_statement(work.expansion.expand_view(view))
     rows = LocalEngine(work.database, work.read_leaf).try_execute(op)
-    struct = parse_ddl(to_nullable_ddl(_find_physical_schema(view)))
+    schema = view.schema if isinstance(view, Snapshot) else view.updates.build_delta_schema(view.schema)
+    struct = parse_ddl(to_nullable_ddl(schema))
     if isinstance(rows, Unsupported) or rows.struct != struct:
         return None
     written = write_table(rows.table.cast(build_arrow_schema(struct)), Path(build_data_path(directory)), files)
@@ -71,10 +72,6 @@ def _measure_written(view: Snapshot | DeltaChain) -> ScanVolume:
     """The volume of a compaction: almost all that it reads, it writes."""
     blocks = list_blocks(view)
     return ScanVolume(change=float(count_rows(blocks)), bytes=float(sum(b.bytes for b in blocks)))
-
-
-def _find_physical_schema(view: Snapshot | DeltaChain) -> Schema:
-    return view.schema if isinstance(view, Snapshot) else view.updates.build_delta_schema(view.schema)
 
 
 def find_touched_files(spark: SparkSession, view: Snapshot, locate: Locate) -> frozenset[str]:
