@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import Signature
-from typing import Any
+from typing import Any, Unpack
 
 from tidemill.api.marks import Key, locate_value_error
 from tidemill.model.block import BlockKind
@@ -13,7 +13,7 @@ from tidemill.model.schema import Schema, StateSchema
 from tidemill.model.stateful import KeyedTaskSpec, OperatorTaskSpec, Stateful, WindowTaskSpec
 from tidemill.model.task import ReadMode, Task, TaskInput, TaskOutput, Variant
 from tidemill.model.wave_steps import WaveBarrierSpec, WaveEndSpec, WaveStartSpec, format_ended_channel
-from tidemill.model.window import Between, Window
+from tidemill.model.window import Between, Window, WindowFields
 
 IsWritten = Callable[[str], bool]
 """Tells whether an earlier declared task writes this channel."""
@@ -27,23 +27,14 @@ class InputWindow:
 
 
 def window(
-    size: str | Between,
-    step: str | None = None,
-    *,
-    by: Sequence[str] = (),
-    timeout: float | None = None,
-    delete_used: bool = False,
-    at_least: int = 1,
-    time: str | None = None,
+    size: str | Between, step: str | None = None, *, by: Sequence[str] = (), **options: Unpack[WindowFields]
 ) -> InputWindow:
     """Return a window on a task's input: `clicks: Annotated[tm.New, tm.window("30s", "1s", by=["user"])]`.
 
     The task gets the rows of the formed windows, each with `_group`, `_window` (its number in the group),
     `_window_start`, `_window_end` and `_window_formed`. docs/streams.md explains the arguments.
     """
-    return InputWindow(
-        Window.from_text(size, step, by=by, timeout=timeout, delete_used=delete_used, at_least=at_least, time=time)
-    )
+    return InputWindow(Window.from_text(size, step, by=by, **options))
 
 
 def state(ddl: str, key: Key) -> StateSchema:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from tidemill.model.units import parse_duration
 
@@ -130,6 +130,15 @@ class Between:
     punctuation: bool = False  # the closing event is a marker without data: it is part of no window
 
 
+class WindowFields(TypedDict, total=False):
+    """The fields of a window beside its size, step and group."""
+
+    timeout: float | None
+    delete_used: bool
+    at_least: int
+    time: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """A window on a task's input. Each group has a separate queue and separate windows.
@@ -148,15 +157,7 @@ class Window:
 
     @classmethod
     def from_text(
-        cls,
-        size: str | Between,
-        step: str | None = None,
-        *,
-        by: Sequence[str] = (),
-        timeout: float | None = None,
-        delete_used: bool = False,
-        at_least: int = 1,
-        time: str | None = None,
+        cls, size: str | Between, step: str | None = None, *, by: Sequence[str] = (), **options: Unpack[WindowFields]
     ) -> Window:
         """Declare a window in one line: `Window.from_text("30s", "1s", by=["user"])`; the default step is one event.
 
@@ -165,8 +166,7 @@ class Window:
         """
         extent = size if isinstance(size, Between) else Extent.from_text(size)
         step_extent = ONE_TOKEN if step is None else Extent.from_text(step)
-        keys = tuple(map(GroupKey.from_text, by))
-        return cls(extent, step_extent, keys, timeout, delete_used, at_least, time)
+        return cls(extent, step_extent, tuple(map(GroupKey.from_text, by)), **options)
 
     @property
     def unit_pair(self) -> tuple[Unit, Unit] | None:
