@@ -8,7 +8,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.model.lineage_tags import derive_tags
 
 from tidemill.errors import BadInput
 from tidemill.model.wave import LineageTag, RootGenerator, WaveBarrier, WaveProgress
@@ -20,7 +19,7 @@ def waves(draw: st.DrawFn) -> list[LineageTag]:
     tags = [LineageTag(draw(st.integers(-5, 5)))]
     for _ in range(draw(st.integers(0, 6))):
         position = draw(st.integers(0, len(tags) - 1))
-        tags[position : position + 1] = derive_tags(tags[position], draw(st.integers(1, 4)))
+        tags[position : position + 1] = tags[position].derive_tags(draw(st.integers(1, 4)))
     return tags
 
 
@@ -83,8 +82,8 @@ def test_the_lineage_of_a_tag_begins_with_its_root(tags: list[LineageTag]) -> No
 def test_a_wave_of_nested_results_is_complete_with_the_last() -> None:
     """The paper's example: an order of three items, of which the second is sent in two packages."""
     order = LineageTag(100)
-    first, second, third = derive_tags(order, 3)
-    packages = derive_tags(second, 2)
+    first, second, third = order.derive_tags(3)
+    packages = second.derive_tags(2)
     shipped = WaveProgress()
     assert [shipped.add_tag(t) for t in (third, packages[1], first)] == [False] * 3
     assert shipped.add_tag(packages[0])

@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pytest
-from tests.model.lineage_tags import derive_tags
 from tests.stream.test_window_rows import list_windows, to_microseconds
 
 from tidemill.errors import BadInput
@@ -96,7 +95,7 @@ def test_a_row_without_a_tag_is_rejected() -> None:
 @pytest.mark.parametrize("step", ["1 wave", "10s"])
 def test_a_wave_is_complete_when_its_remaining_events_ended(by: list[str], step: str) -> None:
     """One event of the first wave arrived and two ended, the last one after it; all events of the second wave ended."""
-    (arrived, first, last), rest = derive_tags(LineageTag(1), 3), derive_tags(LineageTag(2), 1)
+    (arrived, first, last), rest = LineageTag(1).derive_tags(3), LineageTag(2).derive_tags(1)
     ended = [EndedEvent(first, 1), EndedEvent(last, 3), EndedEvent(rest[0], 4)]
     tracked = WaveTracker().track_tags([arrived], [2], ended)
     assert not tracked.closes.any()
@@ -109,7 +108,7 @@ def test_a_wave_is_complete_when_its_remaining_events_ended(by: list[str], step:
 
 
 def test_a_waiting_wave_is_completed_by_an_end_in_a_later_batch() -> None:
-    arrived, missing = derive_tags(LineageTag(1), 2)
+    arrived, missing = LineageTag(1).derive_tags(2)
     content, window = pa.table({"item": ["tea"]}), Window.from_text("1 wave", "1 wave")
     first = WaveTracker()
     before = first.track_tags([arrived], [1], [])

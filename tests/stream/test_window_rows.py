@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.model.lineage_tags import derive_tags
 
 from tidemill.errors import BadInput
 from tidemill.model.wave import LineageTag
@@ -110,7 +109,7 @@ def test_the_first_value_of_each_second_is_a_window() -> None:
 
 def test_a_window_of_one_wave_has_all_its_events() -> None:
     """The paper's case for waves by waves: the items of two orders arrive mixed."""
-    tea, milk = derive_tags(LineageTag(1), 3), derive_tags(LineageTag(2), 2)
+    tea, milk = LineageTag(1).derive_tags(3), LineageTag(2).derive_tags(2)
     tags = [tea[0], milk[1], tea[2], milk[0], tea[1]]
     tracked = WaveTracker().track_tags(tags)
     batch = EventBatch(
@@ -132,7 +131,7 @@ def test_the_time_of_waves_begins_with_the_earliest_event() -> None:
 
 
 def test_waiting_tags_are_sufficient_to_continue() -> None:
-    items = [t for wave in (LineageTag(1), LineageTag(2)) for t in derive_tags(wave, 3)]
+    items = [t for wave in (LineageTag(1), LineageTag(2)) for t in wave.derive_tags(3)]
     for cut in range(len(items) + 1):
         first = WaveTracker()
         before = first.track_tags(items[:cut]).closes

@@ -52,6 +52,14 @@ class LineageTag:
     def serials(self) -> tuple[int, ...]:
         return tuple(step.serial for step in self.path)
 
+    def derive_tags(self, count: int) -> list[LineageTag]:
+        """The tags of the results that a task derives from this event. Without results, the event ended.
+
+        >>> [str(t) for t in LineageTag(17).derive_tags(2)]
+        ['17.1', '17.2!']
+        """
+        return [LineageTag(self.root, (*self.path, LineageStep(n, n == count))) for n in range(1, count + 1)]
+
     def list_ancestors(self) -> list[LineageTag]:
         """The tags of the events that this one derives from, beginning with the external event.
 
