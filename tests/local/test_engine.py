@@ -539,21 +539,6 @@ def test_top_n_equals_sparks(spark: SparkSession, kind: DataType) -> None:
             assert repr([r["x"] for r in result]) == repr([r["x"] for r in expected]), (text, skip)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "CAST(a * 100 AS DECIMAL(3, 1))",
-        "CAST(a AS DECIMAL(38, 0)) * 9999999999 * 9999999999 * 9999999999 * 9999999999",
-        "a % 0",
-        "a / 0",
-        "CAST(a * 4611686018427387904 AS INT)",
-    ],
-)
-def test_numbers_that_do_not_fit_their_type_are_passed_to_spark(text: str) -> None:
-    with pytest.raises(Unsupported):
-        evaluate_expression(to_expression(text), build_batch([{"a": 1}], a=LongType()))
-
-
 def test_rows_are_repeated() -> None:
     rows = build_batch(
         [{"a": 1, "n": 2}, {"a": 2, "n": 0}, {"a": 3, "n": None}, {"a": 4, "n": -1}], a=LongType(), n=LongType()

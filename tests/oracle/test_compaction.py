@@ -22,7 +22,6 @@ from tidemill.model.schema import Schema
 from tidemill.model.view import DeltaChain, Snapshot, View, list_blocks
 from tidemill.ports.engine import EngineLimits
 from tidemill.retention.compaction import CompactionLimits
-from tidemill.runtime.runs.log import RunLog
 from tidemill.spark.block_reader import BlockReader
 from tidemill.spark.compaction import find_touched_files, write_files, write_locally
 from tidemill.spark.local_work import LocalWork
@@ -106,7 +105,7 @@ class ParquetFiles:
 
     def write_view(self, view: Snapshot | DeltaChain) -> tuple[DataFile, ...]:
         directory = next(self._names)
-        if self._is_local and write_locally(view, str(directory), 1, self._work, RunLog()) is not None:
+        if self._is_local and isinstance(write_locally(view, str(directory), 1, self._work), int):
             self.local_writes += 1
         else:
             self.spark_writes += 1

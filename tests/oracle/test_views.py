@@ -20,7 +20,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from tests.oracle.histories import KINDS, PLAIN, History, histories, replay
 
 from tidemill.algebra import reference
-from tidemill.algebra.operators import BlockScan
 from tidemill.local.batch import Batch
 from tidemill.local.engine import LocalEngine
 from tidemill.local.values import Unsupported
@@ -89,7 +88,7 @@ def test_every_view_computed_on_the_driver_equals_the_reference(
 
 
 def _read_locally(work: LocalWork, view: View) -> Batch | Unsupported:
-    engine = LocalEngine(work.database, lambda op: work.find_rows(op) if isinstance(op, BlockScan) else None)
+    engine = LocalEngine(work.database, work.read_leaf)
     return engine.try_execute(work.expansion.expand_view(view))
 
 

@@ -1,6 +1,7 @@
 """Compaction: write views as blocks, on the driver or on Spark, and find the files that a change does not touch."""
 
 import re
+from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
 from time import perf_counter
@@ -25,37 +26,47 @@ from tidemill.ports.engine import Log
 from tidemill.spark.batches import ROW_GROUP_ROWS, count_rows, write_table
 from tidemill.spark.block_writer import build_data_path, save_and_count
 from tidemill.spark.local_work import LocalWork, Locate
-from tidemill.spark.placement import Place, choose_place
+from tidemill.spark.placement import Place, Placement, choose_place
 from tidemill.spark.types import build_columns
 
 _FILE = "_tidemill_file"
 
 
-def write_locally(view: Snapshot | DeltaChain, directory: str, files: int, work: LocalWork, log: Log) -> int | None:
-    """Write a view on the driver, if that is cheaper and possible: returns the number of rows, or None."""
-    placement = choose_place(_measure_written(view), work.compaction_costs, work.limits)
-    if placement.place is Place.SPARK or not directory.startswith("/"):
-        return None
-    began = perf_counter()
+def write_view(
+    view: Snapshot | DeltaChain,
+    directory: str,
+    files: int,
+    work: LocalWork,
+    log: Log,
+    write_on_spark: Callable[[], int],
+) -> int:
+    """Write a view where that is cheaper and possible; returns the number of rows."""
+    blocks, began = list_blocks(view), perf_counter()  # almost all that it reads, it writes
+    volume = ScanVolume(change=float(count_rows(blocks)), bytes=float(sum(b.bytes for b in blocks)))
+    placement = choose_place(volume, work.compaction_costs, work.limits)
+    written = write_locally(view, directory, files, work) if placement.place is Place.DRIVER else Unsupported()
+    if isinstance(written, Unsupported):
+        reason = placement.reason if placement.place is Place.SPARK else f"the driver cannot: {written}"
+        placement, written = Placement(Place.SPARK, reason), write_on_spark()
+    seconds = perf_counter() - began
+    work.compaction_costs.add_step(placement.place, volume, seconds)
+    log.record_step(StepReport(view.channel, placement.place, placement.reason, seconds))
+    return written
+
+
+def write_locally(view: Snapshot | DeltaChain, directory: str, files: int, work: LocalWork) -> int | Unsupported:
+    """Write a view on the driver; returns the number of rows."""
+    if not directory.startswith("/"):
+        return Unsupported("the files are not on this machine")
     op = rewrite_local_statement(work.expansion.expand_view(view))
     rows = LocalEngine(work.database, work.read_leaf).try_execute(op)
+    if isinstance(rows, Unsupported):
+        return rows
     schema = view.schema if isinstance(view, Snapshot) else view.updates.build_delta_schema(view.schema)
-    struct = parse_ddl(to_nullable_ddl(schema))
-    if isinstance(rows, Unsupported) or rows.struct != struct:
-        return None
-    written = write_table(rows.table.cast(build_arrow_schema(struct)), Path(build_data_path(directory)), files)
-    seconds = perf_counter() - began
-    work.compaction_costs.add_step(Place.DRIVER, _measure_written(view), seconds)
-    log.record_step(StepReport(view.channel, Place.DRIVER, placement.reason, seconds, written, rows.table.nbytes))
-    return written
-
-
-def write_on_spark(frame: DataFrame, view: Snapshot | DeltaChain, directory: str, files: int, work: LocalWork) -> int:
-    """Write the rows of a view; returns their number."""
-    began = perf_counter()
-    written = write_files(frame, directory, files, count_rows(list_blocks(view)))
-    work.compaction_costs.add_step(Place.SPARK, _measure_written(view), perf_counter() - began)
-    return written
+    arrow = build_arrow_schema(parse_ddl(to_nullable_ddl(schema)))
+    if rows.table.schema.types != arrow.types:
+        return Unsupported("its types are not those of the channel")
+    return write_table(rows.table.cast(arrow), Path(build_data_path(directory)), files)
 
 
 def write_files(frame: DataFrame, directory: str, files: int, rows: int) -> int:
@@ -66,12 +77,6 @@ def write_files(frame: DataFrame, directory: str, files: int, rows: int) -> int:
     """
     options = {"maxRecordsPerFile": rows * 3 // (2 * files) + 1, "parquet.block.row.count.limit": ROW_GROUP_ROWS}
     return save_and_count(frame.coalesce(files), build_data_path(directory), **options)
-
-
-def _measure_written(view: Snapshot | DeltaChain) -> ScanVolume:
-    """The volume of a compaction: almost all that it reads, it writes."""
-    blocks = list_blocks(view)
-    return ScanVolume(change=float(count_rows(blocks)), bytes=float(sum(b.bytes for b in blocks)))
 
 
 def find_touched_files(spark: SparkSession, view: Snapshot, locate: Locate) -> frozenset[str]:

@@ -20,13 +20,14 @@ from tidemill.model.analysis import Analysis, AnalysisRequest, Schemas
 from tidemill.model.schema import Schema
 from tidemill.model.stateful import Stateful
 from tidemill.model.task import Command, Function, Refresh, Sql, Task
-from tidemill.model.view import DeltaChain, Snapshot, View
+from tidemill.model.view import DeltaChain, Snapshot, View, list_blocks
 from tidemill.ports.engine import EngineHealth, EngineLimits, Log, WriteTarget
 from tidemill.spark.analysis import analyse_query, infer_outputs
+from tidemill.spark.batches import count_rows
 from tidemill.spark.block_reader import BlockReader
 from tidemill.spark.block_writer import save_and_count, write_frame
 from tidemill.spark.commands import CommandRunner
-from tidemill.spark.compaction import find_touched_files, write_locally, write_on_spark
+from tidemill.spark.compaction import find_touched_files, write_files, write_view
 from tidemill.spark.local_work import LocalWork
 from tidemill.spark.programs import RefreshRun
 from tidemill.spark.query_sessions import EngineSessions, run_query
@@ -217,12 +218,12 @@ class SparkEngine:
             return write_frame(frame, target)
 
     def write_view(self, view: Snapshot | DeltaChain, directory: str, *, files: int, tag: str, log: Log) -> int:
-        with self._report_errors(f"compacting channel {view.channel}"):
-            written = write_locally(view, directory, files, self._work, log)
-            if written is not None:
-                return written
+        def write_on_spark() -> int:
             with tag_jobs(self.spark, tag):
-                return write_on_spark(self._read_frame(view), view, directory, files, self._work)
+                return write_files(self._read_frame(view), directory, files, count_rows(list_blocks(view)))
+
+        with self._report_errors(f"compacting channel {view.channel}"):
+            return write_view(view, directory, files, self._work, log, write_on_spark)
 
     def find_touched_files(self, view: Snapshot, *, tag: str) -> frozenset[str]:
         with self._report_errors(f"compacting channel {view.channel}"), tag_jobs(self.spark, tag):

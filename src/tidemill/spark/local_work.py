@@ -43,13 +43,11 @@ class LocalWork:
             del self.database
 
     def read_leaf(self, op: Operator) -> Batch | StoredRows | None:
-        """The rows of a scan; None for another operator."""
-        return self.find_rows(op) if isinstance(op, BlockScan) else None
-
-    def find_rows(self, scan: BlockScan) -> Batch | StoredRows:
         """The rows of a scan, read if they are few; raises `Unsupported` if the driver cannot read them."""
-        stored = self._find_stored_rows(scan)
-        return read_stored_rows(stored) if scan.rows <= self.limits.relation_rows else stored
+        if not isinstance(op, BlockScan):
+            return None
+        stored = self._find_stored_rows(op)
+        return read_stored_rows(stored) if op.rows <= self.limits.relation_rows else stored
 
     def _find_stored_rows(self, scan: BlockScan) -> StoredRows:
         blocks = enumerate(scan.blocks, scan.first)

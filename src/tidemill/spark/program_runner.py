@@ -209,15 +209,12 @@ class ProgramRunner:
 
     def _read_leaf(self, op: ops.Operator) -> Batch | StoredRows | None:
         """The rows of an operator that need no computation: steps and blocks."""
-        match op:
-            case ops.StepReference():
-                rows = self._find_result(op.step)
-                if not isinstance(rows, Batch):
-                    raise Unsupported("the rows of a step are on Spark's executors")
-                return rows.select_columns(op.columns)
-            case ops.BlockScan():
-                return self._work.find_rows(op)
-        return None
+        if not isinstance(op, ops.StepReference):
+            return self._work.read_leaf(op)
+        rows = self._find_result(op.step)
+        if not isinstance(rows, Batch):
+            raise Unsupported("the rows of a step are on Spark's executors")
+        return rows.select_columns(op.columns)
 
     def _write_output(self, channel: str, pieces: Sequence[StepSlice | ops.Operator]) -> Schema:
         if channel in self._written:

@@ -103,7 +103,7 @@ class Compactor:
         staged, count = self.executor.store.stage_directory(directory), policy.compute_file_count(view, self.limits)
         rows = self.executor.engine.write_view(view, staged, files=count, tag=format_tag(claim.run), log=log)
         for step in log.take_steps():
-            log.write_line(f"written on the {step.place}: {step.reason}")
+            log.write_line(f"place: {step.place} ({step.reason})")
         return self.executor.store.publish_files(directory, rows)
 
 
