@@ -27,6 +27,7 @@ from benchmarks.storage import measure as measure_storage
 from benchmarks.tick import measure as measure_tick
 from benchmarks.together import measure as measure_together
 from benchmarks.windows import measure as measure_windows
+from tidemill.app.settings import EngineSettings, Settings
 from tidemill.cli.command import AsJson
 from tidemill.cli.output import build_table, print_message, show_answer, write_output
 from tidemill.spark.session import start_session
@@ -234,14 +235,23 @@ def queries(
     only: Annotated[str, typer.Option(help="Numbers of queries, such as 3,5; default: all.")] = "",
     share: Annotated[float, typer.Option(min=1e-6, max=0.5, help="Share of orders that a refresh changes.")] = 0.001,
     forced: Annotated[bool, typer.Option(help="Also refresh with the incremental variant, if there is one.")] = True,
+    local: Annotated[bool, typer.Option(help="Let the driver compute where that is cheaper; else Spark alone.")] = True,
     rounds: Rounds = 1,
     as_json: AsJson = False,
 ) -> None:
     """Refresh of the TPC-H queries while orders are inserted and deleted, against recomputation."""
     numbers = _parse_numbers(only) if only else range(1, 23)
+    settings = Settings(engine=EngineSettings(local="auto" if local else "off"))
     with scratch() as directory:
         document = measure_queries(
-            directory, only=numbers, scale=scale, share=share, forced=forced, rounds=rounds, on_progress=print_message
+            directory,
+            only=numbers,
+            scale=scale,
+            share=share,
+            forced=forced,
+            rounds=rounds,
+            settings=settings,
+            on_progress=print_message,
         )
     write_output(json.dumps(document) + "\n" if as_json else _format_markdown(document["points"]))
 

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -66,7 +65,8 @@ def push(
     if first is not None and producer is None:
         raise BadInput("--first numbers the lines of a producer; name it with --producer")
     with Client(url, token) as client:
-        last = client.push(channel, _read_lines(), producer=producer, first=first)
+        lines = (line for line in map(bytes.strip, sys.stdin.buffer) if line)
+        last = client.push(channel, lines, producer=producer, first=first)
     return Answer({"channel": channel, "acknowledged": last}, f"everything up to number {last} is in {channel}")
 
 
@@ -97,10 +97,6 @@ def subscribe(
                 offset_file.write_text(f"{block.block}\n")
             if number == blocks:
                 return
-
-
-def _read_lines() -> Iterator[bytes]:
-    return (line for line in map(bytes.strip, sys.stdin.buffer) if line)
 
 
 def _read_offset(offset_file: Path | None) -> int | None:

@@ -53,9 +53,7 @@ def build_program() -> typer.Typer:
     app.callback(invoke_without_command=True)(_set_globals)
     _add_commands(app, COMMANDS)
     _add_group(app, "access", "Users of the API, their tokens, and who owns which workflow.", ACCESS)
-    simulations = _add_group(app, "sim", "Simulations in virtual time.", SIM)
-    app.command(hidden=True, context_settings=moved.ANY_ARGUMENTS)(moved.bench)
-    simulations.command(hidden=True, context_settings=moved.ANY_ARGUMENTS)(moved.workflows)
+    _add_group(app, "sim", "Simulations in virtual time.", SIM)
     return app
 
 
@@ -64,13 +62,10 @@ def _add_commands(app: typer.Typer, functions: Sequence[Callable[..., Answer | N
         app.command(function.__name__.replace("_", "-"))(build_command(function))
 
 
-def _add_group(
-    app: typer.Typer, name: str, help: str, functions: Sequence[Callable[..., Answer | None]]
-) -> typer.Typer:
+def _add_group(app: typer.Typer, name: str, help: str, functions: Sequence[Callable[..., Answer | None]]) -> None:
     group = typer.Typer(help=help, no_args_is_help=True)
     _add_commands(group, functions)
     app.add_typer(group, name=name)
-    return group
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

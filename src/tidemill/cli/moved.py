@@ -2,20 +2,23 @@
 
 from collections.abc import Sequence
 
-import typer
-
 from tidemill.errors import ConfigError
 
-RENAMED_COMMANDS = {"follow": "subscribe", "upkeep": "maintenance", "access own": "access owners"}
+RENAMED_COMMANDS = {
+    "follow": "tidemill subscribe",
+    "upkeep": "tidemill maintenance",
+    "access own": "tidemill access owners",
+    "bench": "python -m benchmarks",  # in a checkout of the project
+    "sim workflows": "python -m benchmarks workflows",
+}
 RENAMED_OPTIONS = {
     ("subscribe", "--position"): "--offset-file",
     ("dispatching", "--chop"): "--catch-up-limit",
     ("gc", "--keep"): "--retain",
     ("access token", "--for"): "--label",
     ("access token", "--lasts"): "--expires-in",
+    ("sim staleness", "--figure"): "`python -m benchmarks figures --figure`",
 }
-
-ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
 def check_renamed(arguments: Sequence[str]) -> None:
@@ -23,7 +26,7 @@ def check_renamed(arguments: Sequence[str]) -> None:
     command = " ".join(_list_words(arguments))
     for old, new in RENAMED_COMMANDS.items():
         if f"{command} ".startswith(f"{old} "):
-            raise ConfigError(f"`tidemill {old}` was renamed: run `tidemill {new}`")
+            raise ConfigError(f"`tidemill {old}` was renamed: run `{new}`")
     options = {argument.split("=", 1)[0] for argument in arguments}
     for (name, old), new in RENAMED_OPTIONS.items():
         if f"{command} ".startswith(f"{name} ") and old in options:
@@ -34,20 +37,3 @@ def _list_words(arguments: Sequence[str]) -> list[str]:
     """The command and its arguments, without options and without the value of the global option."""
     pairs = zip(["", *arguments], arguments, strict=False)
     return [word for before, word in pairs if not word.startswith("-") and before != "--project"]
-
-
-def bench(ctx: typer.Context) -> None:
-    """Fail, and name the benchmark command."""
-    raise build_moved_error("tidemill bench", ctx.args[0] if ctx.args else "--help")
-
-
-def workflows(ctx: typer.Context) -> None:
-    """Fail, and name the command that simulates the paper's workflows."""
-    raise build_moved_error("tidemill sim workflows", " ".join(["workflows", *ctx.args]))
-
-
-def build_moved_error(before: str, after: str) -> ConfigError:
-    """Return the error for a command that is a benchmark now."""
-    return ConfigError(
-        f"`{before}` is no longer part of the package; run `python -m benchmarks {after}` in a checkout of the project"
-    )

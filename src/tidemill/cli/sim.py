@@ -11,7 +11,6 @@ import typer
 
 from tidemill.cli import lazy_imports
 from tidemill.cli.command import open_project
-from tidemill.cli.moved import build_moved_error
 from tidemill.cli.output import Answer, build_fields, build_table, print_message
 from tidemill.errors import ConfigError
 from tidemill.ports.catalog import CatalogReader
@@ -51,22 +50,15 @@ def _open_catalog(ctx: typer.Context, url: str | None) -> Iterator[CatalogReader
 
 
 def staleness(
-    workload: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Your own tables, as TOML or JSON.")
-    ] = None,
+    workload: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="Your own tables, as TOML or JSON.")],
     events: Annotated[int, typer.Option(min=100, help="Events of each simulation.")] = 100_000,
     seeds: Annotated[int, typer.Option(min=1, help="Number of simulations; the mean is shown.")] = 1,
     plot: Annotated[Path | None, typer.Option(dir_okay=False, help="Draw the curves to this SVG file.")] = None,
-    figure: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> Answer:
     """Estimate the staleness of your tables on the given tracks, and on more or fewer.
 
     Lateness is weighted staleness in multiples of that with a track for every table.
     """
-    if figure is not None:
-        raise build_moved_error("tidemill sim staleness --figure", f"figures --figure {figure}")
-    if workload is None:
-        raise typer.BadParameter("expected --workload with a file of your own tables")
     return _show_sizing(size_tracks(parse_workload(_load_workload(workload)), events, range(1, seeds + 1)), plot)
 
 

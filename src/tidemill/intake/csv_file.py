@@ -11,7 +11,6 @@ from io import BufferedReader, RawIOBase
 
 import pyarrow as pa
 import pyarrow.csv as pc
-from sqlglot import exp
 
 from tidemill.encoding.arrow_types import is_nested
 from tidemill.errors import BadInput
@@ -31,7 +30,8 @@ def read_csv(source: InputFile, layout: DeltaLayout) -> Generator[tuple[pa.Recor
     with source.open_text() as (stream, raw):
         names = _read_header(source, stream)
         layout.check_names(source, names)
-        columns = [ColumnConverter(layout.schema.get_field(name), _convert_cells) for name in names]
+        fields = (layout.schema.get_field(name) for name in names)
+        columns = [ColumnConverter(f, lambda cells, kind: from_text(cells.cast(pa.string()), kind)) for f in fields]
         first_row = 1
         for cells in _read_rows(source, stream, len(names)):
             arrays = {
@@ -68,10 +68,6 @@ def _read_rows(source: InputFile, stream: BufferedReader, width: int) -> Iterato
         yield from _parse_rows(stream, width)
     except pa.ArrowInvalid as error:
         raise _diagnose_csv(source, width) from error
-
-
-def _convert_cells(cells: pa.Array, kind: exp.DataType) -> pa.Array:
-    return from_text(cells.cast(pa.string()), kind)
 
 
 def _parse_rows(stream: BufferedReader, width: int) -> Iterator[pa.RecordBatch]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,21 +34,42 @@ class StoredRows:
     order: str | None = None
 
 
-def read_stored_rows(rows: StoredRows) -> Batch:
-    """The rows in memory. For few rows this is quicker than a scan by the engine; Arrow verifies checksums itself."""
-    schema = build_arrow_schema(rows.struct)
-    tables = [_read_file(path, number, rows, schema) for number, path in rows.files]
-    return Batch(pa.concat_tables([schema.empty_table(), *tables]), rows.struct)
+class ColumnCache:
+    """Reads columns of small files, and keeps those that were read last. Files never change."""
+
+    def __init__(self, limit: int) -> None:
+        """`limit`: the bytes that it may keep."""
+        self.limit = limit
+        self._bytes = 0
+        self._tables: OrderedDict[tuple[str, frozenset[str]], pa.Table] = OrderedDict()  # by path and columns
+        self._lock = threading.Lock()
+
+    def read_rows(self, rows: StoredRows) -> Batch:
+        """The rows in memory. For few rows this is quicker than a scan by the engine; Arrow verifies checksums."""
+        schema = build_arrow_schema(rows.struct)
+        tables = [_shape_table(self._read_file(path, rows.stored), number, rows, schema) for number, path in rows.files]
+        return Batch(pa.concat_tables([schema.empty_table(), *tables]), rows.struct)
+
+    def _read_file(self, path: str, names: frozenset[str]) -> pa.Table:
+        with self._lock:
+            if (table := self._tables.get((path, names))) is not None:
+                self._tables.move_to_end((path, names))
+                return table
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            table = file.read(columns=[n for n in file.schema_arrow.names if n in names], use_threads=False)
+        with self._lock:
+            if self._tables.setdefault((path, names), table) is table:
+                self._bytes += table.nbytes
+            while self._bytes > self.limit:
+                self._bytes -= self._tables.popitem(last=False)[1].nbytes
+        return table
 
 
-def _read_file(path: str, number: int, rows: StoredRows, schema: pa.Schema) -> pa.Table:
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        names = [n for n in schema.names if n in rows.stored and n in file.schema_arrow.names]
-        table, count = file.read(columns=names, use_threads=False), file.metadata.num_rows
-    missing = {f.name: pa.nulls(count, f.type) for f in schema if f.name not in names}
-    values = missing | {n: table.column(n) for n in names}
-    values |= {rows.order: pa.repeat(pa.scalar(number, pa.int32()), count)}
-    return pa.table([values[f.name].cast(f.type) for f in schema], schema=schema)
+def _shape_table(table: pa.Table, number: int, rows: StoredRows, schema: pa.Schema) -> pa.Table:
+    values = {n: table.column(n) for n in table.column_names}
+    values |= {rows.order: pa.repeat(pa.scalar(number, pa.int32()), len(table))}
+    columns = (values[f.name] if f.name in values else pa.nulls(len(table), f.type) for f in schema)
+    return pa.table([c.cast(f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 
 def to_batch(table: pa.Table, struct: StructType) -> Batch:

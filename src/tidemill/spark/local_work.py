@@ -9,7 +9,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from tidemill.algebra.operators import ORDER, BlockScan, Operator
 from tidemill.algebra.views import ViewExpansion
-from tidemill.local.batch import Batch, StoredRows, read_stored_rows
+from tidemill.local.batch import Batch, ColumnCache, StoredRows
 from tidemill.local.engine import LocalDatabase
 from tidemill.local.spark_types import is_plain_type, parse_ddl, to_nullable_ddl
 from tidemill.local.values import Unsupported
@@ -17,6 +17,9 @@ from tidemill.ports.engine import EngineLimits
 from tidemill.spark.placement import StepCosts
 
 Locate = Callable[[str], str]
+
+_CACHE_SHARE = 8
+"""The share of the driver's memory for columns of small files, as a divisor."""
 
 
 @dataclass
@@ -31,7 +34,11 @@ class LocalWork:
     @cached_property
     def database(self) -> LocalDatabase:
         """The database, opened on first use."""
-        return LocalDatabase(self.limits.driver_memory)
+        return LocalDatabase(self.limits.driver_memory - self.column_cache.limit)
+
+    @cached_property
+    def column_cache(self) -> ColumnCache:
+        return ColumnCache(self.limits.driver_memory // _CACHE_SHARE)
 
     @property
     def expansion(self) -> ViewExpansion:
@@ -47,7 +54,7 @@ class LocalWork:
         if not isinstance(op, BlockScan):
             return None
         stored = self._find_stored_rows(op)
-        return read_stored_rows(stored) if op.rows <= self.limits.relation_rows else stored
+        return self.column_cache.read_rows(stored) if op.rows <= self.limits.relation_rows else stored
 
     def _find_stored_rows(self, scan: BlockScan) -> StoredRows:
         blocks = enumerate(scan.blocks, scan.first)
@@ -67,6 +74,6 @@ class LocalWork:
         if not self.limits.is_local or scan.rows > self.limits.relation_rows:
             return None
         try:
-            return read_stored_rows(self._find_stored_rows(scan))
+            return self.column_cache.read_rows(self._find_stored_rows(scan))
         except (Unsupported, pa.ArrowException, OSError):  # Spark reports a fault of the files, if there is one
             return None

@@ -71,7 +71,7 @@ class ProgramRunner:
         self._program = program
         self._outputs = outputs
         self._work = work
-        self._tag = tag
+        self._tag_jobs = partial(tag_jobs, spark, tag)  # only around jobs: it takes several calls into Java
         self._log = log
         self._is_collected = is_collected
         directory = next((target.directory for target in outputs.values()), "")
@@ -114,8 +114,7 @@ class ProgramRunner:
     def _run_after(self, required: list[Future[None]], work: Callable[[], T]) -> T:
         for step in required:
             step.result()
-        with tag_jobs(self._spark, self._tag):
-            return work()
+        return work()
 
     def _list_needed_steps(self, op: ops.Operator) -> set[str]:
         refs = (o.step for o in ops.walk_operators(op) if isinstance(o, ops.StepReference))
@@ -140,11 +139,12 @@ class ProgramRunner:
 
     def _store_frame(self, name: str, frame: DataFrame) -> DataFrame:
         """Keep the rows of a step on the executors; an output's rows are written, and read back from its files."""
-        if name not in self._outputs:
-            self._checkpoints.append(frame.localCheckpoint())
-            return self._checkpoints[-1]
-        target = self._outputs[name]
-        schema = self._written[name] = write_shaped_frame(frame, target)
+        with self._tag_jobs():
+            if name not in self._outputs:
+                self._checkpoints.append(frame.localCheckpoint())
+                return self._checkpoints[-1]
+            target = self._outputs[name]
+            schema = self._written[name] = write_shaped_frame(frame, target)
         return read_parquet(self._spark, str(schema), [build_data_path(target.directory)])
 
     def _build_step_frame(self, name: str) -> DataFrame:
@@ -169,7 +169,8 @@ class ProgramRunner:
                 placement = Placement(Place.SPARK, f"the driver cannot: {rows}")
         if not isinstance(rows, Batch):
             frame = self._compiler.build_frame(self._lower_operator(op))
-            rows = (batches.collect_batch(frame) if self._is_collected else None) or frame
+            with self._tag_jobs():
+                rows = (batches.collect_batch(frame) if self._is_collected else None) or frame
         self._report_step(name, placement, volume, perf_counter() - began, rows)
         return rows
 
@@ -223,7 +224,8 @@ class ProgramRunner:
         target = self._outputs[channel]
         if parts and not all(isinstance(p, Batch) for p in parts):
             frames = (self._relations.create_frame(p) if isinstance(p, Batch) else p for p in parts)
-            return write_shaped_frame(reduce(DataFrame.unionByName, frames), target)
+            with self._tag_jobs():
+                return write_shaped_frame(reduce(DataFrame.unionByName, frames), target)
         content = target.schema or self._infer_content_schema(channel)
         if not parts:
             return content
@@ -246,13 +248,25 @@ class ProgramRunner:
         return to_content_schema(self._compiler.build_frame(combined).schema)
 
     def _shape_batch(self, rows: Batch, schema: StructType) -> pa.Table:
-        """The rows in exactly these columns; Spark casts values of other types."""
+        """The rows in exactly these columns; Spark casts values of other types, unless Arrow keeps them."""
         arrow = build_arrow_schema(schema)
         columns = [rows.table.column(name) for name in schema.names]
-        if not all(c.type == f.type or pa.types.is_null(c.type) for c, f in zip(columns, arrow, strict=True)):
-            casts = (build_column(f.name).cast(f.dataType).alias(f.name) for f in schema.fields)
-            columns = batches.create_frame(self._spark, rows.table, rows.struct).select(*casts).toArrow().columns
-        return pa.table([c.cast(f.type) for c, f in zip(columns, arrow, strict=True)], schema=arrow)
+        try:
+            if all(_keeps_values(c.type, f.type) for c, f in zip(columns, arrow, strict=True)):
+                return pa.table([c.cast(f.type) for c, f in zip(columns, arrow, strict=True)], schema=arrow)
+        except pa.ArrowInvalid:  # a value does not fit
+            pass
+        casts = (build_column(f.name).cast(f.dataType).alias(f.name) for f in schema.fields)
+        with self._tag_jobs():
+            table = batches.create_frame(self._spark, rows.table, rows.struct).select(*casts).toArrow()
+        return pa.table([c.cast(f.type) for c, f in zip(table.columns, arrow, strict=True)], schema=arrow)
+
+
+def _keeps_values(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a cast by Arrow keeps each value, or fails."""
+    if pa.types.is_decimal(source) and pa.types.is_decimal(target):
+        return bool(source.scale == target.scale)
+    return bool(source == target or pa.types.is_null(source))
 
 
 def _to_operator(piece: StepSlice | ops.Operator) -> ops.Operator:

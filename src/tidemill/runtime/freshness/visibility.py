@@ -28,7 +28,7 @@ def read_history(catalog: CatalogReader, status: ProjectStatus, events: Iterable
         name: {p: 0 for p in pathways.get(name, ()) if not watermarks.has_event_time(name, p)} for name in tables
     }
     return StalenessHistory(
-        {name: _read_arrivals(catalog.blocks, name) for name in inputs},
+        {n: sorted({b.version for b in catalog.blocks.list(n, BLOCKS) if b.version is not None}) for n in inputs},
         {name: _read_visible_provenance(catalog.blocks, name, advances[name], untimed[name]) for name in tables},
         _compute_weights(bindings, set(tables)),
         watermarks,
@@ -55,10 +55,6 @@ def _group_advances(events: Iterable[Event]) -> dict[str, dict[int, Version]]:
         if event.kind == ADVANCED:
             advances[event.subject][event.detail["seq"]] = event.detail["visible"]
     return advances
-
-
-def _read_arrivals(blocks: BlockQueries, channel: str) -> list[Version]:
-    return sorted({b.version for b in blocks.list(channel, BLOCKS) if b.version is not None})
 
 
 def _read_visible_provenance(

@@ -19,7 +19,7 @@ from tidemill.model.block import Block, BlockKind
 from tidemill.model.run import ACTIVE_STATES, PENDING_STATES
 from tidemill.model.store import GracePeriods, RemovalKind, is_written_by_runs
 from tidemill.model.units import format_size
-from tidemill.ports.records import RegisteredBinding, RegisteredChannel, RunExpiryCounts
+from tidemill.ports.records import RegisteredChannel, RunExpiryCounts
 from tidemill.retention.garbage_collection import ReadNeed, find_collectable
 from tidemill.runtime.maintenance.compaction import Compactor
 from tidemill.runtime.maintenance.store_ownership import check_not_rolled_back, check_store
@@ -197,7 +197,7 @@ class VacuumService:
         self, channels: Iterable[RegisteredChannel], keep_since: int | None, points: int = 0
     ) -> CollectionResult:
         catalog = self.executor.catalog
-        readers = _list_readers(catalog.flows.list())
+        readers = frozenset((b.name, t.name, c) for b in catalog.flows.list() for t in b.tasks for c in t.read_channels)
         collected = sum(
             self._collect_blocks(self._find_superseded_blocks(c, readers, keep_since, points)) for c in channels
         )
@@ -270,9 +270,3 @@ def _halve(number: int) -> Iterator[int]:
     while number:
         number //= 2
         yield number
-
-
-def _list_readers(bindings: Iterable[RegisteredBinding]) -> _Readers:
-    return frozenset(
-        (b.name, task.name, channel) for b in bindings for task in b.tasks for channel in task.read_channels
-    )
