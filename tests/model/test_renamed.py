@@ -46,7 +46,7 @@ def test_a_secret_is_not_part_of_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", RENAMED_COMMANDS)
 def test_a_command_of_an_earlier_release_is_named(command: str) -> None:
-    with pytest.raises(ConfigError, match=f"run `{RENAMED_COMMANDS[command]}`"):
+    with pytest.raises(ConfigError, match=f"run {RENAMED_COMMANDS[command]}"):
         check_renamed(["--project", "shop", *command.split(), "orders"])
 
 

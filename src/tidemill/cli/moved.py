@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from tidemill.errors import ConfigError
 
 RENAMED_COMMANDS = {
-    "follow": "tidemill subscribe",
-    "upkeep": "tidemill maintenance",
-    "access own": "tidemill access owners",
-    "bench": "python -m benchmarks",  # in a checkout of the project
-    "sim workflows": "python -m benchmarks workflows",
+    "follow": "`tidemill subscribe`",
+    "upkeep": "`tidemill maintenance`",
+    "access own": "`tidemill access owners`",
+    "bench": "`python -m benchmarks` in a checkout of the project",
+    "sim workflows": "`python -m benchmarks workflows` in a checkout of the project",
 }
 RENAMED_OPTIONS = {
     ("subscribe", "--position"): "--offset-file",
@@ -17,7 +17,7 @@ RENAMED_OPTIONS = {
     ("gc", "--keep"): "--retain",
     ("access token", "--for"): "--label",
     ("access token", "--lasts"): "--expires-in",
-    ("sim staleness", "--figure"): "`python -m benchmarks figures --figure`",
+    ("sim staleness", "--figure"): "`python -m benchmarks figures --figure` in a checkout",
 }
 
 
@@ -26,7 +26,7 @@ def check_renamed(arguments: Sequence[str]) -> None:
     command = " ".join(_list_words(arguments))
     for old, new in RENAMED_COMMANDS.items():
         if f"{command} ".startswith(f"{old} "):
-            raise ConfigError(f"`tidemill {old}` was renamed: run `{new}`")
+            raise ConfigError(f"`tidemill {old}` was renamed: run {new}")
     options = {argument.split("=", 1)[0] for argument in arguments}
     for (name, old), new in RENAMED_OPTIONS.items():
         if f"{command} ".startswith(f"{name} ") and old in options:

@@ -168,9 +168,10 @@ class ProgramRunner:
             if isinstance(rows, Unsupported):
                 placement = Placement(Place.SPARK, f"the driver cannot: {rows}")
         if not isinstance(rows, Batch):
-            frame = self._compiler.build_frame(self._lower_operator(op))
-            with self._tag_jobs():
-                rows = (batches.collect_batch(frame) if self._is_collected else None) or frame
+            rows = frame = self._compiler.build_frame(self._lower_operator(op))
+            if self._is_collected:
+                with self._tag_jobs():
+                    rows = batches.collect_batch(frame) or frame
         self._report_step(name, placement, volume, perf_counter() - began, rows)
         return rows
 
