@@ -110,15 +110,15 @@ def _inject_fault(chance: random.Random, fleet: chaos.Fleet, proxy: chaos.Wire, 
 
 
 def _wait_until_idle(catalog: SqlCatalog) -> None:
-    """Wait until nothing but the next beat is due."""
-    deadline = time.monotonic() + PATIENCE
+    """Wait until nothing but the next beat is due, twice with the same runs: a run may change between two queries."""
+    deadline, known = time.monotonic() + PATIENCE, None
     while time.monotonic() < deadline:
         pending = [t for t in catalog.triggers.list() if t.due is not None and not isinstance(t.leaf, IntervalTrigger)]
-        active = [
-            r for s in (*PENDING_STATES, *ACTIVE_STATES) for r in catalog.runs.list(state=s) if r.subject != "beats"
-        ]
-        if not pending and not active:
+        runs = [r for r in catalog.runs.list(limit=100_000) if r.subject != "beats"]
+        active = [r for r in runs if r.state in (*PENDING_STATES, *ACTIVE_STATES)]
+        if not pending and not active and runs == known:
             return
+        known = runs
         time.sleep(0.1)
     raise AssertionError(f"not idle: {pending}, {active}")
 

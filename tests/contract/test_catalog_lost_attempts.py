@@ -6,7 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.catalog.driver import CHANNELS, COPY, LEASE, Driver, FakeClock, build_insert_request, moves_of, task
+from tests.catalog.driver import (
+    CHANNELS,
+    COPY,
+    LEASE,
+    Driver,
+    FakeClock,
+    build_insert_request,
+    build_outcome,
+    moves_of,
+    task,
+)
 
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import Conflict, InsertInProgress
@@ -158,6 +168,21 @@ def test_a_lost_run_without_a_trigger_is_not_repeated(driver: Driver) -> None:
     run = driver.request(RunKind.FLOW, "copy")
     assert lose_attempts(driver, run) is RunState.FAILED
     assert list_waiting_flows(driver) == []
+
+
+def test_data_that_a_run_left_unread_stays_due_when_the_next_run_is_lost(driver: Driver, clock: FakeClock) -> None:
+    apply_triggers(driver, DataTrigger("a"))
+    driver.insert("a")
+    driver.insert("a")
+    (run,) = fire_due_triggers(driver)
+    claim = driver.claim(run, build_claim_request(COPY))
+    driver.catalog.runs.commit(claim, replace(build_outcome(claim, moves_of(claim)), backlog_since=clock.now))
+    (following,) = (r.id for r in driver.catalog.runs.list_runnable())
+    assert lose_attempts(driver, following) is RunState.FAILED
+    ((flow, wait),) = list_waiting_flows(driver)
+    assert flow == "copy"
+    clock.now += wait
+    assert [r.due for r in driver.catalog.runs.list_runnable()] == [clock.now - wait]
 
 
 def test_a_lost_freshness_target_stays_due_with_increasing_waits(driver: Driver, clock: FakeClock) -> None:
