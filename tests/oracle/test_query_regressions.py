@@ -198,3 +198,28 @@ def test_nan_and_negative_zero_are_compared_as_in_spark(spark: SparkSession, sca
         [Insert("t", [row(-0.0, 4), row(nan, 5), row(0.0, 6)])],
     ]
     check(spark, queries, [Input("t", f"f {kind}, o struct<f: {kind}>, v int")], history, scale)
+
+
+def test_tables_that_read_a_patched_table_by_its_key_see_every_patched_row(spark: SparkSession) -> None:
+    """A patch changes all rows with a partner and names none of them."""
+    queries = {
+        "pages": "SELECT u.id, u.k, v.n, v.n IS NULL AS missing FROM u LEFT JOIN v ON u.k = v.k",
+        "known_pages": "SELECT u.id, u.k, v.n FROM u JOIN v ON u.k = v.k",
+        "missing_pages": "SELECT * FROM pages WHERE missing",
+        "large_pages": "SELECT id, n + 1 AS more FROM known_pages WHERE n > 1",
+        "visits": "SELECT w.at, w.id, pages.n FROM w LEFT JOIN pages ON w.id = pages.id",
+    }
+    inputs = [
+        Input("u", "id int, k int", Upsert(("id",))),
+        Input("v", "k int, n int", Upsert(("k",))),
+        Input("w", "at int, id int", Upsert(("at",))),
+    ]
+    pages = [{"id": id, "k": k, "_deleted": False} for id, k in ((1, 5), (2, 5), (3, 6))]
+    visits = [{"at": at, "id": 1 + at % 3, "_deleted": False} for at in range(4)]
+    history = [
+        [Insert("u", pages), Insert("v", [{"k": 5, "n": 1, "_deleted": False}]), Insert("w", visits)],
+        [Insert("v", [{"k": 5, "n": None, "_deleted": True}])],
+        [Insert("v", [{"k": 5, "n": 2, "_deleted": False}]), Insert("u", [{"id": 1, "k": 6, "_deleted": False}])],
+        [Insert("v", [{"k": 5, "n": 3, "_deleted": False}]), Insert("u", [{"id": 2, "k": None, "_deleted": True}])],
+    ]
+    assert check(spark, queries, inputs, history)["incremental"] == 15

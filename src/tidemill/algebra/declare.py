@@ -14,7 +14,7 @@ from tidemill.algebra.stages import Stage, find_apply, resolve_stage, stage_to_s
 from tidemill.errors import WorkflowError
 from tidemill.model.analysis import NO_KNOWLEDGE, Analyser, Analysis, AnalysisRequest, QueryRefused, SchemaKnowledge
 from tidemill.model.block import BlockKind
-from tidemill.model.change import RESERVED_COLUMNS, Append, Increment, Signed, Updates, Upsert
+from tidemill.model.change import RESERVED_COLUMNS, Append, Increment, Patch, Signed, Updates, Upsert
 from tidemill.model.channel import Channel, ChannelRole
 from tidemill.model.flow import BoundFlow
 from tidemill.model.schema import Schema
@@ -59,7 +59,8 @@ def compile_table(
         root = rename_columns(root, dict(zip(root.columns, types, strict=True)))
     query = DeclaredQuery(table, root)
     known_types = declared_types or {c: types.get(c, "") for c in root.columns}
-    source = scan_channel(table, known_types, query.key or (), append_only=is_append_only(root))
+    is_patched = isinstance(query.updates, Patch)
+    source = scan_channel(table, known_types, query.key or (), is_append_only(root), is_patched)
     code = Refresh(query, table, RefreshMode.BATCH, describe_operator(root), schema, _find_query_text(task))
     variants = tuple(_build_variants(query, replace(code, types=_list_read_types(root, sources))))
     names = [state.channel for state in query.build_states().values()]

@@ -324,7 +324,7 @@ class Derivation:
         """For an operator with a key: the new row of each key that may have changed, or `_deleted`; or None."""
         match op:
             case ops.Scan():
-                if not op.keys or op.channel not in self.changed:
+                if not op.keys or op.is_patched or op.channel not in self.changed:
                     return None
                 return replace(op, columns=(*op.columns, DELETED), mode=ops.ScanMode.TOUCHED)
             case ops.Projection():

@@ -201,9 +201,6 @@ def _diff_by_key(updates: Upsert | Increment, before: ops.Operator, after: ops.O
     return ops.Projection(changed, ops.name_values({**values, DELETED: deletion}))
 
 
-# -- patches -----------------------------------------------------------------------------------------------------
-
-
 def _merge_patches(content: ops.Operator, deltas: Deltas, updates: Patch) -> ops.Operator:
     """The content after patches and upserts: two joins with the base, which is not grouped."""
     upserts = _select_upserts(deltas.rows) if deltas.count == 1 else _patch_upserts(deltas, updates)

@@ -66,6 +66,7 @@ class Scan:
     mode: ScanMode = ScanMode.NEW
     keys: tuple[str, ...] = field(default=(), compare=False)  # the key columns of a keyed channel
     append_only: bool = field(default=False, compare=False)  # rows are only added, never removed
+    is_patched: bool = field(default=False, compare=False)  # a row of a change may set columns of many rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,9 +116,6 @@ def _apply_function(stage: ApplyStage, below: TypedRelation) -> TypedRelation:
     return TypedRelation(root, types)
 
 
-# -- rules -------------------------------------------------------------------------------------------------------
-
-
 def check_known(trees: Sequence[exp.Expr], inputs: Inputs) -> Iterator[str]:
     """Every column that the expressions name exists, and on one side only."""
     for column in (c for tree in trees for c in tree.find_all(exp.Column)):

@@ -84,7 +84,7 @@ class ViewExpansion:
             new = restrict_rows(self.expand_snapshot(changed.after), keys, pairs)
         return merge.sign_contents(restrict_rows(old, keys, pairs), new)
 
-    def expand_touched(self, view: Change, key: tuple[str, ...], after: Snapshot) -> ops.Operator:
+    def expand_touched(self, view: Change, key: tuple[str, ...], before: Snapshot, after: Snapshot) -> ops.Operator:
         """A change by key: the new row of each key in it, or `_deleted`."""
         chain = view.chain if isinstance(view, ConvertedDelta) else view
         if isinstance(chain, SnapshotDiff):
@@ -92,6 +92,8 @@ class ViewExpansion:
         rows = self.expand_chain(chain)
         if isinstance(chain.updates, Upsert):
             return ops.add_columns(rows, {DELETED: f"COALESCE({DELETED}, FALSE)"})
+        if isinstance(chain.updates, Patch):  # a patch does not name the keys that it changes
+            rows = self.expand_signed(view, before)
         keys, pairs = ops.select_distinct(rows, key), ops.pair_columns(key)
         existing = restrict_rows(self.expand_snapshot(after), keys, pairs)
         deleted = exclude_rows(keys, existing, pairs)
@@ -165,8 +167,8 @@ class QueryViews:
                 before = self._get_content(scan.channel, ops.ScanMode.OLD)
                 rows = self.expansion.expand_signed(self._get_change(scan), before)
             case ops.ScanMode.TOUCHED:
-                after = self._get_content(scan.channel, ops.ScanMode.NEW)
-                rows = self.expansion.expand_touched(self._get_change(scan), scan.keys, after)
+                before, after = (self._get_content(scan.channel, m) for m in (ops.ScanMode.OLD, ops.ScanMode.NEW))
+                rows = self.expansion.expand_touched(self._get_change(scan), scan.keys, before, after)
         return rows if rows.columns == scan.columns else ops.select_columns(rows, scan.columns)
 
     def _get_content(self, channel: str, mode: ops.ScanMode) -> Snapshot:

@@ -195,9 +195,6 @@ def _join_groups(
     return TypedRelation(ops.select_columns(op, (*left.columns, *values)), {**right.types, **left.types})
 
 
-# -- grouping sets ----------------------------------------------------------------------------------------------
-
-
 def group_by_sets(
     rows: TypedRelation, sets: list[list[exp.Expr]], calls: Trees, grouping: Trees, names: NameGenerator
 ) -> Grouped:

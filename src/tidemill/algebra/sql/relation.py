@@ -54,9 +54,13 @@ class TypedRelation:
 
 
 def scan_channel(
-    channel: str, types: Mapping[str, str], keys: tuple[str, ...] = (), *, append_only: bool = False
+    channel: str,
+    types: Mapping[str, str],
+    keys: tuple[str, ...] = (),
+    append_only: bool = False,
+    is_patched: bool = False,
 ) -> TypedRelation:
-    return TypedRelation(ops.Scan(channel, tuple(types), keys=keys, append_only=append_only), types)
+    return TypedRelation(ops.Scan(channel, tuple(types), ops.ScanMode.NEW, keys, append_only, is_patched), types)
 
 
 def find_source(name: str, sources: Mapping[str, TypedRelation]) -> TypedRelation:

@@ -72,9 +72,6 @@ def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-# -- form --------------------------------------------------------------------------------------------------------
-
-
 def check_form(data: Any) -> tuple[dict[str, Any], list[DocumentProblem]]:
     """Return the well-formed fields of the document, of its actions and of their parents; and all problems."""
     problems: list[DocumentProblem] = []
@@ -142,9 +139,6 @@ def _format_suggestion(name: str, allowed: Sequence[str]) -> str:
 def _format_value(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-# -- values ------------------------------------------------------------------------------------------------------
 
 
 def _build_workflow(data: Mapping[str, Any]) -> OneShotWorkflow:
