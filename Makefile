@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.tidemill-setup
 # The tests start many processes. Bytecode caching stays on, so that no process compiles all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: preflight setup demo test test-spark-only test-memory bench-test test-cluster check chromium lock bench crash search corpus soak pictures clean
+.PHONY: preflight setup demo test test-long test-spark-only test-memory bench-test test-cluster check chromium lock bench crash search corpus soak pictures clean
 
 preflight:
 	@$(PYTHON) scripts/preflight.py
@@ -50,9 +50,12 @@ bench: setup  ## measure the main figures of docs/benchmarks.md on this machine
 	@$(BIN)/python -m benchmarks growth
 
 crash: setup  ## run the long crash tests: kill at every step of commits, one-shot workflows and stateful tasks
-	@TIDEMILL_CRASH_ROUNDS=5 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 3600 tests/acceptance/test_crash.py \
+	@TIDEMILL_CRASH_ROUNDS=5 $(BIN)/python -m pytest -n 2 --dist worksteal -m "" --timeout 3600 tests/acceptance/test_crash.py \
 	  tests/acceptance/test_crash_oneshot.py tests/acceptance/test_keyed.py tests/acceptance/test_killed_stateful.py \
 	  tests/acceptance/test_up_oneshot.py tests/contract/test_catalog_pin_races.py
+
+test-long: setup chromium  ## run the long tests that `make test` leaves out
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m long
 
 test-spark-only: setup chromium  ## run all tests with every step on Spark: engine.local = "off"
 	@TIDEMILL_ENGINE_LOCAL=off $(BIN)/python -m pytest -n 2 --dist worksteal
@@ -75,7 +78,7 @@ pictures: setup chromium  ## take the screenshots docs/images/page-*.png again
 	@$(BIN)/python -m tests.ui.pictures
 
 search: setup  ## run the property tests with many more random histories than the suite
-	@TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 7200 tests/oracle tests/contract tests/intake tests/acceptance/test_tpch.py benchmarks/tests/test_queries.py
+	@TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist worksteal -m "" --timeout 7200 tests/oracle tests/contract tests/intake tests/acceptance/test_tpch.py benchmarks/tests/test_queries.py
 	@TIDEMILL_EXAMPLES=1600 TIDEMILL_LOCAL_WORK=off $(BIN)/python -m pytest -n 0 --timeout 7200 tests/oracle/test_queries.py -k stay_fresh
 
 corpus: setup  ## compare every construct of Spark's SQL reference with Spark after each of four steps, at every scale

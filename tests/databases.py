@@ -75,6 +75,10 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+LONG_ON_POSTGRESQL = ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)]
+"""For tests of many steps that take twice as long on PostgreSQL, where other tests cover the same statements."""
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)

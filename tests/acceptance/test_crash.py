@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, event
 from tests.acceptance.mill import DEDUPE, LATER, WORKFLOW, Mill, batch, compute_expected_firsts, open_plain_mill
+from tests.databases import LONG_ON_POSTGRESQL
 
 from tidemill.algebra.reference import is_same_bag
 from tidemill.errors import Conflict, LeaseLost
@@ -96,6 +97,7 @@ def check_content(mill: Mill, batches: int) -> None:
     assert len(mill.content("events")) == 4 * batches
 
 
+@pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 @pytest.mark.parametrize("round_", range(max(ROUNDS, 1)))
 def test_a_process_killed_at_any_step_loses_and_duplicates_nothing(url: str, tmp_path: Path, round_: int) -> None:
     root = tmp_path / "blocks"
@@ -115,6 +117,7 @@ def test_a_process_killed_at_any_step_loses_and_duplicates_nothing(url: str, tmp
     assert batches * STRIDE > 100, "the protocol has more steps than that; the tripwire missed some"
 
 
+@pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 @pytest.mark.parametrize("round_", range(max(ROUNDS, 1)))
 def test_a_process_killed_during_maintenance_loses_nothing(url: str, tmp_path: Path, round_: int) -> None:
     root = tmp_path / "blocks"

@@ -13,6 +13,7 @@ from sqlalchemy import Engine, event
 from tests.acceptance.mill import LATER
 from tests.acceptance.test_crash import ROUNDS, Tripwire
 from tests.catalog.driver import AT_ONCE
+from tests.databases import LONG_ON_POSTGRESQL
 from tests.runtime.oneshots import Bench, Json, action, bench, compute_expected, workflow
 
 from tidemill.model.run import ACTIVE_STATES, PENDING_STATES
@@ -107,6 +108,7 @@ def find_leaves(mill: Bench) -> set[str]:
     return {d.identity for d in mill.catalog.datasets.list() if d.state is D.LEAF}
 
 
+@pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 @pytest.mark.parametrize("round_", range(max(ROUNDS, 1)))
 def test_a_process_killed_at_any_step_leaves_no_partly_deleted_dataset_and_loses_no_leaf(
     url: str, tmp_path: Path, round_: int

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.acceptance.mill import HISTORY, LIMITS, WORKFLOW, Mill, batch, compute_expected_firsts, open_plain_mill
 from tests.catalog.driver import AT_ONCE
+from tests.databases import LONG_ON_POSTGRESQL
 
 from tidemill.algebra.reference import is_same_bag
 from tidemill.model.block import Block, BlockState
@@ -109,6 +110,7 @@ def test_few_small_blocks_cause_no_maintenance(mill: Mill, tmp_path: Path) -> No
 # -- between any two steps ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 def test_maintenance_stopped_before_any_step_is_completed_later(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 import pandas as pd
+import pytest
 from tests.acceptance.conftest import Open
 
 import tidemill as tm
@@ -50,6 +51,7 @@ def insert(mill: Tidemill, channel: str, schema: str, *rows: tuple[Any, ...]) ->
     mill.insert(channel, mill.engine.spark.createDataFrame(list(rows), schema))
 
 
+@pytest.mark.long
 def test_derived_tables_stay_right_while_rows_are_added_and_deleted(open_mill: Open) -> None:
     mill = open_mill(workflow())
     insert(mill, "clicks", CLICKS, (1, "a", 3), (2, "a", 5), (2, "a", 5), (1, "b", 9), (4, None, 1))

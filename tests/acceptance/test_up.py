@@ -68,6 +68,7 @@ def wait_until(is_true: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_servers_refresh_tables_after_one_is_killed(tmp_path: Path) -> None:
     (tmp_path / "tidemill.toml").write_text(SETTINGS)
@@ -105,6 +106,7 @@ def read_health(project: Path) -> int:
     return httpx.get(f"{url}/healthz", timeout=PATIENCE).status_code
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the Java process by Linux's /proc")
 def test_a_server_restarts_a_killed_java_process_and_catches_up(tmp_path: Path) -> None:

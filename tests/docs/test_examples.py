@@ -19,8 +19,8 @@ from tidemill import Client
     ("example", "options", "channel"),
     [
         ("search_engine", ["--rounds", "1", "--seconds", "0"], "clicks"),
-        ("supply_chain", ["--seconds", "1"], "orders"),
-        ("sky_survey", ["--seconds", "1"], "annotations"),
+        pytest.param("supply_chain", ["--seconds", "1"], "orders", marks=pytest.mark.long),
+        pytest.param("sky_survey", ["--seconds", "1"], "annotations", marks=pytest.mark.long),
     ],
 )
 def test_an_example_is_applied_served_and_fed(

@@ -25,7 +25,15 @@ def has_example(page: Path) -> bool:
     return any(block.language == "sh" for block in read_blocks(page))
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if has_example(p)], ids=lambda page: page.stem)
+LONG_PAGES = {"deploy", "push"}
+"""Pages whose commands start several servers."""
+
+
+def mark_page(page: Path) -> object:
+    return pytest.param(page, id=page.stem, marks=[pytest.mark.long] if page.stem in LONG_PAGES else [])
+
+
+@pytest.mark.parametrize("page", [mark_page(p) for p in PAGES if has_example(p)])
 def test_commands_of_a_page_succeed(page: Path, project: PageProject, spark: SparkSession) -> None:
     for block in read_blocks(page):
         if block.file_name is not None:

@@ -87,7 +87,7 @@ def test_changed_rows_are_compared_with_a_scalar_sub_query(spark: SparkSession) 
     assert check(spark, queries, inputs, history) == {"batch": 1, "incremental": 2}
 
 
-@pytest.mark.parametrize("scale", Scale)
+@pytest.mark.parametrize("scale", [pytest.param(Scale.SMALL, marks=pytest.mark.long), Scale.LARGE, Scale.HUGE])
 def test_two_joins_may_use_one_table_under_one_name(spark: SparkSession, scale: Scale) -> None:
     near = "SELECT a.id, a.k, a.j, b.s FROM t a {kind} u b ON a.k = b.k"
     queries = {
@@ -177,7 +177,7 @@ def test_sums_and_averages_of_large_decimals_are_exact(spark: SparkSession) -> N
     assert check(spark, queries, inputs, history) == {"batch": 2, "incremental": 4}
 
 
-@pytest.mark.parametrize("kind", ["double", "float"])
+@pytest.mark.parametrize("kind", ["double", pytest.param("float", marks=pytest.mark.long)])
 @pytest.mark.parametrize("scale", Scale)
 def test_nan_and_negative_zero_are_compared_as_in_spark(spark: SparkSession, scale: Scale, kind: str) -> None:
     """A comparison pushed down to Parquet's statistics loses rows: there -0.0 is not 0.0, and NaN is not large."""

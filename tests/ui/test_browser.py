@@ -109,6 +109,7 @@ def test_the_graph_shows_empty_fresh_and_failed_tables(empty: ProjectServer) -> 
         expect_all_fresh(page)
 
 
+@pytest.mark.long
 def test_a_late_table_turns_red_and_recovers(browser: Browser, tmp_path: Path) -> None:
     with start_project_server(tmp_path, browser, "page") as server, server.page() as page:
         with server.open_project() as mill:

@@ -6,7 +6,7 @@ SELECT k, t.v, u.w, c.note FROM t FULL JOIN u USING (k) FULL JOIN c USING (k);
 -- name: right_join_using_then_join_using
 SELECT k, t.v, u.w, c.note FROM t RIGHT JOIN u USING (k) JOIN c USING (k);
 
--- suite: right_join_using_then_left_join_using
+-- name: right_join_using_then_left_join_using
 SELECT k, count(*) AS n, max(c.note) AS note FROM t RIGHT JOIN u USING (k) LEFT JOIN c USING (k) GROUP BY k;
 
 -- name: in_compared_with_false
@@ -18,7 +18,7 @@ SELECT id FROM t WHERE (k IN (SELECT k FROM c)) = FALSE;
 -- name: in_is_null
 SELECT id FROM t WHERE (k IN (SELECT k FROM c)) IS NULL;
 
--- suite: in_as_a_value
+-- name: in_as_a_value
 SELECT id, k IN (SELECT k FROM c) AS found FROM t;
 
 -- name: in_coalesced
@@ -30,13 +30,13 @@ SELECT k, g, count(*) AS n FROM t GROUP BY k, g WITH ROLLUP;
 -- name: group_by_with_cube
 SELECT k, g, count(*) AS n, sum(v) AS total FROM t GROUP BY k, g WITH CUBE;
 
--- suite: collect_list_of_nothing
+-- name: collect_list_of_nothing
 SELECT collect_list(v) AS vs, collect_set(g) AS gs, size(collect_list(v)) AS n FROM t WHERE id > 1000;
 
 -- suite: collect_list_until_the_last_row_goes
 SELECT sort_array(collect_list(v)) AS vs, size(collect_set(g)) AS n FROM t WHERE id IN (1, 3);
 
--- suite: collect_list_in_correlated_subquery
+-- name: collect_list_in_correlated_subquery
 SELECT u.k, (SELECT sort_array(collect_list(t.v)) FROM t WHERE t.k = u.k) AS vs FROM u;
 
 -- name: collect_set_in_correlated_subquery
@@ -57,7 +57,7 @@ SELECT k, g, count(*) AS n FROM t GROUP BY ALL;
 -- name: order_by_all
 SELECT k, g FROM t ORDER BY ALL;
 
--- suite: column_named_order1
+-- name: column_named_order1
 SELECT note, _order1 FROM c ORDER BY v DESC, _order1 LIMIT 3;
 
 -- name: struct_star
@@ -87,7 +87,7 @@ SELECT window(ts, '10 minutes', '5 minutes').end AS e, count(*) AS n FROM t GROU
 -- name: session_window
 SELECT session_window(ts, '30 minutes') AS w, count(*) AS n FROM t GROUP BY session_window(ts, '30 minutes');
 
--- suite: session_window_by_key
+-- name: session_window_by_key
 SELECT k, session_window.start AS s, sum(v) AS total FROM t GROUP BY k, session_window(ts, '5 minutes');
 
 -- suite: hll_sketch
@@ -150,7 +150,7 @@ SELECT id, transform(tags, x -> upper(x)) AS a, filter(tags, x -> x > 'x') AS b,
 -- name: map_functions
 SELECT id, map('a', v)['a'] AS a, map_keys(map(g, v)) AS ks, transform_values(map('x', v), (k, x) -> x + 1)['x'] AS y FROM t WHERE g IS NOT NULL;
 
--- suite: nan_and_negative_zero_grouped
+-- name: nan_and_negative_zero_grouped
 SELECT d, count(*) AS n, sum(v) AS total FROM t GROUP BY d;
 
 -- name: nan_and_negative_zero_distinct
@@ -159,7 +159,7 @@ SELECT DISTINCT d FROM t;
 -- suite: nan_and_negative_zero_joined
 SELECT t.id, u.k FROM t JOIN u ON t.d = u.x;
 
--- suite: nan_and_negative_zero_outer_joined
+-- name: nan_and_negative_zero_outer_joined
 SELECT t.id, u.k FROM t LEFT JOIN u ON t.d = u.x;
 
 -- name: nan_and_negative_zero_in
@@ -174,13 +174,13 @@ SELECT CAST(x AS STRING) AS s, count(*) AS n FROM (SELECT v AS x FROM t UNION SE
 -- name: union_all_of_int_and_double
 SELECT CAST(abs(x) AS STRING) AS s FROM (SELECT k AS x FROM u UNION ALL SELECT d FROM t);
 
--- suite: union_of_int_and_decimal
+-- name: union_of_int_and_decimal
 SELECT x, CAST(x AS STRING) AS s FROM (SELECT v AS x FROM t UNION SELECT m FROM t);
 
 -- suite: union_of_int_and_bigint
 SELECT sum(x) AS total, max(x) * 2000000000 AS large FROM (SELECT w AS x FROM u UNION ALL SELECT v FROM c);
 
--- suite: except_of_int_and_bigint
+-- name: except_of_int_and_bigint
 SELECT v FROM t EXCEPT SELECT v FROM c;
 
 -- name: intersect_of_int_and_double
@@ -204,7 +204,7 @@ SELECT id, 1 AS one FROM t WHERE EXISTS (SELECT 1);
 -- name: cte_inside_subquery
 SELECT id FROM t WHERE k IN (WITH x AS (SELECT k FROM u WHERE w > 100) SELECT k FROM x);
 
--- suite: extremes_by_another_column_several
+-- name: extremes_by_another_column_several
 SELECT g, max_by(k, id, 2) AS last_two, min_by(k, id, 2) AS first_two FROM (SELECT DISTINCT g, id, k FROM t) GROUP BY g;
 
 -- suite: constructed_array_indexed
@@ -213,7 +213,7 @@ SELECT id, CAST(array(v, k)[1] AS STRING) AS k FROM t WHERE id > 0;
 -- name: identifier_of_a_column
 SELECT IDENTIFIER('id') AS i, k FROM t;
 
--- suite: pipe_where_after_limit
+-- name: pipe_where_after_limit
 FROM u |> ORDER BY k |> LIMIT 2 |> WHERE k > 1 |> SELECT k, w;
 
 -- name: pipe_as_another_table
