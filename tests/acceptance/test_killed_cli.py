@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -40,7 +41,7 @@ master = 'local[1]'
 
 
 def test_a_killed_run_is_reclaimed_and_repeated(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "tidemill.toml").write_text(SETTINGS.format(lease=0.3))
+    (tmp_path / "tidemill.toml").write_text(SETTINGS.format(lease=3))
     (tmp_path / "workflow.py").write_text(WORKFLOW)
     (tmp_path / "words.csv").write_text("word\na\nb\n")
     (tmp_path / "gate").touch()
@@ -58,6 +59,9 @@ def test_a_killed_run_is_reclaimed_and_repeated(spark: SparkSession, tmp_path: P
         (dead,) = mill.catalog.runs.list(subject="copies")
         assert dead.state is RunState.RUNNING
         assert mill.catalog.channels.read("copies").reserved == 1
+        assert dead.lease_until is not None
+        while mill.catalog.read_time() < dead.lease_until:
+            time.sleep(0.05)
         mill.run("copies")
         assert mill.catalog.runs.read(dead.id).state is RunState.KILLED
         assert [b.rows for b in mill.catalog.blocks.list("copies") if b.state is BlockState.FILLED and b.seq] == [2]
