@@ -50,7 +50,8 @@ SHIPPED_SETTINGS = {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    started = {"spark.driver.memory": "1g", **QUICK_SETTINGS}
+    # A campaign that is suspended for hours goes on where it was.
+    started = {"spark.driver.memory": "1g", "spark.sql.broadcastTimeout": "1d", **QUICK_SETTINGS}
     running = session.start_session("local[2]", started, str(tmp_path_factory.mktemp("spark")))
     yield running
     running.stop()
