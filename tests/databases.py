@@ -26,7 +26,9 @@ with warnings.catch_warnings():  # importing it warns if XDG_RUNTIME_DIR is not 
 
 _numbers = itertools.count()
 _RESET_STATEMENTS = (
-    f"TRUNCATE {', '.join(t.name for t in metadata.sorted_tables if t is not clock_table)} RESTART IDENTITY",
+    # TRUNCATE creates and deletes the files of every table and index, and takes ten times as long.
+    *(f"DELETE FROM {t.name}" for t in reversed(metadata.sorted_tables) if t is not clock_table),
+    "SELECT setval(oid::regclass, 1, false) FROM pg_class WHERE relkind = 'S'",
     "UPDATE clock SET last = 0",
 )
 
@@ -102,7 +104,6 @@ def url(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
     shared = str(request.getfixturevalue("postgresql_url"))
     engine = build_engine(shared)
     with engine.begin() as connection:
-        for statement in _RESET_STATEMENTS:
-            connection.execute(text(statement))
+        connection.exec_driver_sql("; ".join(_RESET_STATEMENTS))
     engine.dispose()
     return shared

@@ -191,6 +191,7 @@ def test_priorities_order_the_runs_of_workflows(driver: Driver) -> None:
         binding = BoundFlow(f"f_{name}", (reading,), triggers=(DataTrigger(f"in_{name}"),))
         driver.catalog.workflows.apply(WorkflowSpec(name, channels, (binding,)))
         driver.insert(f"in_{name}")
+        driver.clock.now += 1
     fire_due_triggers(driver)
     assert list_runnable(driver) == ["f_x", "f_y"]
     driver.catalog.workflows.set_priority("y", 5)
