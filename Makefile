@@ -78,6 +78,7 @@ pictures: setup chromium  ## take the screenshots docs/images/page-*.png again
 	@$(BIN)/python -m tests.ui.pictures
 
 search: setup  ## run the property tests with many more random histories than the suite
+	@TIDEMILL_API_EXAMPLES=200 $(BIN)/python -m pytest -n 2 --dist worksteal tests/server/test_document.py
 	@TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist worksteal -m "" --timeout 7200 tests/oracle tests/contract tests/intake tests/acceptance/test_tpch.py benchmarks/tests/test_queries.py
 	@TIDEMILL_EXAMPLES=1600 TIDEMILL_LOCAL_WORK=off $(BIN)/python -m pytest -n 0 --timeout 7200 tests/oracle/test_queries.py -k stay_fresh
 

@@ -22,7 +22,7 @@ from tests.server.test_roles import ALLOWED, NAMES, PUBLIC
 from tidemill.server.app import PREFIX
 
 SEARCH = settings(
-    max_examples=int(os.environ.get("TIDEMILL_API_EXAMPLES", "20")),
+    max_examples=int(os.environ.get("TIDEMILL_API_EXAMPLES", "5")),
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
     derandomize=True,
