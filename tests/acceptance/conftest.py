@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,8 +14,16 @@ import tidemill as tm
 from tidemill.app.project import Project
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
+from tidemill.model.change import Rows
+from tidemill.model.schema import Schema
 
 __all__ = ["backend", "empty_url", "postgresql_url", "server", "sqlite_template", "url"]
+
+
+def name_values(schema: str, rows: Iterable[tuple[Any, ...]]) -> Rows:
+    """Rows for `Tidemill.insert`, which writes them without a Spark job."""
+    return [dict(zip(Schema.from_ddl(schema).names, row, strict=True)) for row in rows]
+
 
 Open = Callable[[tm.Workflow], Tidemill]
 

@@ -37,7 +37,7 @@ def copy_after_live_runs(orders: DataFrame) -> DataFrame:
 
 
 def insert_order(mill: Tidemill, item: str, price: int) -> None:
-    mill.insert("orders", mill.engine.spark.createDataFrame([(item, price)], "item string, price int"))
+    mill.insert("orders", [{"item": item, "price": price}])
 
 
 def read_total(mill: Tidemill) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pyspark.sql import functions as F
-from tests.acceptance.conftest import Open
+from tests.acceptance.conftest import Open, name_values
 from tests.model.provenance_rules import is_consistent
 
 import tidemill as tm
@@ -84,8 +84,7 @@ class Scenario:
 
     def replay(self) -> Iterator[str]:
         for when, channel, rows in ARRIVALS:
-            frame = self.mill.engine.spark.createDataFrame(rows, SCHEMAS[channel])
-            self.mill.insert(channel, frame)
+            self.mill.insert(channel, name_values(SCHEMAS[channel], rows))
             self.names[self.mill.catalog.channels.list_versions(channel, 0)[-1]] = when
             if channel == "crawl" and "scores" in self._list_arrived():
                 for table in ("page_scores", "ranked"):

@@ -130,6 +130,7 @@ def test_maintenance_stopped_before_any_step_is_completed_later(
         assert steps > 8, "there are more steps than that"
 
 
+@pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 def test_files_that_an_interrupted_removal_left_are_removed_later(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vacuum, "REMOVAL_BATCH", 1)
     stopped = build_service(mill)
@@ -144,6 +145,7 @@ def test_files_that_an_interrupted_removal_left_are_removed_later(mill: Mill, mo
 # -- by settings and by command -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 def test_maintenance_that_is_not_automatic_runs_on_request(mill: Mill) -> None:
     service = build_service(mill, replace(RULES, automatic=False))
     service.run_maintenance()
@@ -153,6 +155,7 @@ def test_maintenance_that_is_not_automatic_runs_on_request(mill: Mill) -> None:
     check_content(mill)
 
 
+@pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 def test_a_pause_stops_maintenance_after_the_current_step(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = mill.executor.engine
     call_before(monkeypatch, engine, "write_view", lambda: mill.catalog.servers.override_settings({OVERRIDE: PAUSED}))
@@ -168,6 +171,7 @@ def test_a_pause_stops_maintenance_after_the_current_step(mill: Mill, monkeypatc
     check_completed_by_next_maintenance(mill)
 
 
+@pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 def test_a_compaction_can_be_killed_while_it_writes(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
     def kill() -> None:
         (run,) = (r for state in ACTIVE_STATES for r in mill.catalog.runs.list(state=state))
@@ -216,6 +220,7 @@ def start_server(mill: Mill, service: MaintenanceService) -> tuple[ServerLoop, t
     return loop, thread
 
 
+@pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 def test_a_draining_server_finishes_the_current_compaction_and_starts_no_other(
     mill: Mill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +239,7 @@ def test_a_draining_server_finishes_the_current_compaction_and_starts_no_other(
     check_completed_by_next_maintenance(mill)
 
 
+@pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 def test_a_server_that_is_stopped_twice_abandons_the_compaction(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
     write = BlockingWrite()
     call_before(monkeypatch, mill.executor.engine, "write_view", write)
@@ -253,6 +259,7 @@ def test_a_server_that_is_stopped_twice_abandons_the_compaction(mill: Mill, monk
 # -- reports ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 def test_maintenance_logs_its_work_and_its_problems(
     mill: Mill, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

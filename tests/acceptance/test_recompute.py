@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.acceptance.conftest import Open
+from tests.acceptance.conftest import Open, name_values
 
 import tidemill as tm
 from tidemill.app.wiring import Tidemill
@@ -22,7 +22,7 @@ def workflow() -> tm.Workflow:
 
 
 def insert(mill: Tidemill, *rows: tuple[Any, ...]) -> None:
-    mill.insert("clicks", mill.engine.spark.createDataFrame(list(rows), CLICKS))
+    mill.insert("clicks", name_values(CLICKS, rows))
 
 
 def refresh(mill: Tidemill, variant: str | None = None) -> tuple[str, dict[str, int]]:

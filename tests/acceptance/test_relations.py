@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from tests.acceptance.conftest import Open
+from tests.acceptance.conftest import Open, name_values
 
 import tidemill as tm
 from tidemill.algebra.reference import Row, is_same_bag
@@ -48,7 +48,7 @@ TABLES = ("scores", "ranked", "ranges", "highest", "stamped")
 
 
 def insert(mill: Tidemill, channel: str, schema: str, *rows: tuple[Any, ...]) -> None:
-    mill.insert(channel, mill.engine.spark.createDataFrame(list(rows), schema))
+    mill.insert(channel, name_values(schema, rows))
 
 
 @pytest.mark.long

@@ -33,8 +33,7 @@ from tidemill.runtime.inspect.block_trace import trace_block
 
 
 def insert_words(mill: Tidemill, *words: str) -> None:
-    rows = [(w,) for w in words]
-    mill.insert("words", mill.engine.spark.createDataFrame(rows, "word string"))
+    mill.insert("words", [{"word": word} for word in words])
 
 
 def workflow() -> tm.Workflow:

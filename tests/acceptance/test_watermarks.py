@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
-from tests.acceptance.conftest import Open
+from tests.acceptance.conftest import Open, name_values
 
 import tidemill as tm
 from tidemill.app.wiring import Tidemill
@@ -28,7 +28,7 @@ def workflow(**options: object) -> tm.Workflow:
 
 def arrive(mill: Tidemill, *events: tuple[int, int | None, bool]) -> None:
     rows = [(n, None if at is None else EPOCH + timedelta(seconds=at), last) for n, at, last in events]
-    mill.insert("events", mill.engine.spark.createDataFrame(rows, SCHEMA))
+    mill.insert("events", name_values(SCHEMA, rows))
     mill.run("in_time")
 
 

@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 from tests.catalog.driver import SCHEMA, Driver, task
+from tests.databases import LONG_ON_POSTGRESQL
 
 from tidemill.errors import Conflict
 from tidemill.model.block import Block, BlockKind, BlockOrigin, BlockState
@@ -88,6 +89,7 @@ def step(driver: Driver, random: Random) -> None:
                 driver.compact_minor(channel, first.since or 0, second.seq)
 
 
+@pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 @pytest.mark.parametrize("seed", range(int(os.environ.get("TIDEMILL_EXAMPLES", "60")) // 30))
 def test_collection_deletes_unneeded_blocks_and_none_that_a_pin_reaches(
     driver: Driver, vacuum: VacuumService, seed: int

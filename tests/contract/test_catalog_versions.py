@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import Connection
 from tests.catalog.driver import CHANNELS, Driver, build_base
 from tests.catalog.interleaving import run_between, watch
+from tests.databases import LONG_ON_POSTGRESQL
 
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import Conflict
@@ -142,6 +143,7 @@ STRIDE = 1 if int(os.environ.get("TIDEMILL_CRASH_ROUNDS", "0")) else 29
 """`make crash` tries every order with maintenance."""
 
 
+@pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 @pytest.mark.parametrize("applied_bindings", [(NEW,), (NEW, OLD)], ids=["changed", "changed back"])
 def test_a_query_does_not_continue_from_the_state_of_another(
     driver: Driver, vacuum: VacuumService, applied_bindings: tuple[BoundFlow, ...]
@@ -150,6 +152,7 @@ def test_a_query_does_not_continue_from_the_state_of_another(
     assert rejected == {True, False}
 
 
+@pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 @pytest.mark.parametrize("applied_bindings", [(NEW,), (NEW, OLD)], ids=["changed", "changed back"])
 def test_a_query_does_not_continue_from_the_state_of_another_despite_maintenance(
     driver: Driver, vacuum: VacuumService, applied_bindings: tuple[BoundFlow, ...]
