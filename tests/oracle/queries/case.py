@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 
 import sqlglot
 from sqlglot import exp
@@ -66,4 +67,9 @@ class Case:
 
 def _find_tables(texts: Iterable[str]) -> set[str]:
     """The names of the tables that the queries read, in lower case."""
-    return {t.name.lower() for text in texts for t in sqlglot.parse_one(text, dialect="spark").find_all(exp.Table)}
+    return {name for text in texts for name in _list_tables(text)}
+
+
+@cache
+def _list_tables(text: str) -> frozenset[str]:
+    return frozenset(t.name.lower() for t in sqlglot.parse_one(text, dialect="spark").find_all(exp.Table))

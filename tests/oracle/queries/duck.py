@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 import duckdb
 import pyarrow as pa
@@ -23,6 +24,7 @@ def from_scratch(queries: Mapping[str, str], tables: Mapping[str, pa.Table]) -> 
         return {name: _run_query(db, name, text) for name, text in queries.items()}
 
 
+@cache
 def translate_query(query: str) -> str:
     """The equivalent query in DuckDB's dialect.
 
