@@ -16,6 +16,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from tests.oracle.channel_model import ChannelModel, MemoryFiles, is_append
 from tests.oracle.histories import KINDS, contents, deltas
 
+from tidemill.local.batch import Batch
+from tidemill.local.values import Unsupported
 from tidemill.model.block import BlockKind, DataFile
 from tidemill.model.change import Rows
 from tidemill.model.schema import Schema
@@ -23,7 +25,7 @@ from tidemill.model.view import DeltaChain, Snapshot, View, list_blocks
 from tidemill.ports.engine import EngineLimits
 from tidemill.retention.compaction import CompactionLimits
 from tidemill.spark.block_reader import BlockReader
-from tidemill.spark.compaction import find_touched_files, write_files, write_locally
+from tidemill.spark.compaction import find_touched_files, write_files, write_rows
 from tidemill.spark.local_work import LocalWork
 
 SPARK_EXAMPLES = max(2, int(os.environ.get("TIDEMILL_EXAMPLES", "100")) // 50)
@@ -105,7 +107,8 @@ class ParquetFiles:
 
     def write_view(self, view: Snapshot | DeltaChain) -> tuple[DataFile, ...]:
         directory = next(self._names)
-        if self._is_local and isinstance(write_locally(view, str(directory), 1, self._work), int):
+        rows = self._work.try_compute(view) if self._is_local else Unsupported()
+        if isinstance(rows, Batch) and isinstance(write_rows(rows, view, str(directory), 1), int):
             self.local_writes += 1
         else:
             self.spark_writes += 1

@@ -1,67 +1,33 @@
-"""Compaction: write views as blocks, on the driver or on Spark, and find the files that a change does not touch."""
+"""Compaction: write views as blocks, and find the files that a change does not touch."""
 
 import re
-from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
-from time import perf_counter
 from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemill.algebra.expression import quote_name
-from tidemill.algebra.rewrite.passes import rewrite_local_statement
-from tidemill.local.batch import build_arrow_schema
-from tidemill.local.engine import LocalEngine
+from tidemill.local.batch import Batch, build_arrow_schema
 from tidemill.local.spark_types import parse_ddl, to_nullable_ddl
 from tidemill.local.values import Unsupported
 from tidemill.model.block import Block
 from tidemill.model.change import Patch
-from tidemill.model.run import StepReport
 from tidemill.model.schema import Schema
-from tidemill.model.view import DeltaChain, Snapshot, list_blocks
-from tidemill.planner.cost import ScanVolume
-from tidemill.ports.engine import Log
-from tidemill.spark.batches import ROW_GROUP_ROWS, count_rows, write_table
+from tidemill.model.view import DeltaChain, Snapshot
+from tidemill.spark.batches import ROW_GROUP_ROWS, write_table
 from tidemill.spark.block_writer import build_data_path, save_and_count
-from tidemill.spark.local_work import LocalWork, Locate
-from tidemill.spark.placement import Place, Placement, choose_place
+from tidemill.spark.local_work import Locate
 from tidemill.spark.types import build_columns
 
 _FILE = "_tidemill_file"
 
 
-def write_view(
-    view: Snapshot | DeltaChain,
-    directory: str,
-    files: int,
-    work: LocalWork,
-    log: Log,
-    write_on_spark: Callable[[], int],
-) -> int:
-    """Write a view where that is cheaper and possible; returns the number of rows."""
-    blocks, began = list_blocks(view), perf_counter()  # almost all that it reads, it writes
-    volume = ScanVolume(change=float(count_rows(blocks)), bytes=float(sum(b.bytes for b in blocks)))
-    placement = choose_place(volume, work.compaction_costs, work.limits)
-    written = write_locally(view, directory, files, work) if placement.place is Place.DRIVER else Unsupported()
-    if isinstance(written, Unsupported):
-        reason = placement.reason if placement.place is Place.SPARK else f"the driver cannot: {written}"
-        placement, written = Placement(Place.SPARK, reason), write_on_spark()
-    seconds = perf_counter() - began
-    work.compaction_costs.add_step(placement.place, volume, seconds)
-    log.record_step(StepReport(view.channel, placement.place, placement.reason, seconds))
-    return written
-
-
-def write_locally(view: Snapshot | DeltaChain, directory: str, files: int, work: LocalWork) -> int | Unsupported:
-    """Write a view on the driver; returns the number of rows."""
+def write_rows(rows: Batch, view: Snapshot | DeltaChain, directory: str, files: int) -> int | Unsupported:
+    """Write the rows of a view on the driver; returns their number."""
     if not directory.startswith("/"):
         return Unsupported("the files are not on this machine")
-    op = rewrite_local_statement(work.expansion.expand_view(view))
-    rows = LocalEngine(work.database, work.read_leaf).try_execute(op)
-    if isinstance(rows, Unsupported):
-        return rows
     schema = view.schema if isinstance(view, Snapshot) else view.updates.build_delta_schema(view.schema)
     arrow = build_arrow_schema(parse_ddl(to_nullable_ddl(schema)))
     if rows.table.schema.types != arrow.types:

@@ -12,11 +12,13 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import BadInput, EngineError, EngineLost, RunFailed, TidemillError
 from tidemill.model.analysis import Analysis, AnalysisRequest, Schemas
+from tidemill.model.run import StepReport
 from tidemill.model.schema import Schema
 from tidemill.model.stateful import Stateful
 from tidemill.model.task import Command, Function, Refresh, Sql, Task
@@ -27,7 +29,7 @@ from tidemill.spark.batches import count_rows
 from tidemill.spark.block_reader import BlockReader
 from tidemill.spark.block_writer import save_and_count, write_frame
 from tidemill.spark.commands import CommandRunner
-from tidemill.spark.compaction import find_touched_files, write_files, write_view
+from tidemill.spark.compaction import find_touched_files, write_files, write_rows
 from tidemill.spark.local_work import LocalWork
 from tidemill.spark.programs import RefreshRun
 from tidemill.spark.query_sessions import EngineSessions, run_query
@@ -164,9 +166,14 @@ class SparkEngine:
         return BlockReader(self.spark, self._work).read_view(view)
 
     def read_rows(self, view: View, limit: int | None = None) -> list[dict[str, Any]]:
-        with self._report_errors("reading"):
+        def read_on_spark() -> pa.Table:
             frame = stringify_unsupported(self._read_frame(view))
-            table = (frame if limit is None else frame.limit(limit)).toArrow()
+            return (frame if limit is None else frame.limit(limit)).toArrow()
+
+        with self._report_errors("reading"):
+            table, _, _ = self._work.compute_view(
+                view, self._work.read_costs, lambda found: found.table[:limit], read_on_spark, limit
+            )
         rows: list[dict[str, Any]] = table.to_pylist()
         return rows
 
@@ -223,7 +230,11 @@ class SparkEngine:
                 return write_files(self._read_frame(view), directory, files, count_rows(list_blocks(view)))
 
         with self._report_errors(f"compacting channel {view.channel}"):
-            return write_view(view, directory, files, self._work, log, write_on_spark)
+            written, placement, seconds = self._work.compute_view(
+                view, self._work.compaction_costs, lambda rows: write_rows(rows, view, directory, files), write_on_spark
+            )
+        log.record_step(StepReport(view.channel, placement.place, placement.reason, seconds))
+        return written
 
     def find_touched_files(self, view: Snapshot, *, tag: str) -> frozenset[str]:
         with self._report_errors(f"compacting channel {view.channel}"), tag_jobs(self.spark, tag):

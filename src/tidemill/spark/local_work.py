@@ -3,19 +3,25 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from time import perf_counter
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from tidemill.algebra.operators import ORDER, BlockScan, Operator
+from tidemill.algebra.rewrite.passes import rewrite_local_statement
 from tidemill.algebra.views import ViewExpansion
 from tidemill.local.batch import Batch, ColumnCache, StoredRows
-from tidemill.local.engine import LocalDatabase
+from tidemill.local.engine import LocalDatabase, LocalEngine
 from tidemill.local.spark_types import is_plain_type, parse_ddl, to_nullable_ddl
 from tidemill.local.values import Unsupported
+from tidemill.model.view import Snapshot, View, list_blocks
+from tidemill.planner.cost import ScanVolume
 from tidemill.ports.engine import EngineLimits
-from tidemill.spark.placement import StepCosts
+from tidemill.spark.placement import Place, Placement, StepCosts, choose_place
 
+T = TypeVar("T")
 Locate = Callable[[str], str]
 
 _CACHE_SHARE = 8
@@ -30,6 +36,7 @@ class LocalWork:
     limits: EngineLimits
     costs: StepCosts = field(default_factory=StepCosts)
     compaction_costs: StepCosts = field(default_factory=StepCosts)
+    read_costs: StepCosts = field(default_factory=StepCosts)
 
     @cached_property
     def database(self) -> LocalDatabase:
@@ -48,6 +55,40 @@ class LocalWork:
         if "database" in self.__dict__:
             self.database.close()
             del self.database
+
+    def compute_view(
+        self,
+        view: View,
+        costs: StepCosts,
+        use_rows: Callable[[Batch], T | Unsupported],
+        compute_on_spark: Callable[[], T],
+        limit: int | None = None,
+    ) -> tuple[T, Placement, float]:
+        """Compute a view where that is cheaper and possible; `use_rows` gets its rows if the driver computes them.
+
+        `limit` is the number of rows that are needed: Spark reads no more of them if nothing has to be merged. Returns
+        the result, where and why there, and the seconds that it took.
+        """
+        blocks, began = list_blocks(view), perf_counter()
+        volume = ScanVolume(change=float(sum(b.rows for b in blocks)), bytes=float(sum(b.bytes for b in blocks)))
+        is_limited = limit is not None and isinstance(view, Snapshot) and not view.deltas
+        on_spark = ScanVolume(change=min(volume.change, float(limit or 0))) if is_limited else volume
+        placement = choose_place(volume, costs, self.limits, on_spark)
+        result: T | Unsupported = Unsupported()
+        if placement.place is Place.DRIVER:
+            rows = self.try_compute(view)
+            result = rows if isinstance(rows, Unsupported) else use_rows(rows)
+        if isinstance(result, Unsupported):
+            reason = placement.reason if placement.place is Place.SPARK else f"the driver cannot: {result}"
+            placement, result = Placement(Place.SPARK, reason), compute_on_spark()
+        seconds = perf_counter() - began
+        costs.add_step(placement.place, on_spark if placement.place is Place.SPARK else volume, seconds)
+        return result, placement, seconds
+
+    def try_compute(self, view: View) -> Batch | Unsupported:
+        """The rows of a view, computed on the driver."""
+        op = rewrite_local_statement(self.expansion.expand_view(view))
+        return LocalEngine(self.database, self.read_leaf).try_execute(op)
 
     def read_leaf(self, op: Operator) -> Batch | StoredRows | None:
         """The rows of a scan, read if they are few; raises `Unsupported` if the driver cannot read them."""

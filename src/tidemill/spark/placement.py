@@ -45,8 +45,10 @@ class StepCosts:
             self._models[place] = self._models[place].add_run(volume, seconds, ())
 
 
-def choose_place(volume: ScanVolume, costs: StepCosts, limits: EngineLimits) -> Placement:
-    """The cheaper place for a step that reads this volume, if the driver may compute steps at all.
+def choose_place(
+    volume: ScanVolume, costs: StepCosts, limits: EngineLimits, on_spark: ScanVolume | None = None
+) -> Placement:
+    """The cheaper place for a step that reads this volume, or `on_spark` on Spark, if the driver may compute at all.
 
     >>> choose_place(ScanVolume(change=1000.0), StepCosts(), EngineLimits())
     Placement(place=<Place.DRIVER: 'driver'>, reason='10 ms on the driver, 201 ms on Spark')
@@ -55,7 +57,8 @@ def choose_place(volume: ScanVolume, costs: StepCosts, limits: EngineLimits) -> 
     """
     if not limits.is_local:
         return Placement(Place.SPARK, "local execution is off")
-    seconds = {place: costs.estimate_seconds(place, volume) for place in Place}
+    volumes = {Place.DRIVER: volume, Place.SPARK: on_spark or volume}
+    seconds = {place: costs.estimate_seconds(place, volumes[place]) for place in Place}
     cheaper = min(Place, key=lambda place: seconds[place])
     driver, spark = (f"{seconds[place] * 1000:,.0f} ms" for place in (Place.DRIVER, Place.SPARK))
     return Placement(cheaper, f"{driver} on the driver, {spark} on Spark")
