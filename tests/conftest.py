@@ -54,7 +54,7 @@ SHIPPED_SETTINGS = {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    # A campaign that is suspended for hours goes on where it was.
+    # A campaign that is suspended for hours can be continued.
     patience = dict.fromkeys(("spark.sql.broadcastTimeout", "spark.network.timeout"), "1d")
     started = {"spark.driver.memory": "1g", **patience, **QUICK_SETTINGS}
     running = session.start_session("local[2]", started, str(tmp_path_factory.mktemp("spark")))

@@ -155,7 +155,7 @@ def find_violations(query: str, channels: set[str]) -> Iterator[str]:
     try:
         statements = sqlglot.parse(query, dialect="spark")
     except (SqlglotError, RecursionError) as error:
-        yield f"not Spark SQL: {_take_first_line(error)}"
+        yield f"not Spark SQL: {str(error).splitlines()[0][:200] if str(error) else type(error).__name__}"
         return
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
         yield "expected one SELECT"
@@ -187,7 +187,3 @@ def _find_unsafe_calls(tree: exp.Query) -> Iterator[str]:
             name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
             if name.lower() in FORBIDDEN_FUNCTIONS:
                 yield f"the function {name} is not allowed"
-
-
-def _take_first_line(error: BaseException) -> str:
-    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import RenderableType
@@ -13,7 +13,7 @@ from tidemill.cli.command import AsJson, Tidemill
 from tidemill.cli.output import Answer, build_table, show_answer, write_output
 from tidemill.display.formatting import format_plural
 from tidemill.encoding.values import format_csv_line, is_number, to_text
-from tidemill.model.schema import Field, Schema
+from tidemill.model.schema import Schema
 
 DEFAULT_ROWS = 20
 """Default number of rows that a table shows."""
@@ -44,7 +44,8 @@ def read(
     rows = mill.rows(channel, as_of, None if row_limit is None else row_limit + 1)
     schema = mill.catalog.channels.read(channel).channel.schema or Schema(())
     document = serialization.serialize_rows(channel, schema, rows, row_limit)
-    texts = [[_format_value(row[field.name], field) for field in schema] for row in rows[:row_limit]]
+    cells = [[(row[field.name], field.data_type) for field in schema] for row in rows[:row_limit]]
+    texts = [[None if value is None else to_text(value, kind) for value, kind in line] for line in cells]
     if format is OutputFormat.CSV and not as_json:
         write_output("".join(f"{format_csv_line(line)}\n" for line in (schema.names, *texts)))
         return None
@@ -59,7 +60,3 @@ def _render_table(schema: Schema, texts: Sequence[Sequence[str | None]]) -> Rend
     headings = [f">{field.name}" if is_number(field) else field.name for field in schema]
     rows = ([Text("NULL", style="dim") if text is None else text for text in line] for line in texts)
     return build_table("", headings, rows, empty=", ".join(schema.names))
-
-
-def _format_value(value: Any, field: Field) -> str | None:
-    return None if value is None else to_text(value, field.data_type)

@@ -131,16 +131,13 @@ def _parse_fields(ddl: str) -> Iterator[Field]:
             raise ValueError(f"column {column.name!r}: unsupported type {unknown[0].sql('spark').lower()!r}")
         collations = (c.kind.this.name for c in column.constraints if isinstance(c.kind, exp.CollateColumnConstraint))
         collation = next((f" {_COLLATE} {name}" for name in collations), "")
-        yield Field(column.name, _format_type(column.kind) + collation, nullable=not _is_not_null(column))
+        is_not_null = any(isinstance(c.kind, exp.NotNullColumnConstraint) for c in column.constraints)
+        yield Field(column.name, _format_type(column.kind) + collation, nullable=not is_not_null)
 
 
 def _is_known(kind: exp.DataType) -> bool:
     interval = isinstance(kind, exp.IntervalSpan) or isinstance(kind.this, exp.Interval)
     return interval or kind.this in _KNOWN or kind.this in _SPARK_ONLY
-
-
-def _is_not_null(column: exp.ColumnDef) -> bool:
-    return any(isinstance(c.kind, exp.NotNullColumnConstraint) for c in column.constraints)
 
 
 def _format_type(kind: exp.DataType) -> str:

@@ -171,7 +171,7 @@ class SparkEngine:
             return (frame if limit is None else frame.limit(limit)).toArrow()
 
         with self._report_errors("reading"):
-            table, _, _ = self._work.compute_view(
+            table, *_ = self._work.compute_view(
                 view, self._work.read_costs, lambda found: found.table[:limit], read_on_spark, limit
             )
         rows: list[dict[str, Any]] = table.to_pylist()

@@ -66,14 +66,13 @@ class LocalWork:
     ) -> tuple[T, Placement, float]:
         """Compute a view where that is cheaper and possible; `use_rows` gets its rows if the driver computes them.
 
-        `limit` is the number of rows that are needed: Spark reads no more of them if nothing has to be merged. Returns
-        the result, where and why there, and the seconds that it took.
+        `limit`: the rows that are needed; Spark reads no more if nothing is merged. The result comes with its seconds.
         """
         blocks, began = list_blocks(view), perf_counter()
         volume = ScanVolume(change=float(sum(b.rows for b in blocks)), bytes=float(sum(b.bytes for b in blocks)))
         is_limited = limit is not None and isinstance(view, Snapshot) and not view.deltas
         on_spark = ScanVolume(change=min(volume.change, float(limit or 0))) if is_limited else volume
-        placement = choose_place(volume, costs, self.limits, on_spark)
+        placement, is_open = choose_place(volume, costs, self.limits, on_spark), "database" in self.__dict__
         result: T | Unsupported = Unsupported()
         if placement.place is Place.DRIVER:
             rows = self.try_compute(view)
@@ -82,7 +81,8 @@ class LocalWork:
             reason = placement.reason if placement.place is Place.SPARK else f"the driver cannot: {result}"
             placement, result = Placement(Place.SPARK, reason), compute_on_spark()
         seconds = perf_counter() - began
-        costs.add_step(placement.place, on_spark if placement.place is Place.SPARK else volume, seconds)
+        if placement.place is Place.SPARK or is_open:  # opening the database is no cost of a step
+            costs.add_step(placement.place, on_spark if placement.place is Place.SPARK else volume, seconds)
         return result, placement, seconds
 
     def try_compute(self, view: View) -> Batch | Unsupported:

@@ -143,7 +143,8 @@ class DatasetEvictor:
     def _build_store(self, datasets: Mapping[Identity, StoredDataset]) -> DatasetStore:
         """Build the store with current figures: they were unknown when a dataset was first submitted."""
         current = [datasets.get(i) for i in self._history.identities]  # None: deleted, and expired since
-        evictable = [n for n, d in enumerate(current) if d is not None and _is_evictable(d)]
+        unused = [(n, d) for n, d in enumerate(current) if d is not None and not d.claims and not d.pinned]
+        evictable = [n for n, d in unused if d.state is DatasetState.STORED]
         seconds, sizes = self._history.seconds, self._history.bytes
         stored = [d is not None and d.state in STATES_WITH_FILES | PRODUCING_STATES for d in current]
         return DatasetStore(
@@ -156,7 +157,3 @@ class DatasetEvictor:
 
 def _list_stored(datasets: Mapping[Identity, StoredDataset]) -> list[StoredDataset]:
     return [d for d in datasets.values() if d.state in STATES_WITH_FILES]
-
-
-def _is_evictable(dataset: StoredDataset) -> bool:
-    return dataset.state is DatasetState.STORED and not dataset.claims and not dataset.pinned
