@@ -19,6 +19,7 @@ from tidemill.local.values import Unsupported
 from tidemill.model.view import Snapshot, View, list_blocks
 from tidemill.planner.cost import ScanVolume
 from tidemill.ports.engine import EngineLimits
+from tidemill.spark.batches import count_rows
 from tidemill.spark.placement import Place, Placement, StepCosts, choose_place
 
 T = TypeVar("T")
@@ -64,12 +65,10 @@ class LocalWork:
         compute_on_spark: Callable[[], T],
         limit: int | None = None,
     ) -> tuple[T, Placement, float]:
-        """Compute a view where that is cheaper and possible; `use_rows` gets its rows if the driver computes them.
-
-        `limit`: the rows that are needed; Spark reads no more if nothing is merged. The result comes with its seconds.
-        """
+        """The result where it is cheaper and possible, the choice, and the seconds; at most `limit` rows are needed."""
         blocks, began = list_blocks(view), perf_counter()
-        volume = ScanVolume(change=float(sum(b.rows for b in blocks)), bytes=float(sum(b.bytes for b in blocks)))
+        volume = ScanVolume(change=float(count_rows(blocks)), bytes=float(sum(b.bytes for b in blocks)))
+        # Where nothing is merged, Spark stops reading at the limit.
         is_limited = limit is not None and isinstance(view, Snapshot) and not view.deltas
         on_spark = ScanVolume(change=min(volume.change, float(limit or 0))) if is_limited else volume
         placement, is_open = choose_place(volume, costs, self.limits, on_spark), "database" in self.__dict__

@@ -27,7 +27,6 @@ from tidemill.app.settings import EngineSettings, Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.encoding.arrow_types import to_arrow_type
 from tidemill.errors import ConfigError, TidemillError
-from tidemill.local.spark_types import parse_ddl, to_nullable_ddl
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Rows
 from tidemill.model.schema import Schema
@@ -115,18 +114,15 @@ def _compare(
     tables = {name: to_arrow(schema, channel_contents[name]) for name, schema in case.schemas.items()}
     by_duck = pool.submit(duck.from_scratch, case.queries, tables)
     by_spark = scratch.from_scratch(spark, case.queries, tables, pool)
-    for table, rows in zip(case.queries, pool.map(mill.rows, case.queries), strict=True):
-        expected, types = by_spark[table], _read_types(mill, table)
+    results = scratch.fetch_results({table: mill.read(table) for table in case.queries}, pool)
+    read_rows = dict(zip(case.queries, pool.map(mill.rows, case.queries), strict=True))
+    for table in case.queries:
+        actual, expected = results[table], by_spark[table]
         _compare_rows(case, table, ("Spark from scratch", expected.rows), ("DuckDB", by_duck.result()[table]))
-        _compare_rows(case, table, ("the table", rows), ("Spark from scratch", expected.rows))
-        if types != expected.types:
-            raise Different(case, table, "types differ", f"the table: {types}\nSpark: {expected.types}")
-
-
-def _read_types(mill: Tidemill, table: str) -> str:
-    schema = mill.catalog.channels.read(table).channel.schema
-    assert schema is not None
-    return parse_ddl(to_nullable_ddl(schema)).simpleString()
+        _compare_rows(case, table, ("the table", actual.rows), ("Spark from scratch", expected.rows))
+        _compare_rows(case, table, ("Tidemill.rows", read_rows[table]), ("Spark from scratch", expected.rows))
+        if actual.types != expected.types:
+            raise Different(case, table, "types differ", f"the table: {actual.types}\nSpark: {expected.types}")
 
 
 def _compare_rows(case: Case, table: str, left: tuple[str, Rows], right: tuple[str, Rows]) -> None:
