@@ -218,8 +218,10 @@ def _select(items: Sequence[Item], tail: str, head: str = "SELECT") -> Query:
     """The items under unique names: a column keeps its name if no earlier one has it."""
     columns: list[Column] = []
     for number, (_, column) in enumerate(items):
-        is_taken = any(c.name == column.name for c in columns)
-        columns.append(replace(column, name=f"{column.name}_{number}" if is_taken else column.name, within=""))
+        taken, name = {c.name for c in columns}, column.name
+        while name in taken:
+            name = f"{name}_{number}"
+        columns.append(replace(column, name=name, within=""))
     listed = ", ".join(f"{text} AS {c.name}" for (text, _), c in zip(items, columns, strict=True))
     return Query(f"{head} {listed} FROM {tail}", tuple(columns))
 
