@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from random import Random
@@ -47,6 +48,7 @@ def test_declared_queries_stay_fresh(
     def search(seed: int) -> None:
         made = case(seed, QUERIES, STEPS, DEEP)
         tally.add(made, world.search(spark, made))
+        gc.collect()  # unreachable DataFrames keep their plans in Java, where a campaign would run out of memory
         if CAMPAIGN:
             with capture.global_and_fixture_disabled():
                 print(tally.lines[0], flush=True)
