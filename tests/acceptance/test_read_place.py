@@ -1,6 +1,8 @@
 """Few rows are read on the driver, with the values that Spark returns."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -59,3 +61,31 @@ def test_the_values_are_those_of_spark(mill: Tidemill, spark: SparkSession) -> N
     rows = {row["id"]: row for row in mill.rows("readings")}
     assert rows == {row["id"]: row for row in mill.read("readings").toArrow().to_pylist()}
     assert rows[1] == ROW | {"m": [("k", 1)]}
+
+
+PROJECT = """
+import tidemill as tm
+wf = tm.Workflow("readings")
+wf.input("readings", "id int, s string", key="id")
+"""
+PROGRAM = """
+from tidemill.app.wiring import Tidemill
+with Tidemill.open() as mill:
+    mill.apply()
+    for s in ("first", "second", "third"):
+        mill.insert("readings", [{"id": 1, "s": s}])
+for use in (lambda mill: print(mill.rows("readings")), lambda mill: print(mill.compact("readings").rows)):
+    with Tidemill.open() as mill:
+        use(mill)
+"""
+
+
+@pytest.mark.timeout(300)
+def test_a_new_process_reads_and_compacts(tmp_path: Path) -> None:
+    """No session of Spark is running yet, unlike in the other tests."""
+    (tmp_path / "tidemill.toml").touch()
+    (tmp_path / "workflow.py").write_text(PROJECT)
+    program = [sys.executable, "-c", PROGRAM]
+    finished = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.splitlines() == ["[{'id': 1, 's': 'third'}]", "1"]

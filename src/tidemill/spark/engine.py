@@ -167,10 +167,11 @@ class SparkEngine:
 
     def read_rows(self, view: View, limit: int | None = None) -> list[dict[str, Any]]:
         def read_on_spark() -> pa.Table:
-            frame = stringify_unsupported(self._read_frame(view))
+            frame = stringify_unsupported(reader.read_view(view))
             return (frame if limit is None else frame.limit(limit)).toArrow()
 
         with self._report_errors("reading"):
+            reader = BlockReader(self.spark, self._work)  # for the driver, too, Spark parses the types of the columns
             table, *_ = self._work.compute_view(
                 view, self._work.read_costs, lambda found: found.table[:limit], read_on_spark, limit
             )
@@ -226,10 +227,9 @@ class SparkEngine:
 
     def write_view(self, view: Snapshot | DeltaChain, directory: str, *, files: int, tag: str, log: Log) -> int:
         def write_on_spark() -> int:
-            with tag_jobs(self.spark, tag):
-                return write_files(self._read_frame(view), directory, files, count_rows(list_blocks(view)))
+            return write_files(self._read_frame(view), directory, files, count_rows(list_blocks(view)))
 
-        with self._report_errors(f"compacting channel {view.channel}"):
+        with self._report_errors(f"compacting channel {view.channel}"), tag_jobs(self.spark, tag):
             written, placement, seconds = self._work.compute_view(
                 view, self._work.compaction_costs, lambda rows: write_rows(rows, view, directory, files), write_on_spark
             )
