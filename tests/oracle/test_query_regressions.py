@@ -160,6 +160,21 @@ def test_a_derived_table_may_declare_an_unused_name(spark: SparkSession) -> None
     assert check(spark, {"q": query}, inputs, history) == {"batch": 1, "incremental": 1}
 
 
+def test_a_query_whose_empty_parts_spark_optimizes_wrongly_is_retried(spark: SparkSession) -> None:
+    """Spark rejects the plan that its own optimizer makes of them."""
+    none = "SELECT s FROM u WHERE 1 = 2"
+    queries = {
+        "united": f"SELECT s, min(s) AS c FROM (SELECT u.s FROM u LEFT ANTI JOIN u v ON u.s = v.s UNION ALL {none}) "
+        "GROUP BY GROUPING SETS ((s), ()) HAVING count(*) > 0",
+        "limited": "WITH w AS (SELECT T.I AS i, T.K AS k, lag(T.I, 2, 7) OVER (PARTITION BY T.I ORDER BY t.i DESC, T.K DESC) "
+        "AS c FROM T WHERE 1 = 2) SELECT w.k AS k, W.I AS i FROM w ORDER BY w.k DESC, W.I LIMIT 3",
+    }
+    inputs = [Input("u", "k string, s string"), Input("t", "k date, i int", Upsert(("k",)))]
+    history = [[Insert("t", [{"k": None, "i": 1, "_deleted": None}])], [Insert("u", [{"k": "a", "s": "b"}])]]
+    for scale in (Scale.SMALL, Scale.HUGE):
+        check(spark, queries, inputs, history, scale)
+
+
 def test_sums_and_averages_of_large_decimals_are_exact(spark: SparkSession) -> None:
     shapes = [(5, 2), (14, 6), (27, 4), (27, 20), (28, 6), (32, 4), (33, 6), (34, 2), (38, 6), (38, 9)]
     calls = ", ".join(f"{f}(CAST(v AS DECIMAL({p}, {s}))) AS {f}_{p}_{s}" for p, s in shapes for f in ("sum", "avg"))

@@ -83,7 +83,7 @@ FALLBACK_SETTINGS: Mapping[str, str] = {
 }
 """Settings that disable optimizations with which Spark 4.3 fails on valid queries."""
 
-_OPTIMIZER_ERRORS = ("[INTERNAL_ERROR", "NoSuchElementException: key not found")
+_OPTIMIZER_ERRORS = ("[INTERNAL_ERROR", "SQLSTATE: XXKD0", "NoSuchElementException: key not found")  # XXKD0: wrong plan
 
 
 def is_optimizer_fault(error: Exception) -> bool:
