@@ -166,8 +166,8 @@ def test_a_query_whose_empty_parts_spark_optimizes_wrongly_is_retried(spark: Spa
     queries = {
         "united": f"SELECT s, min(s) AS c FROM (SELECT u.s FROM u LEFT ANTI JOIN u v ON u.s = v.s UNION ALL {none}) "
         "GROUP BY GROUPING SETS ((s), ()) HAVING count(*) > 0",
-        "limited": "WITH w AS (SELECT T.I AS i, T.K AS k, lag(T.I, 2, 7) OVER (PARTITION BY T.I ORDER BY t.i DESC, T.K DESC) "
-        "AS c FROM T WHERE 1 = 2) SELECT w.k AS k, W.I AS i FROM w ORDER BY w.k DESC, W.I LIMIT 3",
+        "limited": "WITH w AS (SELECT T.I AS i, T.K AS k, lag(T.I, 2, 7) OVER (PARTITION BY T.I ORDER BY t.i DESC, "
+        "T.K DESC) AS c FROM T WHERE 1 = 2) SELECT w.k AS k, W.I AS i FROM w ORDER BY w.k DESC, W.I LIMIT 3",
     }
     inputs = [Input("u", "k string, s string"), Input("t", "k date, i int", Upsert(("k",)))]
     history = [[Insert("t", [{"k": None, "i": 1, "_deleted": None}])], [Insert("u", [{"k": "a", "s": "b"}])]]
