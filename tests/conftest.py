@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import wraps
+from functools import cache, wraps
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
+from sqlalchemy import Connection, MetaData, create_mock_engine
 from sqlalchemy.engine import Engine
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.util import LRUCache
 
 from tidemill.app import engine_limits, wiring
+from tidemill.catalog.tables import metadata
 from tidemill.spark import session
 
 # The Java processes live for minutes on few cores: optimized compilation would take longer than it saves (not so in
 # campaigns of hours: see the Makefile). The default code cache of 48 MB is too small for the tests: compiled code would
 # be evicted and compiled again.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
+
+# Each commit of a catalog waits for the disk, for nothing: no test cuts the power.
+MEMORY = Path("/dev/shm")
+if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30:
+    os.environ["TMPDIR"] = str(MEMORY)
+    tempfile.tempdir = None
 
 # By default Python looks for cycles after every few hundred new objects, which takes a tenth of the tests' time.
 gc.set_threshold(200_000, 20, 100)
@@ -42,13 +53,30 @@ def _share_compiled_statements(engine: Engine, *args: object, **kwargs: object) 
 
 Engine.__init__ = _share_compiled_statements
 
+
+@cache
+def _compile_tables(url: str) -> list[str]:
+    """The statements that create the tables of a catalog, which hundreds of tests do."""
+    texts: list[str] = []
+    engine = create_mock_engine(url, lambda ddl, *_: texts.append(str(ddl.compile(dialect=engine.dialect))))
+    MetaData.create_all(metadata, engine, checkfirst=False)
+    return texts
+
+
+def _create_tables(connection: Connection, checkfirst: bool) -> None:
+    for text in _compile_tables(f"{connection.dialect.name}+{connection.dialect.driver}://"):
+        connection.exec_driver_sql(text)
+
+
+metadata.create_all = _create_tables
+
 # Without this variable the examples are deterministic; `make search` sets it and gets more, random ones.
 EXAMPLES = os.environ.get("TIDEMILL_EXAMPLES")
 
 settings.register_profile(
     "tidemill",
     deadline=None,
-    max_examples=int(EXAMPLES or 30),
+    max_examples=int(EXAMPLES or 20),
     derandomize=EXAMPLES is None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
     print_blob=True,

@@ -165,6 +165,7 @@ def test_the_manager_is_alerted_of_an_item_that_is_missing_twice(application: Op
     assert shop.rows("alerts", "item", "reports") == [("tea", 2)]
 
 
+@pytest.mark.long
 def test_astronomers_are_notified_by_interest_and_agree(application: OpenApplication) -> None:
     sky = application("sky_survey")
     people, survey = sky.people.create_astronomers(12, seed=2), sky.people.Survey(Random(2))

@@ -73,7 +73,13 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize(("key", "cases"), [(None, list(ALLOWED)), ("k", ["added", "dated"])], ids=["append", "upsert"])
+@pytest.mark.parametrize(
+    ("key", "cases"),
+    [
+        pytest.param(None, list(ALLOWED), marks=pytest.mark.long, id="append"),
+        pytest.param("k", ["added", "dated"], id="upsert"),
+    ],
+)
 def test_blocks_are_read_after_each_change_that_apply_allows(
     open_mill: Open, tmp_path: Path, key: str | None, cases: list[str]
 ) -> None:
@@ -143,7 +149,7 @@ def workflow_with_task(columns: str, *, kind: str, reads: type) -> tm.Workflow:
     return wf
 
 
-@pytest.mark.parametrize(("kind", "reads"), [("base", tm.All), ("delta", tm.New)])
+@pytest.mark.parametrize(("kind", "reads"), [("base", tm.All), pytest.param("delta", tm.New, marks=pytest.mark.long)])
 def test_a_table_with_an_inferred_schema_gains_a_column(
     open_mill: Open, tmp_path: Path, kind: str, reads: type
 ) -> None:

@@ -117,6 +117,7 @@ def test_a_process_killed_at_any_step_loses_and_duplicates_nothing(url: str, tmp
     assert batches * STRIDE > 100, "the protocol has more steps than that; the tripwire missed some"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 @pytest.mark.parametrize("round_", range(max(ROUNDS, 1)))
 def test_a_process_killed_during_maintenance_loses_nothing(url: str, tmp_path: Path, round_: int) -> None:
@@ -157,6 +158,7 @@ def find_maintenance_effects(mill: Mill, channel: str) -> set[str]:
     return {name for name, is_found in effects.items() if is_found}
 
 
+@pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 def test_one_of_two_processes_that_race_for_a_run_commits(url: str, tmp_path: Path) -> None:
     with open_plain_mill(url, tmp_path / "blocks") as mill:
         mill.catalog.workflows.apply(WORKFLOW)

@@ -108,6 +108,7 @@ def find_leaves(mill: Bench) -> set[str]:
     return {d.identity for d in mill.catalog.datasets.list() if d.state is D.LEAF}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 @pytest.mark.parametrize("round_", range(max(ROUNDS, 1)))
 def test_a_process_killed_at_any_step_leaves_no_partly_deleted_dataset_and_loses_no_leaf(

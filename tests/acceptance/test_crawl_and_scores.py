@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
 from pyspark.sql import functions as F
 from tests.acceptance.conftest import Open, name_values
 from tests.model.provenance_rules import is_consistent
@@ -116,6 +117,7 @@ class Scenario:
         return {channel for when, channel, _ in ARRIVALS if when in self.names.values()}
 
 
+@pytest.mark.long
 def test_both_joins_produce_the_rows_of_the_example(open_mill: Open) -> None:
     scenario = Scenario(open_mill(workflow()))
     stamped: Rows = set()

@@ -147,6 +147,7 @@ def _is_killed_at(step: int, root: Path, wf: WorkflowSpec, number: int) -> bool:
     return is_killed(work)
 
 
+@pytest.mark.long
 def test_workers_compute_the_same_result_even_if_one_is_killed(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

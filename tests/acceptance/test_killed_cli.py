@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tidemill.app.wiring import Tidemill
@@ -40,6 +41,7 @@ master = 'local[1]'
 """
 
 
+@pytest.mark.long
 def test_a_killed_run_is_reclaimed_and_repeated(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "tidemill.toml").write_text(SETTINGS.format(lease=3))
     (tmp_path / "workflow.py").write_text(WORKFLOW)

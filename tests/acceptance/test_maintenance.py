@@ -110,6 +110,7 @@ def test_few_small_blocks_cause_no_maintenance(mill: Mill, tmp_path: Path) -> No
 # -- between any two steps ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 def test_maintenance_stopped_before_any_step_is_completed_later(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

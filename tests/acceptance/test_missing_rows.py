@@ -47,7 +47,7 @@ def missing_writes(monkeypatch: pytest.MonkeyPatch) -> MissingWrites:
     return missing
 
 
-@pytest.mark.parametrize("is_local", [False, True])
+@pytest.mark.parametrize("is_local", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_every_writer_checks_its_row_count(
     open_mill: Open, spark: SparkSession, missing_writes: MissingWrites, monkeypatch: pytest.MonkeyPatch, is_local: bool
 ) -> None:

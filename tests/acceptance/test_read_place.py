@@ -80,6 +80,7 @@ for use in (lambda mill: print(mill.rows("readings")), lambda mill: print(mill.c
 """
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_new_process_reads_and_compacts(tmp_path: Path) -> None:
     """No session of Spark is running yet, unlike in the other tests."""

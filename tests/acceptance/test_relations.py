@@ -118,6 +118,7 @@ def contract_delta(signed: Rows) -> Rows:
     return [{"id": r["id"], "text": r["text"]} for r in signed if r["_count"] > 0]
 
 
+@pytest.mark.long
 def test_a_weak_delta_is_defined_by_its_signed_rows(open_mill: Open) -> None:
     wf = tm.Workflow("notes")
     notes = tm.custom("id", expand=expand_delta, contract=contract_delta, chain=pick_longest)

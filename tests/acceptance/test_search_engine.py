@@ -244,6 +244,7 @@ def advance(engine: Engine, hours: float, *, arrives: bool = True) -> set[str]:
     return set(ran)
 
 
+@pytest.mark.usefixtures("shipped_settings")
 @pytest.mark.parametrize("engine", ["search"], indirect=True)
 def test_pages_are_indexed_at_once_and_scores_daily(engine: Engine) -> None:
     pathways = (("pages", "digests"), ("clicks", "pairs", "users", "scores"))
@@ -264,6 +265,7 @@ def test_news_are_processed_at_once_and_the_rest_within_a_day(engine: Engine) ->
     assert engine.reflects("feedback", *pathways) == [True, True]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["crawl"], indirect=True)
 def test_pages_are_selected_at_three_rates_by_weekly_indegrees(engine: Engine) -> None:
     assert advance(engine, 1) == {table.__name__ for table in _OF_CRAWL}

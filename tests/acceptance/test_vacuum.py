@@ -47,6 +47,7 @@ def test_nothing_is_done_if_nothing_is_due(mill: Mill, tmp_path: Path, monkeypat
     assert mill.catalog.events.list(limit=10_000) == before
 
 
+@pytest.mark.long
 def test_a_maintained_catalog_stays_small_and_right(mill: Mill, tmp_path: Path) -> None:
     sizes = []
     for number in range(24):

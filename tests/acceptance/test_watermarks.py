@@ -46,6 +46,7 @@ def test_events_are_emitted_once_the_watermark_has_passed_them(open_mill: Open) 
     assert (ids(mill, "in_time"), ids(mill, "in_time.late")) == ([1, 2, 4], [6, 7])
 
 
+@pytest.mark.long
 def test_the_watermark_does_not_depend_on_batches(open_mill: Open) -> None:
     random, mill = Random(1), open_mill(workflow(delay=30))
     events = [(n, n * 5 - random.randrange(31), False) for n in range(40)]

@@ -90,7 +90,7 @@ def compute_expected(
         yield f"({group},)", formed, {e.event for e in h.came if e.late}, {e.event for e in h.came if e.expired}
 
 
-@settings(max_examples=2)
+@settings(max_examples=1)
 @given(stream=streams.filter(lambda s: len(s) > 12), cuts=st.lists(st.integers(0, 40), min_size=1, max_size=2))
 def test_windows_equal_those_of_the_reference(spark: SparkSession, stream: list[Drawn], cuts: list[int]) -> None:
     """A new process starts for each batch; the state is in the channels."""

@@ -42,6 +42,7 @@ def format_lines(*numbers: int) -> str:
     return "".join(json.dumps({"id": n, "word": "w"}) + "\n" for n in numbers)
 
 
+@pytest.mark.long
 def test_rows_that_are_pushed_twice_are_received_once(shop: ServedProject, url: str, tmp_path: Path) -> None:
     first = run(shop, url, "push", "orders", "--producer", "pipe", "--first", "1", "--json", stdin=format_lines(1, 2))
     assert (first.returncode, json.loads(first.stdout)) == (0, {"channel": "orders", "acknowledged": 2}), first.stderr

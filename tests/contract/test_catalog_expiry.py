@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import func, select
 from tests.catalog.driver import Driver
+from tests.databases import LONG_ON_POSTGRESQL
 
 from tidemill.catalog import expiry
 from tidemill.catalog.engine import build_engine
@@ -56,6 +57,7 @@ def test_only_the_newest_runs_are_retained(driver: Driver) -> None:
     assert driver.catalog.channels.read("a").head.seq == 5
 
 
+@pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
 def test_the_size_of_the_catalog_is_bounded_by_the_history(driver: Driver, url: str) -> None:
     sizes = []
     for _ in range(12):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from itertools import pairwise
 from pathlib import Path
@@ -207,8 +208,11 @@ class Histories(RuleBasedStateMachine):
         assert running == {claim.run.id for claim in self.alive.values()}
 
 
+EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "96")) // 16
+
+
 @pytest.mark.timeout(900)
 def test_random_histories() -> None:
     run_state_machine_as_test(
-        Histories, settings=settings(max_examples=12, stateful_step_count=20, deadline=None, database=None)
+        Histories, settings=settings(max_examples=EXAMPLES, stateful_step_count=20, deadline=None, database=None)
     )

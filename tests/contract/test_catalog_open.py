@@ -42,7 +42,8 @@ def test_migrations_create_the_tables(engine: Engine, backend: str) -> None:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
     conditions = _read_index_conditions(engine, backend)
     metadata.drop_all(engine)
-    metadata.create_all(engine)
+    with engine.begin() as connection:
+        metadata.create_all(connection, checkfirst=False)
     assert conditions == _read_index_conditions(engine, backend)
     assert len(conditions) == 8
 

@@ -66,7 +66,7 @@ from tidemill.local.values import Unsupported
 from tidemill.model.change import Rows
 from tidemill.spark.batches import collect_batch, create_frame
 
-EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "20"))
 
 DATABASE = LocalDatabase(256 << 20, threads=1)
 

@@ -63,6 +63,7 @@ def test_a_table_can_read_another_table(spark: SparkSession) -> None:
     check(spark, queries, inputs, history)
 
 
+@pytest.mark.long
 def test_a_sub_query_of_having_aggregates_like_the_groups(spark: SparkSession) -> None:
     queries = {
         "large": "SELECT k, sum(v) AS total FROM t GROUP BY k HAVING 3 * sum(v) > (SELECT sum(v) FROM t)",
@@ -175,6 +176,7 @@ def test_a_query_whose_empty_parts_spark_optimizes_wrongly_is_retried(spark: Spa
         check(spark, queries, inputs, history, scale)
 
 
+@pytest.mark.long
 def test_sums_and_averages_of_large_decimals_are_exact(spark: SparkSession) -> None:
     shapes = [(5, 2), (14, 6), (27, 4), (27, 20), (28, 6), (32, 4), (33, 6), (34, 2), (38, 6), (38, 9)]
     calls = ", ".join(f"{f}(CAST(v AS DECIMAL({p}, {s}))) AS {f}_{p}_{s}" for p, s in shapes for f in ("sum", "avg"))
@@ -199,7 +201,7 @@ def test_sums_and_averages_of_large_decimals_are_exact(spark: SparkSession) -> N
 
 
 @pytest.mark.parametrize("kind", ["double", long("float")])
-@pytest.mark.parametrize("scale", [Scale.SMALL, long(Scale.LARGE), Scale.HUGE])
+@pytest.mark.parametrize("scale", [Scale.SMALL, long(Scale.LARGE), long(Scale.HUGE)])
 def test_nan_and_negative_zero_are_compared_as_in_spark(spark: SparkSession, scale: Scale, kind: str) -> None:
     """A comparison pushed down to Parquet's statistics loses rows: there -0.0 is not 0.0, and NaN is not large."""
     queries = {

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from _pytest.mark import ParameterSet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
@@ -35,8 +36,15 @@ EXAMPLES = max(2, int(os.environ.get("TIDEMILL_EXAMPLES", "32")) // 16)
 _numbers = count()
 
 
-@pytest.mark.parametrize("little", [True, False], ids=["little", "much"])
-@pytest.mark.parametrize("name", KINDS)
+def _mark_case(name: str, little: bool) -> ParameterSet:
+    """`make test-long` also computes the other kinds as Spark does for large contents."""
+    is_long = not little and name not in ("upsert", "patch")
+    return pytest.param(
+        name, little, id=f"{name}-{'little' if little else 'much'}", marks=[pytest.mark.long] if is_long else []
+    )
+
+
+@pytest.mark.parametrize(("name", "little"), [_mark_case(name, little) for name in KINDS for little in (True, False)])
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_every_view_equals_the_reference(

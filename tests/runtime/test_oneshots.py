@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 import time
@@ -47,6 +48,7 @@ def build_wide_workflow(actions: int) -> Json:
     return workflow(*actions)
 
 
+@pytest.mark.long
 def test_resubmitting_two_hundred_actions_calls_no_engine_and_is_fast(mill: Bench) -> None:
     document = build_wide_workflow(200)
     mill.submit(document)
@@ -78,7 +80,10 @@ def graphs(draw: st.DrawFn) -> Json:
     return workflow(*actions)
 
 
-@settings(max_examples=15, phases=[Phase.generate])  # shrinking an example would take minutes
+EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "96")) // 16
+
+
+@settings(max_examples=EXAMPLES, phases=[Phase.generate])  # shrinking an example would take minutes
 @given(data=st.data())
 def test_reuse_changes_no_result_and_only_required_actions_run(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_killed_java_process_is_replaced(tmp_path: Path) -> None:
     program = Path(__file__).with_name("lost_session.py")

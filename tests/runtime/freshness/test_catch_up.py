@@ -23,7 +23,7 @@ from tidemill.runtime.freshness.catch_up import CatchUpLimit, find_stops, limit_
 from tidemill.runtime.freshness.planning import PlanningContext
 from tidemill.runtime.runs.requests import request_flow_run
 
-EXAMPLES = max(6, int(os.environ.get("TIDEMILL_EXAMPLES", "100")) // 16)
+EXAMPLES = max(3, int(os.environ.get("TIDEMILL_EXAMPLES", "48")) // 16)
 PERIOD = 10.0
 CHANNELS = ("events", "marks")
 
