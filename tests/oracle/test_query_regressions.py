@@ -161,7 +161,8 @@ def test_a_derived_table_may_declare_an_unused_name(spark: SparkSession) -> None
     assert check(spark, {"q": query}, inputs, history) == {"batch": 1, "incremental": 1}
 
 
-def test_a_query_whose_empty_parts_spark_optimizes_wrongly_is_retried(spark: SparkSession) -> None:
+@pytest.mark.parametrize("scale", [Scale.SMALL, long(Scale.HUGE)])
+def test_a_query_whose_empty_parts_spark_optimizes_wrongly_is_retried(spark: SparkSession, scale: Scale) -> None:
     """Spark rejects the plan that its own optimizer makes of them."""
     none = "SELECT s FROM u WHERE 1 = 2"
     queries = {
@@ -172,8 +173,7 @@ def test_a_query_whose_empty_parts_spark_optimizes_wrongly_is_retried(spark: Spa
     }
     inputs = [Input("u", "k string, s string"), Input("t", "k date, i int", Upsert(("k",)))]
     history = [[Insert("t", [{"k": None, "i": 1, "_deleted": None}])], [Insert("u", [{"k": "a", "s": "b"}])]]
-    for scale in (Scale.SMALL, Scale.HUGE):
-        check(spark, queries, inputs, history, scale)
+    check(spark, queries, inputs, history, scale)
 
 
 @pytest.mark.long

@@ -199,6 +199,7 @@ def test_run_lanes_and_charts_are_drawn(shop: ProjectServer) -> None:
         expect(page.get_by_role("table", name="Now")).to_contain_text("city_totals")
 
 
+@pytest.mark.long
 def test_stored_datasets_and_the_usage_history_are_shown(browser: Browser, tmp_path: Path) -> None:
     with start_project_server(tmp_path, browser, "page") as server, server.page("/storage") as page:
         expect(page.get_by_text("nothing").first).to_be_visible()
@@ -339,6 +340,7 @@ CONTRAST = """() => {
 }"""
 
 
+@pytest.mark.long
 def test_every_page_fits_a_phone_and_has_enough_contrast(shop: ProjectServer) -> None:
     with shop.page(width=390) as page:
         for path in PAGES:

@@ -12,7 +12,7 @@ SELECT k, count(*) AS n, max(c.note) AS note FROM t RIGHT JOIN u USING (k) LEFT 
 -- name: in_compared_with_false
 SELECT id FROM t WHERE (k IN (SELECT k FROM u)) = FALSE;
 
--- suite: in_compared_with_false_null_keys
+-- name: in_compared_with_false_null_keys
 SELECT id FROM t WHERE (k IN (SELECT k FROM c)) = FALSE;
 
 -- name: in_is_null
@@ -90,7 +90,7 @@ SELECT session_window(ts, '30 minutes') AS w, count(*) AS n FROM t GROUP BY sess
 -- name: session_window_by_key
 SELECT k, session_window.start AS s, sum(v) AS total FROM t GROUP BY k, session_window(ts, '5 minutes');
 
--- suite: hll_sketch
+-- name: hll_sketch
 SELECT hll_sketch_estimate(hll_sketch_agg(k)) AS n FROM t;
 
 -- name: hll_union
@@ -156,7 +156,7 @@ SELECT d, count(*) AS n, sum(v) AS total FROM t GROUP BY d;
 -- name: nan_and_negative_zero_distinct
 SELECT DISTINCT d FROM t;
 
--- suite: nan_and_negative_zero_joined
+-- name: nan_and_negative_zero_joined
 SELECT t.id, u.k FROM t JOIN u ON t.d = u.x;
 
 -- name: nan_and_negative_zero_outer_joined
@@ -177,7 +177,7 @@ SELECT CAST(abs(x) AS STRING) AS s FROM (SELECT k AS x FROM u UNION ALL SELECT d
 -- name: union_of_int_and_decimal
 SELECT x, CAST(x AS STRING) AS s FROM (SELECT v AS x FROM t UNION SELECT m FROM t);
 
--- suite: union_of_int_and_bigint
+-- name: union_of_int_and_bigint
 SELECT sum(x) AS total, max(x) * 2000000000 AS large FROM (SELECT w AS x FROM u UNION ALL SELECT v FROM c);
 
 -- name: except_of_int_and_bigint
@@ -207,7 +207,7 @@ SELECT id FROM t WHERE k IN (WITH x AS (SELECT k FROM u WHERE w > 100) SELECT k 
 -- name: extremes_by_another_column_several
 SELECT g, max_by(k, id, 2) AS last_two, min_by(k, id, 2) AS first_two FROM (SELECT DISTINCT g, id, k FROM t) GROUP BY g;
 
--- suite: constructed_array_indexed
+-- name: constructed_array_indexed
 SELECT id, CAST(array(v, k)[1] AS STRING) AS k FROM t WHERE id > 0;
 
 -- name: identifier_of_a_column

@@ -23,7 +23,7 @@ from tests.oracle.queries.report import Different, format_difference
 import tidemill as tm
 from tidemill.algebra.program import RefreshMode
 from tidemill.app.project import Project
-from tidemill.app.settings import EngineSettings, Settings
+from tidemill.app.settings import EngineSettings, RunSettings, Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.encoding.arrow_types import to_arrow_type
 from tidemill.errors import ConfigError, TidemillError
@@ -141,7 +141,7 @@ def project(case: Case) -> Iterator[Tidemill]:
     declared = Project((workflow.build_spec(),))
     with (
         TemporaryDirectory() as directory,
-        Tidemill(Path(directory), Settings(engine=SCALES[case.scale]), declared) as mill,
+        Tidemill(Path(directory), Settings(engine=SCALES[case.scale], runs=PATIENT), declared) as mill,
     ):
         mill.apply()
         assert mill.engine.quick_session is not mill.engine.spark
@@ -154,6 +154,9 @@ SCALES = {
     Scale.HUGE: EngineSettings(local="off", relation_rows=0, single_task_rows=1, content_rows=0),
 }
 """Settings with which data counts as large."""
+
+PATIENT = RunSettings(lease=86_400.0)
+"""A campaign may be suspended: leases do not expire meanwhile."""
 
 
 def insert_rows(mill: Tidemill, schema: Schema, insert: Insert) -> None:
