@@ -17,7 +17,15 @@ from tidemill.catalog.channel_heads import lock_channels
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.files import mark_files
-from tidemill.catalog.queries import BLOCKS, read_block, read_blocks, read_channel, read_run, split_batches
+from tidemill.catalog.queries import (
+    BLOCKS,
+    read_block,
+    read_blocks,
+    read_channel,
+    read_run,
+    select_stops,
+    split_batches,
+)
 from tidemill.catalog.rows import OUTLINE_COLUMNS, AnyRow, to_block_outline
 from tidemill.catalog.tables import (
     IS_NOT_COMPACTED,
@@ -25,6 +33,7 @@ from tidemill.catalog.tables import (
     IS_TO_PURGE,
     blocks,
     channels,
+    cursors,
     files,
     insert_keys,
     pin_holds,
@@ -112,9 +121,11 @@ class SqlBlockCatalog(CatalogPart):
         return {key: blocks_by_id[block] for key, block in ids_by_key.items() if block in blocks_by_id}
 
     @in_transaction
-    def collect(self, tx: Transaction, blocks: Collection[int]) -> int:
+    def collect(self, tx: Transaction, blocks: Collection[int], needs: Collection[int] | None = None) -> int:
         batches = split_batches(blocks)
         names = _lock_block_channels(tx, batches)
+        if needs:
+            _check_cursors(tx, names, needs)
         collected = [block for batch in batches for block in _mark_collected(tx, batch)]
         for block in collected:
             _record_block_event(tx, EventKind.BLOCK_COLLECTED, names, block)
@@ -166,6 +177,14 @@ def _lock_block_channels(tx: Transaction, batches: Iterable[list[int]]) -> dict[
     queries = (select(blocks.c.channel_id).where(blocks.c.id.in_(ids)).distinct() for ids in batches)
     touched = {channel for query in queries for channel in tx.execute(query).scalars()}
     return {channel.id: channel.name for channel in lock_channels(tx, channels.c.id.in_(touched))} if touched else {}
+
+
+def _check_cursors(tx: Transaction, names: dict[int, str], needs: Collection[int]) -> None:
+    """Reject a collection if a cursor moved, or will move, to a position that was unknown when it was planned."""
+    at_cursors = select(cursors.c.seq).where(cursors.c.channel_id.in_(names))
+    seqs = set(tx.execute(at_cursors.union(select_stops(names))).scalars()) - set(needs)
+    if any(seq < max(needs) for seq in seqs):
+        raise Conflict(f"cursors on {', '.join(names.values())} moved to {sorted(seqs)} meanwhile; collect again")
 
 
 def _record_block_event(tx: Transaction, kind: EventKind, names: dict[int, str], block: AnyRow) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
-from tidemill.catalog.queries import BLOCKS, read_channel, read_channel_ids
+from tidemill.catalog.queries import BLOCKS, read_channel, read_channel_ids, select_stops
 from tidemill.catalog.rows import AnyRow, build_reader, to_channel, to_head, to_position
 from tidemill.catalog.tables import (
     IS_BASE,
@@ -87,7 +87,8 @@ class SqlChannelCatalog(CatalogPart):
         was_visible = (blocks.c.channel_id == row.id, blocks.c.visible <= runs.c.fencing_token)
         newest = select(func.max(blocks.c.seq)).where(*was_visible, _IS_FILLED)
         positions = select(newest.scalar_subquery()).where(runs.c.state.in_(EXECUTING_STATES))
-        return {seq for seq in connection.execute(positions).scalars() if seq is not None}
+        stops = select_stops([row.id])
+        return {seq for seq in connection.execute(positions.union(stops)).scalars() if seq is not None}
 
     @in_snapshot
     def count_content_rows(self, connection: Connection) -> dict[str, int]:

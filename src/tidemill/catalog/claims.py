@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from tidemill.catalog.channel_heads import lock_named_channels
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.queries import lock_binding, read_binding_cursors, read_binding_id, read_run
 from tidemill.catalog.rows import AnyRow, to_binding, to_head, to_position, to_run
 from tidemill.catalog.run_states import update_run
-from tidemill.catalog.tables import IS_ACTIVE_FLOW, IS_RESERVED, blocks, channels, insert_keys, runs
+from tidemill.catalog.tables import IS_ACTIVE_FLOW, IS_RESERVED, blocks, channels, insert_keys, run_reads, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.catalog.triggers import record_run_state
 from tidemill.catalog.workflows import list_task_versions
@@ -49,6 +49,7 @@ def claim_locked_run(
     spans = _compute_spans(tx, ready, request.reads, locked)
     slots = _reserve_slots(tx, ready, request.reservations, locked)
     started = start_attempt(tx, ready, RunState.SUBMITTED, owner, lease, attempt=attempt)
+    _record_stops(tx, ready, spans, locked)
     record_run_state(tx, started, RunMilestone.LAUNCHED)
     seqs = [[slot.channel, slot.seq] for slot in slots.values()]
     tx.record_event(EventKind.RUN_CLAIMED, ready.subject, ready.id, owner=owner, attempt=attempt, slots=seqs)
@@ -128,6 +129,18 @@ def _compute_span(
             f"beyond {upto.seq}, where this run would end; plan again"
         )
     return ReadSpan(since if request.cursor else upto, upto)
+
+
+def _record_stops(tx: Transaction, run: AnyRow, spans: Mapping[tuple[str, str], ReadSpan], locked: Channels) -> None:
+    """Record the reads that end before a head: the commit leaves cursors there, from where changes must be readable."""
+    rows = [
+        {"run_id": run.id, "task": task, "channel_id": locked[channel].id, "upto": span.upto.seq}
+        for (task, channel), span in spans.items()
+        if span.upto.seq < locked[channel].head_seq
+    ]
+    if rows:
+        tx.execute(delete(run_reads).where(run_reads.c.run_id == run.id))
+        tx.execute(insert(run_reads), rows)
 
 
 def _read_position(tx: Transaction, channel: AnyRow, seq: int) -> ChannelPosition:

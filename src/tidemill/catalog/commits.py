@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.queries import lock_binding, read_binding_cursors, read_binding_id, read_channel_ids
@@ -103,6 +103,7 @@ def record_consumption(
         {"run_id": run.id, "task": c.task, "channel_id": ids[c.channel], "since": c.since, "upto": c.upto.seq}
         for c in consumed
     ]
+    tx.execute(delete(run_reads).where(run_reads.c.run_id == run.id))
     tx.execute(insert(run_reads), rows)
 
 

@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Select, Table, func, select
 
 from tidemill.catalog.rows import AnyRow, to_block, to_position
-from tidemill.catalog.tables import bindings, blocks, channels, cursors, files, runs
+from tidemill.catalog.tables import bindings, blocks, channels, cursors, files, run_reads, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import NotFound
 from tidemill.model.block import Block, ChannelPosition
+from tidemill.model.run import EXECUTING_STATES
 
 BLOCKS = select(blocks, channels.c.name.label("channel"), channels.c.role).join_from(blocks, channels)
 
@@ -31,6 +32,12 @@ def read_channel(connection: Connection, name: str) -> AnyRow:
     if row is None:
         raise _build_name_error(connection, "channel", name, channels)
     return row
+
+
+def select_stops(channel_ids: Iterable[int]) -> Select[tuple[int]]:
+    """Select the positions before the head of a channel where active runs will leave cursors."""
+    stops = select(run_reads.c.upto).join_from(run_reads, runs)
+    return stops.where(run_reads.c.channel_id.in_(channel_ids), runs.c.state.in_(EXECUTING_STATES))
 
 
 def check_active(connection: Connection, noun: str, name: str) -> None:

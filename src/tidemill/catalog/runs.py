@@ -34,7 +34,8 @@ from tidemill.ports.records import ChannelRead, RunExpiryCounts
 ABANDON_SECONDS = 3600.0
 """Seconds after which a run that only its process can execute, and that was never started, is killed."""
 
-_READS = select(run_reads, channels.c.name.label("channel")).join_from(run_reads, channels)
+_READS = select(run_reads, channels.c.name.label("channel")).join_from(run_reads, channels).join(runs)
+_READS = _READS.where(runs.c.state == RunState.FINISHED)  # active runs have recorded only where they will stop
 
 
 class SqlRunCatalog(CatalogPart):
@@ -58,7 +59,6 @@ class SqlRunCatalog(CatalogPart):
 
     @in_snapshot
     def list_block_reads(self, connection: Connection, channel: str, seq: int) -> list[ChannelRead]:
-        # Reads are recorded when a run commits, so those of other runs are not in the table.
         on_channel = run_reads.c.channel_id == read_channel(connection, channel).id
         after_start = or_(run_reads.c.since.is_(None), run_reads.c.since < seq)
         covering = _READS.where(on_channel, run_reads.c.upto >= seq, after_start)

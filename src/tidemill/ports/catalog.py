@@ -79,7 +79,7 @@ class ChannelQueries(Protocol):
         """
 
     def list_active_positions(self, channel: str) -> set[int]:
-        """The positions at which active runs read the channel: its head when they were claimed."""
+        """The positions up to which active runs read the channel, and its head when they were claimed."""
 
     def count_content_rows(self) -> dict[str, int]:
         """The number of rows of each channel's content, where the catalog can derive it."""
@@ -135,8 +135,11 @@ class BlockQueries(Protocol):
 
 
 class BlockCatalog(BlockQueries, Protocol):
-    def collect(self, blocks: Collection[int]) -> int:
-        """Hide blocks, except those held by pins, from new readers; returns their number. Active runs may read them."""
+    def collect(self, blocks: Collection[int], needs: Collection[int] | None = None) -> int:
+        """Hide blocks, except those held by pins, from new readers; returns their number. Active runs may read them.
+
+        `needs` are the known positions of readers, up to the head: a cursor that moved elsewhere before it conflicts.
+        """
 
     def purge(self) -> list[str]:
         """Mark the files, unless other blocks share them, of blocks collected before all active runs; returns them."""

@@ -198,15 +198,29 @@ class VacuumService:
     ) -> CollectionResult:
         catalog = self.executor.catalog
         readers = frozenset((b.name, t.name, c) for b in catalog.flows.list() for t in b.tasks for c in t.read_channels)
-        collected = sum(
-            self._collect_blocks(self._find_superseded_blocks(c, readers, keep_since, points)) for c in channels
-        )
+        collected = sum(self._collect_channel(c, readers, keep_since, points) for c in channels)
         return CollectionResult(collected, 0, marked=len(catalog.blocks.purge()) if self.can_continue() else 0)
 
-    def _collect_blocks(self, blocks: list[Block]) -> int:
-        """Collect blocks of one channel; 0 if another process does so at the same time."""
+    def _collect_channel(
+        self, channel: RegisteredChannel, readers: _Readers, keep_since: int | None, points: int
+    ) -> int:
+        """Collect superseded blocks; 0 if another process does so, or a reader moves, at the same time."""
+        catalog, name = self.executor.catalog, channel.channel.name
+        blocks = catalog.blocks.list_filled(name)
+        if not find_collectable(blocks, channel.head.seq, ()):
+            return 0
+        cursors, active = catalog.channels.read_cursors(name), catalog.channels.list_active_positions(name)
+        needs = [ReadNeed(c.position.seq) for c in cursors if (c.binding, c.task, name) in readers]
+        needs += map(ReadNeed, active)
+        if points:
+            seqs = sorted({b.seq for b in blocks if b.seq <= channel.head.seq})
+            needs.append(ReadNeed(seqs[-min(points, len(seqs))], onwards=True))
+        if keep_since is not None:
+            needs.append(ReadNeed(self._find_seq_at(name, keep_since), onwards=True))
+        found = find_collectable(blocks, channel.head.seq, needs, catalog.blocks.list_pinned(name))
+        known = {channel.head.seq, *active, *(c.position.seq for c in cursors)}
         try:
-            return self.executor.catalog.blocks.collect([b.id for b in blocks]) if blocks and self.can_continue() else 0
+            return catalog.blocks.collect([b.id for b in found], known) if found and self.can_continue() else 0
         except Conflict:
             return 0
 
@@ -233,27 +247,6 @@ class VacuumService:
 
     def _list_written(self, directory: str) -> list[str]:
         return [path for path in self.executor.store.list_directory(directory) if is_written_by_runs(path)]
-
-    def _find_superseded_blocks(
-        self, channel: RegisteredChannel, readers: _Readers, keep_since: int | None, points: int
-    ) -> list[Block]:
-        catalog, name = self.executor.catalog, channel.channel.name
-        blocks = catalog.blocks.list_filled(name)
-        if not find_collectable(blocks, channel.head.seq, ()):
-            return []
-        needs = [*self._list_cursor_needs(name, readers), *map(ReadNeed, catalog.channels.list_active_positions(name))]
-        if points:
-            seqs = sorted({b.seq for b in blocks if b.seq <= channel.head.seq})
-            needs.append(ReadNeed(seqs[-min(points, len(seqs))], onwards=True))
-        if keep_since is not None:
-            needs.append(ReadNeed(self._find_seq_at(name, keep_since), onwards=True))
-        return find_collectable(blocks, channel.head.seq, needs, catalog.blocks.list_pinned(name))
-
-    def _list_cursor_needs(self, channel: str, readers: _Readers) -> Iterator[ReadNeed]:
-        """Yield the positions of the cursors that declared tasks continue from."""
-        for cursor in self.executor.catalog.channels.read_cursors(channel):
-            if (cursor.binding, cursor.task, channel) in readers:
-                yield ReadNeed(cursor.position.seq)
 
     def _find_seq_at(self, channel: str, version: int) -> int:
         try:
