@@ -132,7 +132,7 @@ def _compute_span(
 
 
 def _record_stops(tx: Transaction, run: AnyRow, spans: Mapping[tuple[str, str], ReadSpan], locked: Channels) -> None:
-    """Record the reads that end before a head: the commit leaves cursors there, from where changes must be readable."""
+    """Record the reads that end before a head: the commit leaves cursors there, from where changes stay readable."""
     rows = [
         {"run_id": run.id, "task": task, "channel_id": locked[channel].id, "upto": span.upto.seq}
         for (task, channel), span in spans.items()

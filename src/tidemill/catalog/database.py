@@ -164,12 +164,8 @@ class GroupCommit:
         self._queue.append(pending)
         with self._write_lock:
             if not pending.done.done():
-                self._run_group(self._drain_queue())
+                self._run_group([self._queue.popleft() for _ in range(len(self._queue))])
         return pending.done.result()
-
-    def _drain_queue(self) -> list[_PendingWork[Any]]:
-        """All queued work, the caller's included. The caller holds the lock, so no other thread drains the queue."""
-        return [self._queue.popleft() for _ in range(len(self._queue))]
 
     def _run_group(self, group: list[_PendingWork[Any]]) -> None:
         try:

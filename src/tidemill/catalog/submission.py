@@ -16,7 +16,7 @@ from tidemill.errors import Conflict
 from tidemill.model.codec import Json
 from tidemill.model.identity import Identity
 from tidemill.model.run import RunKind, RunState
-from tidemill.model.states import PRODUCING_STATES, Dataset, DatasetState
+from tidemill.model.states import PRODUCING_STATES, DatasetState
 from tidemill.model.submission import ActionRequest, SubmissionRequest
 from tidemill.retention.memo import ReuseExplanation, ReuseVerdict, explain_reuse
 from tidemill.retention.preparation import Preparation, RunnableAction, merge_actions, prepare_submission
@@ -31,7 +31,8 @@ def submit_workflow(tx: Transaction, submission_request: SubmissionRequest) -> i
     known = store.find_datasets(tx, (request.identity for request in submission_request.actions))
     _check_descriptions(submission_request, known)
     _check_generations(tx, submission_request)
-    plan = prepare_submission(submission_request.actions, _build_states(known))
+    states = {i: replace(store.to_dataset(row), state=_to_effective_state(row)) for i, row in known.items()}
+    plan = prepare_submission(submission_request.actions, states)
     explanations = _explain_actions(tx, submission_request, known, plan)
     run_ids = _add_runs(tx, submission_request, plan)
     _write_datasets(tx, submission_request, known, plan, run_ids)
@@ -62,11 +63,6 @@ def read_generations(tx: Transaction, unforced_identities: Iterable[Identity]) -
         rows = tx.execute(newest.where(datasets.c.unforced_identity.in_(batch)).group_by(datasets.c.unforced_identity))
         generations |= {row.unforced_identity: row.newest for row in rows}
     return generations
-
-
-def _build_states(known: KnownDatasets) -> dict[Identity, Dataset]:
-    """The states of known datasets; one that a waiting run recomputes after its deletion counts as in production."""
-    return {i: replace(store.to_dataset(row), state=_to_effective_state(row)) for i, row in known.items()}
 
 
 def _to_effective_state(row: AnyRow) -> DatasetState:

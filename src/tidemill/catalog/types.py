@@ -45,12 +45,7 @@ def build_enum_type(kind: type[StrEnum]) -> ValueText:
     return ValueText(str, kind)
 
 
-def _format_schema(schema: Schema) -> str | None:
-    """A schema without columns is unknown, and stored as NULL."""
-    return str(schema) if schema.fields else None
-
-
 PROVENANCE = _build_json_type(Provenance.to_json, Provenance.from_json)
 UPDATES = _build_json_type(updates_to_json, updates_from_json)
 FRESHNESS_TARGET = _build_json_type(target_to_json, target_from_json)
-SCHEMA = ValueText(_format_schema, lru_cache(maxsize=1024)(Schema.from_ddl))
+SCHEMA = ValueText(lambda schema: str(schema) if schema.fields else None, lru_cache(maxsize=1024)(Schema.from_ddl))

@@ -175,10 +175,6 @@ def _parse_instants(strings: pa.Array, kind: exp.DataType) -> pa.Array:
     return pc.coalesce(zoned_values, utc_values.view(to_arrow_type(kind)))
 
 
-def _parse_wall_clocks(strings: pa.Array, kind: exp.DataType) -> pa.Array:
-    return _to_microseconds(strings).cast(to_arrow_type(kind))
-
-
 def _to_microseconds(strings: pa.Array) -> pa.Array:
     """Drop zeros beyond the microsecond, as Java and Go write them."""
     return pc.replace_substring_regex(strings, r"(\.[0-9]{6})0+", r"\1")
@@ -206,6 +202,6 @@ _READERS: dict[exp.DType, Callable[[pa.Array, exp.DataType], pa.Array]] = {
     exp.DType.TEXT: _cast_plain,
     exp.DType.BINARY: _decode_base64,
     exp.DType.DATE: _cast_plain,
-    exp.DType.TIMESTAMPNTZ: _parse_wall_clocks,
+    exp.DType.TIMESTAMPNTZ: lambda strings, kind: _to_microseconds(strings).cast(to_arrow_type(kind)),
     **dict.fromkeys(INSTANTS, _parse_instants),
 }

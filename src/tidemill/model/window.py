@@ -50,13 +50,8 @@ _COUNTED = re.compile(r"(\d+) (token|wave)s?")
 ONE_TOKEN = Extent(Unit.TOKENS, 1)
 
 
-def _to_set(value: Any) -> Any:
-    """The distinct values of a list, in a canonical order."""
-    return None if value is None else tuple(sorted(set(value), key=repr))
-
-
 GROUP_FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {
-    "as-set": _to_set,
+    "as-set": lambda value: None if value is None else tuple(sorted(set(value), key=repr)),
     "length": lambda value: None if value is None else len(value),
     "lower": lambda value: None if value is None else str(value).lower(),
 }

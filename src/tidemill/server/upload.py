@@ -50,7 +50,8 @@ class BodyLimit:
         self._limit = limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not _is_upload(scope):
+        is_http = scope["type"] == "http"
+        if is_http and not (scope["method"] == "POST" and scope["path"].endswith(("/blocks", "/events"))):
             check_declared_size(Headers(scope=scope), self._limit)
             receive = await self._read_body(receive)
         await self._app(scope, receive, send)
@@ -82,10 +83,6 @@ def check_declared_size(headers: Headers, limit: int) -> None:
 
 def build_too_large_error(limit: int) -> TooLarge:
     return TooLarge(f"the request exceeds the limit of {limit} bytes; nothing was changed")
-
-
-def _is_upload(scope: Scope) -> bool:
-    return bool(scope["method"] == "POST" and scope["path"].endswith(("/blocks", "/events")))
 
 
 class UploadFormat(StrEnum):

@@ -180,10 +180,6 @@ class PathwayStalenessDocument(ResponseDocument):
     target_lag: float | None
 
 
-def _sort_lag(channel: Any) -> dict[str, float]:
-    return dict(sorted(channel.registered.channel.freshness_target.lag.items()))
-
-
 def _list_pathways(channel: Any) -> Iterator[tuple[Any, ...]]:
     status = channel.target_status
     return ((pathway, stale, status.bounds.get(pathway)) for pathway, stale in sorted(status.staleness.items()))
@@ -197,7 +193,7 @@ def _limit_inconsistency(channel: Any) -> float | None:
 class FreshnessTargetDocument(ResponseDocument):
     """The freshness target of a channel, in seconds, and its status."""
 
-    lag: Annotated[dict[str, float], Source(_sort_lag)] = Field(default={})
+    lag: Annotated[dict[str, float], Source("registered.channel.freshness_target.lag")] = Field(default={})
     consistency: Annotated[float | None, Source("target_status.consistency")] = None
     accepts: Annotated[list[str], Source("registered.channel.freshness_target.accepts")] = Field(default=[])
     pathways: Annotated[list[PathwayStalenessDocument], Source(_list_pathways)]

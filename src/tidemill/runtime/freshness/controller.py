@@ -94,7 +94,8 @@ class FreshnessController:
             if variant is not None or not context.find_goals(binding):
                 return context.plan_run(binding, variant=variant)
             fresh = not self.asynchronous or self._is_requested(run)
-            return context.plan_run(binding, lead=self._get_lead_time(binding), fresh=fresh)
+            triggers = self.executor.catalog.triggers.list(binding.name)
+            return context.plan_run(binding, lead=max((t.lead_seconds for t in triggers), default=0.0), fresh=fresh)
         except TidemillError:
             with self.executor.hold_lease(self.executor.take_run(run.id), RunLog()):
                 raise
@@ -152,10 +153,6 @@ class FreshnessController:
             if error.retry_in is not None:  # the step is not at fault
                 raise
             raise RunFailed(f"{planned_run.binding.name}, which it needs, failed: {error}") from error
-
-    def _get_lead_time(self, binding: BoundFlow) -> float:
-        """Return the seconds by which a flow's run starts before a target would be missed."""
-        return max((t.lead_seconds for t in self.executor.catalog.triggers.list(binding.name)), default=0.0)
 
     def _is_requested(self, run: Run) -> bool:
         """Tell whether the run was requested, and neither triggered by a target nor left by a catch-up limit."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 from tidemill.api.documents.parser import parse_workflow
 from tidemill.api.documents.tasks import OUTPUT, SourceResolver, build_task, to_canonical_task
 from tidemill.errors import BlockDamaged, RunFailed, RunKilled, TidemillError
-from tidemill.model.action import Action, Script, Work
+from tidemill.model.action import Action, Script
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append
 from tidemill.model.description import describe_output, diff_descriptions
@@ -96,7 +96,8 @@ class ActionRunner:
         code = task.variant.code
         if not isinstance(code, Command):
             return task
-        files = _list_file_arguments(action.work, code)
+        work = action.work  # its files are those of the project, or a program next to Python
+        files = {code.argv[0], work.script} if isinstance(work, Script) else set(code.fingerprint["files"])
         argv = tuple(self.locate(a) if a in files else a for a in code.argv)
         env = {name: self.environment[name] for name in action.environment if name in self.environment}
         return replace(task, variants=(replace(task.variant, code=replace(code, argv=argv, env=env)),))
@@ -112,8 +113,3 @@ class ActionRunner:
                     f"its input {dataset.workflow}/{dataset.name} is lost ({damage}); "
                     "submit the workflow again to recompute it"
                 ) from error
-
-
-def _list_file_arguments(work: Work, code: Command) -> set[str]:
-    """Return the arguments of a command that are files of the project, or a program next to Python."""
-    return {code.argv[0], work.script} if isinstance(work, Script) else set(code.fingerprint["files"])
