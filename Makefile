@@ -86,7 +86,7 @@ pictures: setup chromium  ## take the screenshots docs/images/page-*.png again
 
 search: setup  ## run the property tests with many more random histories than the suite
 	@TIDEMILL_API_EXAMPLES=200 $(BIN)/python -m pytest -n 2 --dist worksteal tests/server/test_document.py
-	@$(CAMPAIGN) TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist worksteal -m "" --timeout 7200 tests/oracle tests/contract tests/intake tests/acceptance/test_tpch.py benchmarks/tests/test_queries.py
+	@$(CAMPAIGN) TIDEMILL_EXAMPLES=1600 $(BIN)/python -m pytest -n 2 --dist worksteal -m "" --timeout 7200 tests/oracle tests/contract tests/intake tests/local tests/runtime/test_oneshots.py tests/runtime/test_freshness_targets.py tests/runtime/freshness/test_catch_up.py tests/acceptance/test_tpch.py benchmarks/tests/test_queries.py
 	@$(CAMPAIGN) TIDEMILL_EXAMPLES=1600 TIDEMILL_ENGINE_LOCAL=off $(BIN)/python -m pytest -n 0 --timeout 7200 tests/oracle/test_queries.py -k stay_fresh
 
 corpus: setup  ## compare every construct of Spark's SQL reference with Spark after each of four steps, at every scale

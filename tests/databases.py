@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, create_engine, text
+from tests.marks import long
 
 from tidemill.catalog import open_catalog
 from tidemill.catalog.engine import build_engine
@@ -77,7 +78,7 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-LONG_ON_POSTGRESQL = ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)]
+LONG_ON_POSTGRESQL = ["sqlite", long("postgresql")]
 """For tests of many steps that take twice as long on PostgreSQL, where other tests cover the same statements."""
 
 

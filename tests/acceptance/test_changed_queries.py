@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame
 from tests.acceptance.conftest import Open
+from tests.marks import long
 
 import tidemill as tm
 from tidemill.app.wiring import Tidemill
@@ -75,10 +76,7 @@ ALLOWED = {
 
 @pytest.mark.parametrize(
     ("key", "cases"),
-    [
-        pytest.param(None, list(ALLOWED), marks=pytest.mark.long, id="append"),
-        pytest.param("k", ["added", "dated"], id="upsert"),
-    ],
+    [long(None, list(ALLOWED), id="append"), pytest.param("k", ["added", "dated"], id="upsert")],
 )
 def test_blocks_are_read_after_each_change_that_apply_allows(
     open_mill: Open, tmp_path: Path, key: str | None, cases: list[str]
@@ -149,7 +147,7 @@ def workflow_with_task(columns: str, *, kind: str, reads: type) -> tm.Workflow:
     return wf
 
 
-@pytest.mark.parametrize(("kind", "reads"), [("base", tm.All), pytest.param("delta", tm.New, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("kind", "reads"), [("base", tm.All), long("delta", tm.New)])
 def test_a_table_with_an_inferred_schema_gains_a_column(
     open_mill: Open, tmp_path: Path, kind: str, reads: type
 ) -> None:

@@ -20,6 +20,7 @@ from benchmarks.linear_road.traffic import Plan, generate_traffic
 from benchmarks.linear_road.validator import compare_answers, compute_expected
 from tests.acceptance.stateful import Mill, guard_all_steps, guard_tasks, is_killed, open_stateful_mill
 from tests.acceptance.test_crash import Tripwire
+from tests.marks import long
 
 import tidemill as tm
 from tidemill.model.stateful import END, FORMED, START
@@ -158,7 +159,7 @@ def run_undisturbed(name: str, root: Path) -> tuple[Answers, int]:
     return SCENARIOS[name]().read_answers(root), step_count.value
 
 
-@pytest.mark.parametrize("name", ["windows", pytest.param("linear road", marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", [long(n) if n == "linear road" else n for n in SCENARIOS])
 def test_a_killed_process_does_not_change_the_answers(name: str, tmp_path: Path) -> None:
     (tmp_path / "undisturbed").mkdir()
     expected_answers, steps = run_undisturbed(name, tmp_path / "undisturbed")

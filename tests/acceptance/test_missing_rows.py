@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from tests.acceptance.conftest import Open
+from tests.marks import long
 
 import tidemill as tm
 from tidemill.app.wiring import Tidemill
@@ -47,7 +48,7 @@ def missing_writes(monkeypatch: pytest.MonkeyPatch) -> MissingWrites:
     return missing
 
 
-@pytest.mark.parametrize("is_local", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("is_local", [False, long(True)])
 def test_every_writer_checks_its_row_count(
     open_mill: Open, spark: SparkSession, missing_writes: MissingWrites, monkeypatch: pytest.MonkeyPatch, is_local: bool
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.docs.page_project import PageProject
 from tests.docs.pages import ROOT, Command
+from tests.marks import long
 
 from tidemill import Client
 
@@ -19,8 +20,8 @@ from tidemill import Client
     ("example", "options", "channel"),
     [
         ("search_engine", ["--rounds", "1", "--seconds", "0"], "clicks"),
-        pytest.param("supply_chain", ["--seconds", "1"], "orders", marks=pytest.mark.long),
-        pytest.param("sky_survey", ["--seconds", "1"], "annotations", marks=pytest.mark.long),
+        long("supply_chain", ["--seconds", "1"], "orders"),
+        long("sky_survey", ["--seconds", "1"], "annotations"),
     ],
 )
 def test_an_example_is_applied_served_and_fed(

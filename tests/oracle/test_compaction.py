@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
+from tests.marks import long
 from tests.oracle.channel_model import ChannelModel, MemoryFiles, is_append
 from tests.oracle.histories import KINDS, contents, deltas
 
@@ -89,8 +90,8 @@ def test_readable_content_never_changes(name: str, data: st.DataObject) -> None:
 
 def _mark_case(name: str, place: str) -> ParameterSet:
     """`make test-long` also lets Spark compact the kinds that the driver compacts."""
-    is_long = place == "spark" and name in ("append", "signed", "increment")
-    return pytest.param(name, place, id=f"{name}-{place}", marks=[pytest.mark.long] if is_long else [])
+    mark = long if place == "spark" and name in ("append", "signed", "increment") else pytest.param
+    return mark(name, place, id=f"{name}-{place}")
 
 
 class ParquetFiles:

@@ -5,19 +5,14 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from _pytest.mark import ParameterSet
 from pyspark.sql import SparkSession
+from tests.marks import long
 from tests.oracle.queries.case import Scale
 from tests.oracle.queries.histories import Input, Insert
 from tests.oracle.queries.world import check
 
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Append, Signed, Upsert
-
-
-def long(value: object) -> ParameterSet:
-    """A value that only `make test-long` tries."""
-    return pytest.param(value, marks=pytest.mark.long)
 
 
 def test_a_group_is_removed_with_its_last_row(spark: SparkSession) -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
+from tests.marks import long
 from tests.oracle.histories import KINDS, PLAIN, History, histories, replay
 
 from tidemill.algebra import reference
@@ -38,10 +39,8 @@ _numbers = count()
 
 def _mark_case(name: str, little: bool) -> ParameterSet:
     """`make test-long` also computes the other kinds as Spark does for large contents."""
-    is_long = not little and name not in ("upsert", "patch")
-    return pytest.param(
-        name, little, id=f"{name}-{'little' if little else 'much'}", marks=[pytest.mark.long] if is_long else []
-    )
+    mark = pytest.param if little or name in ("upsert", "patch") else long
+    return mark(name, little, id=f"{name}-{'little' if little else 'much'}")
 
 
 @pytest.mark.parametrize(("name", "little"), [_mark_case(name, little) for name in KINDS for little in (True, False)])

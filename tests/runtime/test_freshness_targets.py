@@ -16,7 +16,7 @@ import tidemill as tm
 from tidemill.model.workflow import WorkflowSpec
 
 HOUR = 3600.0
-EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "1"))
+EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "32")) // 32
 
 
 def build_join(lag: object, consistency: object, refresh: str = "auto") -> WorkflowSpec:

@@ -5,20 +5,16 @@ from __future__ import annotations
 import random
 
 import pytest
-from _pytest.mark import ParameterSet
 from pyspark.sql import SparkSession
+from tests.marks import long
 
 from tidemill.algebra.accumulators import decompose_aggregate
 from tidemill.algebra.expression import to_expression
 from tidemill.algebra.operators import AggregateCall
 
 
-def long(*types: tuple[int, int]) -> list[ParameterSet]:
-    return [pytest.param(*precision_and_scale, marks=pytest.mark.long) for precision_and_scale in types]
-
-
 @pytest.mark.parametrize(
-    ("precision", "scale"), [(12, 2), (27, 11), (33, 6), *long((17, 0), (27, 0), (27, 4), (28, 6))]
+    ("precision", "scale"), [(12, 2), (27, 11), (33, 6), long(17, 0), long(27, 0), long(27, 4), long(28, 6)]
 )
 def test_an_average_is_rounded_once(spark: SparkSession, precision: int, scale: int) -> None:
     """Each group has one number and zeros; its average is just next to the midpoint of two representable values."""

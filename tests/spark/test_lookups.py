@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests.marks import long
 
 from tidemill.spark.key_joins import exclude_matching, select_matching
 
@@ -44,7 +45,7 @@ def build_rows(spark: SparkSession, kind: str, values: Sequence[str], name: str)
 ON = (("c1", "k1"), ("c2", "k2"))
 
 
-@pytest.mark.parametrize("kind", [*IN_SUITE, *(pytest.param(k, marks=pytest.mark.long) for k in OTHERS)])
+@pytest.mark.parametrize("kind", [*IN_SUITE, *map(long, OTHERS)])
 def test_spark_matches_null_with_null_and_equal_values(spark: SparkSession, kind: str) -> None:
     values = [*(SAME | DIFFERENT)[kind], "NULL"]
     content = build_rows(spark, kind, values, "c").localCheckpoint()
