@@ -207,12 +207,7 @@ class Client:
         )
 
     def subscribe(
-        self,
-        channel: str,
-        *,
-        after: int | None = None,
-        columns: Iterable[str] = (),
-        where: Iterable[str] = (),
+        self, channel: str, *, after: int | None = None, columns: Iterable[str] = (), where: Iterable[str] = ()
     ) -> Iterator[BlockRowsDocument]:
         """The rows of each new block of a channel, from now on or after a block. The iterator never ends by itself.
 

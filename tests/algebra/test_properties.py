@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.algebra.properties import is_append_only
+from tidemill.algebra.properties import find_keys, find_lasting_keys, is_append_only
 from tidemill.algebra.sql import scan_channel, translate_query
 
 SOURCES = {
@@ -34,3 +34,26 @@ def test_a_channel_whose_changes_only_add_rows(query: str, growing: set[str]) ->
     root = translate_query(query, SOURCES).op
     names = {name for name in SOURCES if name in query}
     assert {name for name in names if is_append_only(root, name)} == growing
+
+
+SITES = scan_channel("sites", {"site": "string", "owner": "string"}, ("site",))
+
+
+@pytest.mark.parametrize(
+    ("query", "keys", "lasting"),
+    [
+        ("SELECT site, owner FROM sites WHERE owner IS NOT NULL", {("site",)}, {("site",)}),
+        ("SELECT s.score, o.site FROM scores s JOIN sites o ON s.site = o.site", {("site",)}, set()),
+        ("SELECT s.site, o.owner FROM scores s JOIN sites o ON s.site = o.site", {("site",)}, {("site",)}),
+        ("SELECT s.site AS a, o.site AS b FROM scores s JOIN sites o ON s.site = o.site", {("a",), ("b",)}, {("a",)}),
+        (
+            "SELECT o.owner, count(*) AS n FROM scores s JOIN sites o USING (site) GROUP BY o.owner",
+            {("owner",)},
+            {("owner",)},
+        ),
+    ],
+)
+def test_a_removed_row_has_the_keys_of_the_left_side_only(query: str, keys: set[str], lasting: set[str]) -> None:
+    root = translate_query(query, {**SOURCES, "sites": SITES}).op
+    assert set(find_keys(root)) == keys
+    assert set(find_lasting_keys(root)) == lasting

@@ -241,3 +241,38 @@ def test_tables_that_read_a_patched_table_by_its_key_see_every_patched_row(spark
         [Insert("v", [{"k": 5, "n": 3, "_deleted": False}]), Insert("u", [{"id": 2, "k": None, "_deleted": True}])],
     ]
     assert check(spark, queries, inputs, history)["incremental"] == 15
+
+
+def test_rows_that_only_the_key_of_the_right_side_identifies_are_removed(spark: SparkSession) -> None:
+    """The row of a removed left key has no partner any more, so its right key is not known."""
+    queries = {
+        "rows": "SELECT v.k, u.i FROM u JOIN v ON u.k = v.k",
+        "own_rows": "SELECT b.k, a.i FROM u a JOIN u b ON a.k <=> b.k",
+        "ranked": "SELECT v.k, sum(i) OVER (PARTITION BY v.k ORDER BY i) AS s FROM u JOIN v ON u.k = v.k",
+        "grouped": "SELECT k, sum(i) AS s FROM (SELECT v.k, u.i FROM u JOIN v ON u.k = v.k) GROUP BY k",
+        "joined": "SELECT r.k, r.i, w.n FROM (SELECT v.k, u.i FROM u JOIN v ON u.k = v.k) r JOIN w ON r.k = w.k",
+        "looked_up": "SELECT w.k, w.n, r.i FROM w JOIN (SELECT v.k, u.i FROM u JOIN v ON u.k = v.k) r ON w.k = r.k",
+        "members": "SELECT * FROM w WHERE k IN (SELECT v.k FROM u JOIN v ON u.k = v.k)",
+        "counted": "SELECT v.k, v.n, c.n AS total FROM (SELECT count(*) AS n FROM u) c JOIN v ON c.n = v.k",
+        "moved": "SELECT v.k, u.i FROM u JOIN v ON u.i = v.k WHERE u.k = 1",
+        "patched": "SELECT w.k, w.n, r.i FROM w JOIN (SELECT v.k, u.i FROM u JOIN v ON u.k = v.k) r ON w.n = r.k",
+        "patching": "SELECT r.k, w.n FROM (SELECT v.k, v.n FROM u JOIN v ON u.k = v.k) r LEFT JOIN w ON r.n = w.k",
+    }
+    inputs = [
+        Input("u", "k int, i int", Upsert(("k",))),
+        *(Input(name, "k int, n int", Upsert(("k",))) for name in ("v", "w")),
+    ]
+
+    def rows(*pairs: tuple[int, int | None], column: str = "n") -> list[dict[str, object]]:
+        return [{"k": k, column: n, "_deleted": n is None} for k, n in pairs]
+
+    history = [
+        [
+            Insert("u", rows((1, 2), (2, 5), (3, 1), column="i")),
+            *(Insert(name, rows((1, 2), (2, 2), (3, 1))) for name in ("v", "w")),
+        ],
+        [Insert("u", rows((3, None), (1, 3), column="i"))],
+        [Insert("v", rows((2, None), (4, 4))), Insert("u", rows((4, 4), column="i"))],
+        [Insert("u", rows((1, None), column="i")), Insert("w", rows((4, 1), (1, None)))],
+    ]
+    check(spark, queries, inputs, history)

@@ -19,7 +19,7 @@ from dataclasses import replace
 from tidemill.algebra import operators as ops
 from tidemill.algebra.expression import build_column, build_literal
 from tidemill.algebra.patches import ManyToOneJoin, to_patches, to_upserts
-from tidemill.algebra.properties import Key, find_keys, is_append_only, is_unique_on
+from tidemill.algebra.properties import Key, find_lasting_keys, is_append_only, is_unique_on
 from tidemill.algebra.restrict import exclude_rows, restrict_rows
 from tidemill.algebra.states import (
     ADDED,
@@ -159,7 +159,7 @@ class Derivation:
     def _find_changed_keys(self, name: str, op: ops.Operator, names: Key) -> ops.StepReference:
         """The distinct values of these columns in the changed rows."""
         if name not in self.steps:
-            changed = self.find_touched_rows(op) if names in find_keys(op) else None
+            changed = self.find_touched_rows(op) if names in find_lasting_keys(op) else None
             source = changed if changed is not None else self.derive_change(op)
             assert source is not None
             self.steps[name] = ops.select_distinct(ops.select_columns(source, names))
@@ -321,14 +321,14 @@ class Derivation:
     # -- keyed results -------------------------------------------------------------------------------------------
 
     def find_touched_rows(self, op: ops.Operator) -> ops.Operator | None:
-        """For an operator with a key: the new row of each key that may have changed, or `_deleted`; or None."""
+        """For an operator with a lasting key: the new row of each key that may have changed, or `_deleted`; or None."""
         match op:
             case ops.Scan():
                 if not op.keys or op.is_patched or op.channel not in self.changed:
                     return None
                 return replace(op, columns=(*op.columns, DELETED), mode=ops.ScanMode.TOUCHED)
             case ops.Projection():
-                below = self.find_touched_rows(op.child) if find_keys(op) else None
+                below = self.find_touched_rows(op.child) if find_lasting_keys(op) else None
                 return below and ops.Projection(below, (*op.items, *ops.to_items((DELETED,))))
             case ops.Filter():
                 below = self.find_touched_rows(op.child)
@@ -353,7 +353,7 @@ class Derivation:
     def _find_join_rows(self, op: ops.Join) -> ops.Operator | None:
         """The changed left rows and those whose partner changed, joined with the new right side."""
         left_rows = self.find_touched_rows(op.left)
-        if not find_keys(op.left) or (left_rows is None and self.can_change(op.left)):
+        if not find_lasting_keys(op.left) or (left_rows is None and self.can_change(op.left)):
             return None
         partners: ops.StepReference | None = None
         if self.can_change(op.right):
@@ -366,7 +366,7 @@ class Derivation:
         self, op: ops.Join, left_rows: ops.Operator | None, partners: ops.StepReference | None
     ) -> ops.Operator | None:
         """The changed left rows and those of these partners, joined anew; `_deleted` if an inner join finds none."""
-        key = find_keys(op.left)[0]
+        key = find_lasting_keys(op.left)[0]
         parts: list[ops.Operator] = []
         key_sets: list[ops.Operator] = []
         if left_rows is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tidemill.algebra import operators as ops
 from tidemill.algebra.expression import Expression, build_column, build_literal, quote_name
-from tidemill.algebra.properties import Key, find_keys, is_unique_on
+from tidemill.algebra.properties import Key, find_lasting_keys, is_unique_on
 from tidemill.algebra.rewrite.merge_projections import compose_items
 from tidemill.model.change import DELETED, PATCH
 
@@ -35,7 +35,7 @@ def find_many_to_one(root: ops.Operator) -> ManyToOneJoin | None:
     items, below = _flatten_projections(root)
     if not isinstance(below, ops.Join) or not _is_many_to_one(below):
         return None
-    keys = [k for k in find_keys(ops.Projection(below.left, items)) if k]
+    keys = [k for k in find_lasting_keys(ops.Projection(below.left, items)) if k]
     names = {i.value.column_name: i.name for i in reversed(items)}
     by = {names[c]: c for c in below.left_keys if c in names}
     columns = _find_partner_columns(below, items)
@@ -47,7 +47,7 @@ def find_many_to_one(root: ops.Operator) -> ManyToOneJoin | None:
 def _is_many_to_one(op: ops.Join) -> bool:
     if op.kind not in (ops.JoinKind.INNER, ops.JoinKind.LEFT) or not op.keys or op.condition is not None:
         return False
-    to_one = set(op.right_keys) in [set(k) for k in find_keys(op.right)]
+    to_one = set(op.right_keys) in [set(k) for k in find_lasting_keys(op.right)]
     return to_one and not is_unique_on(op.left, op.left_keys)
 
 

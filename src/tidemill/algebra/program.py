@@ -15,7 +15,7 @@ from tidemill.algebra.derive import Derivation
 from tidemill.algebra.expression import build_column
 from tidemill.algebra.merge import pick_latest_rows
 from tidemill.algebra.patches import find_many_to_one
-from tidemill.algebra.properties import Key, find_keys, is_append_only
+from tidemill.algebra.properties import Key, find_keys, find_lasting_keys, is_append_only
 from tidemill.algebra.states import (
     NEW,
     GroupState,
@@ -165,7 +165,7 @@ def _derive_result(query: DeclaredQuery, derivation: Derivation) -> ops.Operator
 
 def _derive_upserts(query: DeclaredQuery, derivation: Derivation, key: Key) -> ops.Operator | None:
     """The new row of each key that may have changed."""
-    rows = derivation.find_touched_rows(query.root)
+    rows = derivation.find_touched_rows(query.root) if key in find_lasting_keys(query.root) else None
     if rows is not None:
         return rows
     change = derivation.derive_change(query.root)

@@ -13,9 +13,7 @@ def find_keys(op: ops.Operator) -> tuple[Key, ...]:
         case ops.SingleRow():
             return ((),)
         case ops.Projection():
-            names = {i.value.column_name: i.name for i in reversed(op.items) if i.is_column}
-            keys = [k for k in find_keys(op.child) if all(c in names for c in k)]
-            return tuple(tuple(names[c] for c in k) for k in keys)
+            return _rename_keys(op, find_keys(op.child))
         case ops.Filter() | ops.WindowFunction() | ops.TopN():
             return find_keys(op.child)
         case ops.Aggregation():
@@ -24,6 +22,25 @@ def find_keys(op: ops.Operator) -> tuple[Key, ...]:
             return _find_join_keys(op)
         case ops.GroupedMap() | ops.Union() | ops.Explode() | ops.StepReference() | ops.BlockScan() | ops.CustomMerge():
             return ()
+
+
+def find_lasting_keys(op: ops.Operator) -> tuple[Key, ...]:
+    """The keys that a row has even after it is removed: of joins, those of the left side, because it has no partner."""
+    match op:
+        case ops.Join():
+            return find_lasting_keys(op.left)
+        case ops.Projection():
+            return _rename_keys(op, find_lasting_keys(op.child))
+        case ops.Filter():
+            return find_lasting_keys(op.child)
+        case _:
+            return find_keys(op)
+
+
+def _rename_keys(op: ops.Projection, keys: tuple[Key, ...]) -> tuple[Key, ...]:
+    """The keys of which the projection has all columns, in its names."""
+    names = {i.value.column_name: i.name for i in reversed(op.items) if i.is_column}
+    return tuple(tuple(names[c] for c in k) for k in keys if all(c in names for c in k))
 
 
 def is_unique_on(op: ops.Operator, names: Key) -> bool:

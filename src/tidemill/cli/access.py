@@ -27,11 +27,7 @@ def users(mill: Tidemill) -> Answer:
     return Answer(document, user_table, build_table("tokens", ("token", "user", "label", "issued", ""), rows))
 
 
-def user(
-    mill: Tidemill,
-    name: User,
-    role: Annotated[UserRole, typer.Argument(help="Their permissions.")],
-) -> Answer:
+def user(mill: Tidemill, name: User, role: Annotated[UserRole, typer.Argument(help="Their permissions.")]) -> Answer:
     """Add a user, or change their role."""
     saved = mill.catalog.accounts.save_user(name, role)
     return Answer(UserDocument.model_validate(saved), f"{saved.name} is {saved.role}")
@@ -51,8 +47,7 @@ def token(
 
 
 def revoke(
-    mill: Tidemill,
-    number: Annotated[str, typer.Argument(help="The token's number: the part after tdm_.")],
+    mill: Tidemill, number: Annotated[str, typer.Argument(help="The token's number: the part after tdm_.")]
 ) -> Answer:
     """Revoke a token."""
     revoked = mill.catalog.accounts.revoke_token(number)

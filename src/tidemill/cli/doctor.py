@@ -154,8 +154,7 @@ _PROJECT: tuple[tuple[str, Callable[[Tidemill], str]], ...] = (
 
 
 def doctor(
-    ctx: typer.Context,
-    no_spark: Annotated[bool, typer.Option("--no-spark", help="Do not start Spark.")] = False,
+    ctx: typer.Context, no_spark: Annotated[bool, typer.Option("--no-spark", help="Do not start Spark.")] = False
 ) -> Answer:
     """Check the requirements of Tidemill, and explain how to meet those that are not met."""
     results = list(run_checks(find_start(ctx), spark=not no_spark))

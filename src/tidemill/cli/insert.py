@@ -55,8 +55,7 @@ def push(
         str | None, typer.Option(help="A name: a number that it has pushed is never inserted again.")
     ] = None,
     first: Annotated[
-        int | None,
-        typer.Option(min=1, help="The number of the first line; default: after the last pushed one."),
+        int | None, typer.Option(min=1, help="The number of the first line; default: after the last pushed one.")
     ] = None,
     url: Url = _DEFAULT_URL,
     token: Token = None,

@@ -40,8 +40,7 @@ def gc(
         str | None, typer.Option(help="How long contents stay readable, e.g. '7 days'; default: only now.")
     ] = None,
     grace: Annotated[
-        str | None,
-        typer.Option(help="Minimum age of marks on files, e.g. '0s'; default: as in the settings."),
+        str | None, typer.Option(help="Minimum age of marks on files, e.g. '0s'; default: as in the settings.")
     ] = None,
     scan: Annotated[
         bool, typer.Option("--scan", help="List the whole store, and mark unreferenced files that runs left.")

@@ -133,14 +133,10 @@ def history(
 def storage(
     mill: Tidemill,
     free: Annotated[
-        str | None,
-        typer.Option(metavar="BYTES", help="Evict this much now, e.g. '2 GB'.", show_default=False),
+        str | None, typer.Option(metavar="BYTES", help="Evict this much now, e.g. '2 GB'.", show_default=False)
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Evict nothing; show the candidates.")] = False,
-    drop: Annotated[
-        str | None,
-        typer.Option(metavar="DATASET", help="Delete a leaf.", show_default=False),
-    ] = None,
+    drop: Annotated[str | None, typer.Option(metavar="DATASET", help="Delete a leaf.", show_default=False)] = None,
     limit: Limit = 20,
 ) -> Answer:
     """Show which datasets are retained and why, and the next eviction with its cost of recomputation.

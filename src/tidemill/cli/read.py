@@ -32,8 +32,7 @@ def read(
         str | None, typer.Option(help="A sequence number, or a time in UTC like '2026-05-01 12:00'.")
     ] = None,
     limit: Annotated[
-        int | None,
-        typer.Option(min=0, help=f"Maximum number of rows; default: all, or {DEFAULT_ROWS} in a table."),
+        int | None, typer.Option(min=0, help=f"Maximum number of rows; default: all, or {DEFAULT_ROWS} in a table.")
     ] = None,
     format: Annotated[OutputFormat, typer.Option(help="The output format.")] = OutputFormat.TABLE,
     as_json: AsJson = False,

@@ -175,8 +175,7 @@ def dispatching(
         int | None, typer.Option(min=1, max=64, help="Concurrent backfills, on each server.")
     ] = None,
     catch_up_limit: Annotated[
-        float | None,
-        typer.Option(min=0, help="Periods of data that a run loads at most; 0 for all pending data."),
+        float | None, typer.Option(min=0, help="Periods of data that a run loads at most; 0 for all pending data.")
     ] = None,
     reset: Annotated[bool, typer.Option("--reset", help="Return to each server's settings.")] = False,
 ) -> Answer:

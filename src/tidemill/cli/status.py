@@ -41,9 +41,7 @@ def staleness(
     since = now - 60 * minutes
     document = serialization.serialize_staleness(history, measure, since, now)
     return Answer(
-        document,
-        tables.render_staleness(history, since, now),
-        tables.format_weighted_staleness(history, since, now),
+        document, tables.render_staleness(history, since, now), tables.format_weighted_staleness(history, since, now)
     )
 
 

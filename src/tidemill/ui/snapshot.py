@@ -8,13 +8,7 @@ from functools import cached_property
 from tidemill.model.run import Run
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import RegisteredTrigger, RegisteredWorkflow
-from tidemill.runtime.inspect.status import (
-    ChannelConsumer,
-    ChannelStatus,
-    FlowStatus,
-    ProjectStatus,
-    read_status,
-)
+from tidemill.runtime.inspect.status import ChannelConsumer, ChannelStatus, FlowStatus, ProjectStatus, read_status
 
 RUNS = 200
 """The number of newest runs that are read for the strip."""
