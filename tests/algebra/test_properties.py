@@ -46,6 +46,7 @@ SITES = scan_channel("sites", {"site": "string", "owner": "string"}, ("site",))
         ("SELECT s.score, o.site FROM scores s JOIN sites o ON s.site = o.site", {("site",)}, set()),
         ("SELECT s.site, o.owner FROM scores s JOIN sites o ON s.site = o.site", {("site",)}, {("site",)}),
         ("SELECT s.site AS a, o.site AS b FROM scores s JOIN sites o ON s.site = o.site", {("a",), ("b",)}, {("a",)}),
+        ("SELECT s.site, p.url FROM scores s JOIN pages p ON s.site = p.site", set(), set()),
         (
             "SELECT o.owner, count(*) AS n FROM scores s JOIN sites o USING (site) GROUP BY o.owner",
             {("owner",)},

@@ -256,6 +256,7 @@ def test_rows_that_only_the_key_of_the_right_side_identifies_are_removed(spark: 
         "counted": "SELECT v.k, v.n, c.n AS total FROM (SELECT count(*) AS n FROM u) c JOIN v ON c.n = v.k",
         "moved": "SELECT v.k, u.i FROM u JOIN v ON u.i = v.k WHERE u.k = 1",
         "patched": "SELECT w.k, w.n, r.i FROM w JOIN (SELECT v.k, u.i FROM u JOIN v ON u.k = v.k) r ON w.n = r.k",
+        "several": "SELECT w.k, w.n, r.i FROM w JOIN (SELECT v.k, u.i FROM v JOIN u ON v.k = u.i) r ON w.n = r.k",
         "patching": "SELECT r.k, w.n FROM (SELECT v.k, v.n FROM u JOIN v ON u.k = v.k) r LEFT JOIN w ON r.n = w.k",
     }
     inputs = [

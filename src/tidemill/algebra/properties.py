@@ -28,7 +28,7 @@ def find_lasting_keys(op: ops.Operator) -> tuple[Key, ...]:
     """The keys that a row has even after it is removed: of joins, those of the left side, because it has no partner."""
     match op:
         case ops.Join():
-            return find_lasting_keys(op.left)
+            return tuple(k for k in find_lasting_keys(op.left) if k in find_keys(op))
         case ops.Projection():
             return _rename_keys(op, find_lasting_keys(op.child))
         case ops.Filter():
