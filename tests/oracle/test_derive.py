@@ -35,8 +35,10 @@ from tidemill.algebra.operators import (
     WindowFunction,
     rename_columns,
     select_columns,
+    walk_operators,
 )
 from tidemill.algebra.program import DeclaredQuery, Program
+from tidemill.algebra.properties import find_keys
 from tidemill.algebra.rewrite.expand_scans import RunContext
 from tidemill.algebra.rewrite.fuse_steps import FusedProgram, StepSlice
 from tidemill.algebra.rewrite.passes import rewrite_program
@@ -49,6 +51,10 @@ COLUMNS = ("k", "v", "w")
 
 small = st.one_of(st.none(), st.integers(0, 3))
 row = st.fixed_dictionaries(dict.fromkeys(COLUMNS, small))
+
+
+def list_calls(op: Operator) -> list[AggregateCall]:
+    return [call for part in walk_operators(op) if isinstance(part, Aggregation) for call in part.calls]
 
 
 def some(options: list[str]) -> st.SearchStrategy[list[str]]:
@@ -74,7 +80,7 @@ class Trees:
     def inner(self) -> list[Callable[[int], Operator]]:
         return [
             self.project, self.filter, self.union, self.join, self.join, self.group, self.group, self.distinct,
-            self.window, self.top, self.explode, self.apply, self.aggregate_all, self.many_to_one,
+            self.window, self.top, self.explode, self.apply, self.aggregate_all, self.many_to_one, self.join_on_key,
         ]  # fmt: skip
 
     def scan(self, depth: int) -> Operator:
@@ -92,10 +98,13 @@ class Trees:
     def project(self, depth: int) -> Operator:
         child = self.tree(depth)
         sums = NamedExpression(self.fresh(), to_expression(f"{self.one_of(child)} + COALESCE({self.one_of(child)}, 1)"))
-        items = tuple(
-            NamedExpression(self.fresh(), build_column(c)) for c in child.columns[: self.draw(st.integers(1, 4))]
-        )
-        return Projection(child, (*items, sums))
+        return Projection(child, (*self.pick(child).items, sums))
+
+    def pick(self, child: Operator, likely: tuple[str, ...] = ()) -> Projection:
+        """Some columns, under other names."""
+        columns = [*child.columns, *likely * 3]
+        names = self.draw(st.lists(st.sampled_from(columns), min_size=1, max_size=4, unique=True))
+        return Projection(child, tuple(NamedExpression(self.fresh(), build_column(c)) for c in names))
 
     def filter(self, depth: int) -> Operator:
         child = self.tree(depth)
@@ -119,9 +128,27 @@ class Trees:
             condition = to_expression(f"{self.one_of(left)} <= {self.one_of(right)}")
         return Join(left, right, kind, tuple(dict.fromkeys(keys)), condition, null_safe=self.draw(st.booleans()))
 
+    def keyed(self, depth: int) -> Operator:
+        """Rows with a key."""
+        kinds = [self.keyed_scan, self.keyed_scan, *([self.group, self.join_on_key] if depth > 0 else [])]
+        op = self.draw(st.sampled_from(kinds))(depth - 1)
+        return op if find_keys(op) else self.keyed_scan()
+
+    def keyed_scan(self, _: int = 0) -> Operator:
+        return rename_columns(Scan("keyed", COLUMNS, keys=("k",)), {c: self.fresh() for c in COLUMNS})
+
+    def join_on_key(self, depth: int) -> Operator:
+        """Some columns of a join with at most one partner for each left row, whose key may be one of either side."""
+        left, right = self.keyed(depth), self.keyed(depth)
+        right = rename_columns(right, {c: self.fresh() for c in right.columns})
+        key = self.draw(st.sampled_from(find_keys(right)))
+        on = tuple((self.draw(st.sampled_from([*left.columns, *find_keys(left)[0]])), c) for c in key)
+        kind = self.draw(st.sampled_from([JoinKind.INNER, JoinKind.INNER, JoinKind.LEFT]))
+        return self.pick(Join(left, right, kind, on, null_safe=self.draw(st.booleans())), key)
+
     def many_to_one(self, depth: int) -> Operator:
         """Rows with a key, joined to a relation with one row for each value of another column."""
-        left = rename_columns(Scan("keyed", COLUMNS, keys=("k",)), {c: self.fresh() for c in COLUMNS})
+        left = self.keyed_scan()
         child = self.tree(depth)
         keys = self.some_of(child)[:1]
         right = Aggregation(child, keys, self.aggregates(child))
@@ -152,6 +179,8 @@ class Trees:
             return AggregateCall(name, "count")
         text = f"{self.one_of(child)} > 1" if function == "bool_or" else self.one_of(child)
         kind = self.draw(st.sampled_from(["INT", "INT", ""])) if function in ("sum", "avg") else ""
+        if any(call.function in ("avg", "median") for call in list_calls(child)):
+            kind = ""  # it may be a fraction
         return AggregateCall(name, function, (to_expression(text),), kind)
 
     def aggregate_all(self, depth: int) -> Operator:
@@ -204,8 +233,8 @@ class Trees:
 @st.composite
 def trees(draw: Any) -> Operator:
     generator = Trees(draw)
-    if draw(st.integers(0, 2)) == 0:
-        return generator.many_to_one(draw(st.integers(0, 1)))
+    if draw(st.integers(0, 1)) == 0:
+        return draw(st.sampled_from([generator.many_to_one, generator.join_on_key]))(draw(st.integers(0, 1)))
     return generator.tree(draw(st.integers(1, 3)))
 
 
@@ -297,7 +326,7 @@ def test_incremental_refresh_equals_recomputation(root: Operator, data: st.DataO
     behind: set[str] = set()
     for step in range(data.draw(st.integers(1, 3))):
         changed = data.draw(st.sets(st.sampled_from(sorted(CHANNELS)), min_size=1))
-        for name in changed:
+        for name in sorted(changed):
             delta = deltas(name, world.contents[name], data.draw)
             world.contents[name] = reference.merge_rows(CHANNELS[name], world.contents[name], delta)
         unread = (
