@@ -51,18 +51,25 @@ def from_scratch(
     try:
         return _run_queries(spark, queries, tables, pool)
     except Py4JJavaError:  # the product's second attempt, with an equivalent query
-        return _run_queries(spark, {name: remove_unused_ctes(text) for name, text in queries.items()}, tables, pool)
+        texts = {name: remove_unused_ctes(text) for name, text in queries.items()}
+        return _run_queries(spark, texts, tables, pool, one_by_one=True)
 
 
 def _run_queries(
-    spark: SparkSession, queries: Mapping[str, str], tables: Mapping[str, pa.Table], pool: Executor
+    spark: SparkSession,
+    queries: Mapping[str, str],
+    tables: Mapping[str, pa.Table],
+    pool: Executor,
+    *,
+    one_by_one: bool = False,
 ) -> dict[str, Result]:
+    """The results. With `one_by_one`, queries read the rows of earlier ones, as tables do, not their plans."""
     frames: dict[str, DataFrame] = {}
     with _drop_views(spark, [*tables, *queries]):
         for name, table in tables.items():
             spark.createDataFrame(table).createOrReplaceTempView(name)
         for name, text in queries.items():
-            frames[name] = spark.sql(text)
+            frames[name] = spark.sql(text).localCheckpoint() if one_by_one else spark.sql(text)
             frames[name].createOrReplaceTempView(name)
         return fetch_results(frames, pool)
 
