@@ -128,18 +128,18 @@ class Trees:
             condition = to_expression(f"{self.one_of(left)} <= {self.one_of(right)}")
         return Join(left, right, kind, tuple(dict.fromkeys(keys)), condition, null_safe=self.draw(st.booleans()))
 
-    def keyed(self, depth: int) -> Operator:
+    def tree_with_key(self, depth: int) -> Operator:
         """Rows with a key."""
-        kinds = [self.keyed_scan, self.keyed_scan, *([self.group, self.join_on_key] if depth > 0 else [])]
+        kinds = [self.scan_with_key, self.scan_with_key, *([self.group, self.join_on_key] if depth > 0 else [])]
         op = self.draw(st.sampled_from(kinds))(depth - 1)
-        return op if find_keys(op) else self.keyed_scan()
+        return op if find_keys(op) else self.scan_with_key()
 
-    def keyed_scan(self, _: int = 0) -> Operator:
+    def scan_with_key(self, _: int = 0) -> Operator:
         return rename_columns(Scan("keyed", COLUMNS, keys=("k",)), {c: self.fresh() for c in COLUMNS})
 
     def join_on_key(self, depth: int) -> Operator:
         """Some columns of a join with at most one partner for each left row, whose key may be one of either side."""
-        left, right = self.keyed(depth), self.keyed(depth)
+        left, right = self.tree_with_key(depth), self.tree_with_key(depth)
         right = rename_columns(right, {c: self.fresh() for c in right.columns})
         key = self.draw(st.sampled_from(find_keys(right)))
         on = tuple((self.draw(st.sampled_from([*left.columns, *find_keys(left)[0]])), c) for c in key)
@@ -148,7 +148,7 @@ class Trees:
 
     def many_to_one(self, depth: int) -> Operator:
         """Rows with a key, joined to a relation with one row for each value of another column."""
-        left = self.keyed_scan()
+        left = self.scan_with_key()
         child = self.tree(depth)
         keys = self.some_of(child)[:1]
         right = Aggregation(child, keys, self.aggregates(child))
