@@ -74,7 +74,7 @@ class CheckedDispatcher:
 
 def profiles(count: int) -> list[JobProfile]:
     periods = (7.0, 10.0, 100.0, 1000.0)
-    costs = [UpdateCost(0.5 + 4 * (i % 3), 0.0001 * periods[i % 4]) for i in range(count)]
+    costs = [UpdateCost(0.5 + 4 * (i % 3) if i != 3 else 0.0, 0.0001 * periods[i % 4]) for i in range(count)]
     return [JobProfile(f"t{i}", periods[i % 4], cost, 1.0 + i % 5, backfill=i == 6) for i, cost in enumerate(costs)]
 
 

@@ -77,6 +77,16 @@ def test_marking_a_job_ready_twice_and_ranking_change_nothing(name: str) -> None
     assert [list_ranking(order), list_ranking(order)] == [first, first]
 
 
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_job_without_a_gain_and_without_a_cost_is_ranked(name: str) -> None:
+    """The measured cost may be all for the data that a run loads; then a run that loads none costs nothing."""
+    free = Job(JobProfile("free", 10.0, UpdateCost(0.0, 0.1)), 1.0, fresh=5.0)
+    order = POLICIES[name]()
+    first = rank_ready_jobs(order, [add_batches(free, (0, 5)), *build_three_jobs()])
+    order.start_round(0.0)
+    assert "free" in {*first, *list_ranking(order)}
+
+
 def test_ties_are_broken_by_release_and_name() -> None:
     tables = [add_batches(job(name), (arrival, 10)) for name, arrival in [("c", 1), ("b", 2), ("a", 2)]]
     assert rank_ready_jobs(MaxBenefit(), tables) == ["c", "a", "b"]

@@ -25,7 +25,7 @@ class MaxBenefit(SortedPolicy):
         """Return the negative benefit: the weighted gain of freshness for each unit of time spent."""
         delta = job.batches[-1][1] - job.fresh
         cost = job.profile.cost
-        return -job.weight * delta / (cost.start + cost.rate * delta)
+        return -job.weight * delta / (cost.start + cost.rate * delta) if delta else 0.0
 
 
 class EarliestDeadline(SortedPolicy):
