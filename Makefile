@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.tidemill-setup
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
-UV     := $(BIN)/uv pip --quiet --python $(BIN)/python  # twice as quick; pip replaces it where it cannot download
+UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python  # twice as quick; pip replaces it where it cannot download
 
 # For campaigns of an hour, in which it pays off that Java optimizes what runs often.
 CAMPAIGN := JDK_JAVA_OPTIONS="-XX:ReservedCodeCacheSize=400m -XX:+UseParallelGC"
@@ -24,7 +24,7 @@ $(STAMP): requirements.lock pyproject.toml scripts/preflight.py
 	@echo "Installing Tidemill and its locked dependencies into $(VENV) (a few minutes the first time)"
 	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > $(VENV)/uv.lock
 	@$(PIP) install --require-hashes -r $(VENV)/uv.lock
-	@$(UV) install --no-cache --require-hashes -r requirements.lock || $(PIP) install --require-hashes -r requirements.lock
+	@$(UV) --no-cache --require-hashes -r requirements.lock || $(PIP) install --require-hashes -r requirements.lock
 	@$(PIP) install --no-deps --editable .
 	@$(BIN)/tidemill prepare
 	@touch $(STAMP)
