@@ -12,7 +12,7 @@ CAMPAIGN := JDK_JAVA_OPTIONS="-XX:ReservedCodeCacheSize=400m -XX:+UseParallelGC"
 # The tests start many processes. Bytecode caching stays on, so that no process compiles all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: preflight setup demo test test-long test-spark-only test-memory bench-test test-cluster check chromium lock bench crash search corpus soak pictures clean
+.PHONY: preflight setup demo test suite test-long test-spark-only test-memory bench-test test-cluster check chromium lock bench crash search corpus soak pictures clean
 
 preflight:
 	@$(PYTHON) scripts/preflight.py
@@ -32,7 +32,10 @@ $(STAMP): requirements.lock pyproject.toml scripts/preflight.py
 demo: setup  ## run the demonstration on embedded defaults: SQLite, local disk, local Spark
 	@$(BIN)/tidemill demo
 
-test: setup check chromium  ## run all checks and all tests
+test: setup chromium  ## run all checks and all tests
+	@$(MAKE) --no-print-directory --jobs 2 check suite
+
+suite:
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: setup  ## check style, types, import contracts and words
