@@ -99,6 +99,10 @@ class ResourceLimitExceeded(RunFailed):
     """A program used more memory, CPU time or processes than its limits allow; the run left nothing visible."""
 
 
+class WorkerFailed(RunFailed):
+    """The worker process that executed users' code ended; what it had not committed is not visible."""
+
+
 class StorageError(TidemillError):
     """The block store cannot be read or written."""
 

@@ -30,6 +30,7 @@ from tidemill.model.run import Run
 from tidemill.ports.records import Server
 from tidemill.runtime.freshness.catch_up import CatchUpLimit
 from tidemill.runtime.freshness.controller import FreshnessController
+from tidemill.runtime.maintenance.compaction import Compactor
 from tidemill.runtime.maintenance.service import MaintenanceRules, MaintenanceService
 from tidemill.runtime.runs.dispatch import DispatchConfig
 from tidemill.runtime.runs.execution import Executor
@@ -135,7 +136,7 @@ def serve(url: str, root: Path, clock: Clock, owner: str) -> None:
     store = open_store(str(root))
     engine = SparkEngine(partial(start_session, "local[1]"), store.locate_file) if ON_SPARK else None
     executor = Executor(catalog, store, engine or PlainEngine(store.locate_file), owner, lease=LEASE)
-    maintenance = MaintenanceService(executor, dict, KEEP_ALL)
+    maintenance = MaintenanceService(executor, lambda: Compactor(executor, {}), KEEP_ALL)
 
     def execute(run: Run, limit: CatchUpLimit | None) -> None:
         try:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from tidemill.app.wiring import Tidemill
@@ -31,7 +32,7 @@ def copies(totals: tm.All) -> tm.Base:
     gate = pathlib.Path(__file__).with_name("gate")
     if gate.exists():  # the server dies during the run
         gate.unlink()
-        os.kill(os.getpid(), 9)
+        os.kill(os.getppid(), 9)
     return totals
 """
 
@@ -93,12 +94,9 @@ def test_servers_refresh_tables_after_one_is_killed(tmp_path: Path) -> None:
 
 
 def find_java_process(server: subprocess.Popen[bytes]) -> int | None:
-    """The Java process that a server started, or None."""
-    children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
-    name_by_pid = {
-        int(pid): Path(f"/proc/{pid}/comm").read_text().strip() for pid in children if Path(f"/proc/{pid}").exists()
-    }
-    return next((pid for pid, name in name_by_pid.items() if name == "java"), None)
+    """The Java process of a server's worker, or None."""
+    processes = psutil.Process(server.pid).children(recursive=True)
+    return next((p.pid for p in processes if p.name() == "java"), None)
 
 
 def read_health(project: Path) -> int:

@@ -34,7 +34,7 @@ def uppercase(counts):
     gate = pathlib.Path(__file__).with_name("gate")
     if gate.exists():  # the server dies during the action
         gate.unlink()
-        os.kill(os.getpid(), 9)
+        os.kill(os.getppid(), 9)
     return counts.selectExpr("upper(word) AS word", "n")
 """
 

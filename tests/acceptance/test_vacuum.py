@@ -189,4 +189,6 @@ def test_the_store_is_listed_only_on_request(mill: Mill, tmp_path: Path, monkeyp
     insert_and_run(mill, tmp_path, range(4))
     mill.run_maintenance(*CHANNELS)
     mill.collect()
-    MaintenanceService(mill.executor, dict, MaintenanceRules(grace=AT_ONCE)).run_maintenance()
+    MaintenanceService(
+        mill.executor, lambda: Compactor(mill.executor, {}), MaintenanceRules(grace=AT_ONCE)
+    ).run_maintenance()

@@ -262,7 +262,7 @@ def test_runs_that_their_process_does_not_know_are_reclaimed(
 ) -> None:
     insert, known, others = claim_insert(driver, "k"), claim_insert(driver), claim_insert(driver, owner="other")
     flow = driver.open_flow()
-    reclaimed = open_another().runs.reclaim_unknown("me", keep={known.run.id})
+    reclaimed = open_another().runs.reclaim_owned("me", error="gone", keep={known.run.id})
     assert {(r.id, r.state) for r in reclaimed} == {
         (insert.run.id, RunState.FAILED),
         (flow.run.id, RunState.READY),

@@ -16,6 +16,7 @@ from tests.catalog.driver import AT_ONCE
 
 from tidemill.catalog import open_catalog
 from tidemill.model.run import ClaimRequest, RunKind
+from tidemill.runtime.maintenance.compaction import Compactor
 from tidemill.runtime.maintenance.service import MaintenanceRules, MaintenanceService
 from tidemill.runtime.runs.execution import Executor
 from tidemill.storage import open_store
@@ -39,7 +40,9 @@ def open_machine(directory: Path, bucket: str, name: str) -> Iterator[Mill]:
 
 
 def run_maintenance(mill: Mill) -> None:
-    MaintenanceService(mill.executor, dict, MaintenanceRules(grace=AT_ONCE)).run_maintenance()
+    MaintenanceService(
+        mill.executor, lambda: Compactor(mill.executor, {}), MaintenanceRules(grace=AT_ONCE)
+    ).run_maintenance()
 
 
 def test_copies_of_files_that_another_machine_removed_are_deleted(

@@ -11,7 +11,7 @@ from tests.server.mill import CSV, ServedProject
 import tidemill as tm
 from tidemill.app.serving import build_server_loop
 from tidemill.errors import BadInput
-from tidemill.ports.engine import EngineHealth
+from tidemill.model.health import EngineHealth
 from tidemill.runtime.inspect import status
 from tidemill.runtime.inspect.block_trace import trace_block
 from tidemill.wire import schemas, server_schemas

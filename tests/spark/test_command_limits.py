@@ -15,8 +15,8 @@ from tidemill.errors import ResourceLimitExceeded, RunFailed, TimeLimitExceeded
 from tidemill.model.resource_limits import ResourceLimits
 from tidemill.model.task import Command
 from tidemill.runtime.runs.supervision import run_supervised
+from tidemill.processes.process_tree import ProcessTree
 from tidemill.spark import command_limits
-from tidemill.spark.command_limits import measure_session
 from tidemill.spark.commands import CommandRunner
 
 MB = 1_000_000
@@ -102,7 +102,7 @@ def test_a_session_is_measured() -> None:
     ) as shell:
         assert shell.stdout is not None
         shell.stdout.readline()  # the child has been started
-        usage = measure_session(shell.pid)
+        usage = ProcessTree(shell.pid).measure()
         assert (usage.processes, usage.memory > 0) == (2, True)
-        assert measure_session(shell.pid, memory_limit=0).memory < usage.memory  # shared pages are divided
+        assert ProcessTree(shell.pid).measure(memory_limit=0).memory < usage.memory  # shared pages are divided
         os.killpg(shell.pid, 9)

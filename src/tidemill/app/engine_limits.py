@@ -14,9 +14,14 @@ _DRIVER_SHARE = 4
 
 
 def build_limits(settings: EngineSettings) -> EngineLimits:
-    memory = read_memory() // _DRIVER_SHARE if settings.driver_memory is None else parse_size(settings.driver_memory)
+    memory = compute_driver_memory() if settings.driver_memory is None else parse_size(settings.driver_memory)
     others = read_fields(EngineLimits, settings) | {"driver_memory": memory}
     return EngineLimits(is_local=settings.local == "auto", **others)
+
+
+def compute_driver_memory() -> int:
+    """The default for the bytes of rows on the driver."""
+    return read_memory() // _DRIVER_SHARE
 
 
 def read_memory() -> int:

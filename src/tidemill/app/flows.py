@@ -1,5 +1,7 @@
 """Runs of flows: requested by a user, or by the catalog."""
 
+from __future__ import annotations
+
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -33,6 +35,9 @@ class FlowRunner:
     planner: PlannerSettings
     oneshot_service: OneShotService
     begin_maintenance: Callable[[list[Block]], None]
+
+    def replace_maintenance(self, begin_maintenance: Callable[[list[Block]], None]) -> FlowRunner:
+        return replace(self, begin_maintenance=begin_maintenance)
 
     def run(
         self, name: str, progress: Progress | None, *, variant: str | None, on_choice: ChoiceReporter | None

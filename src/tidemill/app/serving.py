@@ -37,7 +37,7 @@ def build_server_loop(mill: Tidemill, role: str, tracks: int | None = None) -> S
     return ServerLoop(
         mill.catalog,
         server,
-        mill.flows.execute,
+        mill.execute_run,
         _list_tasks(mill),
         ServerIntervals(tick=settings.poll_interval, leader_lease=settings.leader_timeout),
         replace(mill.dispatch_config, tracks=server.tracks),

@@ -72,6 +72,15 @@ class RunSettings(_Section):
     reservation_timeout: float = Field(default=60.0, ge=0)  # seconds to wait for another run's reservation
 
 
+class WorkerSettings(_Section):
+    """The limits of each worker process of a server, with Spark and all programs that it starts."""
+
+    memory: _Size | None = None  # default: the workers' part of four fifths of the memory, at least 4 GB
+    disk: _Size | None = None  # temporary files, and any one file; default: half of the free space, at most 100 GB
+    processes: int = Field(default=300, ge=10)
+    time_limit: float | None = Field(default=None, gt=0)  # seconds of one run; a task's own limit may be smaller
+
+
 class ServerSettings(_Section):
     """Settings of `tidemill up` and `tidemill work`."""
 
@@ -242,6 +251,7 @@ class Settings(_Section):
     maintenance: MaintenanceSettings = MaintenanceSettings()
     planner: PlannerSettings = PlannerSettings()
     server: ServerSettings = ServerSettings()
+    workers: WorkerSettings = WorkerSettings()
     api: ApiSettings = ApiSettings()
     push: PushSettings = PushSettings()
     sources: dict[str, SourceSettings] = Field(default_factory=dict)  # by the source's name

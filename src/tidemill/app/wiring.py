@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -26,15 +26,17 @@ from tidemill.model.registration import RegistrationChange
 from tidemill.model.renamed import raise_missing_attribute
 from tidemill.model.run import Run
 from tidemill.model.store import GracePeriods, StoreMarker
+from tidemill.model.submission import Submission
 from tidemill.model.timestamps import format_version, parse_instant, to_microseconds
 from tidemill.model.units import parse_duration, parse_size
 from tidemill.model.view import Snapshot
 from tidemill.planner.explanation import TableExplanation
-from tidemill.ports.engine import Progress
+from tidemill.ports.engine import Engine, Progress
 from tidemill.ports.records import Event
 from tidemill.ports.storage import BlockStore
 from tidemill.retention.compaction import CompactionLimits, estimate_merge_seconds
 from tidemill.runtime.freshness.advice import explain_infeasible_targets
+from tidemill.runtime.freshness.catch_up import CatchUpLimit
 from tidemill.runtime.freshness.staleness import StalenessHistory
 from tidemill.runtime.freshness.visibility import EVENTS, read_history
 from tidemill.runtime.inspect.block_trace import BlockTrace, trace_block
@@ -42,7 +44,7 @@ from tidemill.runtime.inspect.change_feed import ChangeFeed
 from tidemill.runtime.inspect.explain import explain_table
 from tidemill.runtime.inspect.lineage import EventLineage, trace_lineage
 from tidemill.runtime.inspect.status import read_status
-from tidemill.runtime.maintenance.compaction import explain_compaction
+from tidemill.runtime.maintenance.compaction import Compactor, explain_compaction
 from tidemill.runtime.maintenance.service import MaintenanceRules, MaintenanceService
 from tidemill.runtime.maintenance.store_ownership import adopt_store, advance_marker, check_store
 from tidemill.runtime.maintenance.vacuum import CollectionResult, MaintenanceResult, VacuumService
@@ -73,7 +75,16 @@ class Tidemill:
         mill.read("digests").show()
     """
 
-    def __init__(self, directory: Path, settings: config.Settings, project: Project | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        settings: config.Settings,
+        project: Project | None = None,
+        *,
+        owner: str | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        """Open a project. `project` replaces its workflow files, `engine` Spark, and `owner` the executor's name."""
         self.directory = directory
         self.settings = settings
         self.catalog, self.store = _open_catalog_and_store(directory, settings)
@@ -82,9 +93,7 @@ class Tidemill:
         except BaseException:
             self.catalog.close()
             raise
-        session = partial(start_session, settings.spark.master, settings.spark.settings)
-        start = partial(start_on_store, session, self.store)
-        self.engine = SparkEngine(start, self.store.locate_file, build_limits(settings.engine))
+        self.engine = engine or self._build_spark_engine()
         self.workflows = WorkflowRegistration(
             self.catalog, self.engine, lambda: project or load_project(directory, settings.workflows)
         )
@@ -92,13 +101,13 @@ class Tidemill:
             self.catalog,
             self.store,
             self.engine,
-            _build_owner_name(),
+            owner or _build_owner_name(),
             lease=settings.runs.lease,
             busy_timeout=settings.runs.reservation_timeout,
         )
         self.maintenance = MaintenanceService(
             self.executor,
-            self.workflows.list_custom_updates,
+            self.build_compactor,
             _build_maintenance_rules(settings.maintenance, _build_budgets(settings.storage)),
         )
         self.oneshot_service = self._build_oneshot_service()
@@ -110,6 +119,15 @@ class Tidemill:
             self.oneshot_service,
             lambda blocks: self.maintenance.begin_maintenance(blocks),
         )
+
+    def _build_spark_engine(self) -> SparkEngine:
+        session = partial(start_session, self.settings.spark.master, self.settings.spark.settings)
+        start = partial(start_on_store, session, self.store)
+        return SparkEngine(start, self.store.locate_file, build_limits(self.settings.engine))
+
+    def build_compactor(self) -> Compactor:
+        """The compactor of this project, with the merge functions that its workflows declare."""
+        return Compactor(self.executor, self.workflows.list_custom_updates(), self.maintenance.rules.limits)
 
     @property
     def insert_batcher(self) -> InsertBatcher:
@@ -188,6 +206,26 @@ class Tidemill:
     def apply(self) -> tuple[RegistrationChange, ...]:
         """Register the declarations of the workflow files; returns the changes."""
         return self.workflows.apply()
+
+    def register(self, document: Mapping[str, Any]) -> tuple[RegistrationChange, ...]:
+        """Register a workflow given as a document; returns the changes."""
+        return self.workflows.register(document)
+
+    def remove(self, workflow: str) -> None:
+        """Deactivate a workflow; its data stay."""
+        self.workflows.remove(workflow)
+
+    def submit_workflow(self, text: str, user: str) -> Submission:
+        """Submit a one-shot workflow."""
+        return self.oneshot_service.submit_workflow(text, user)
+
+    def execute_run(self, run: Run, limit: CatchUpLimit | None = None) -> None:
+        """Make one attempt at a requested run, within a catch-up limit."""
+        self.flows.execute(run, limit)
+
+    def abandon_runs(self) -> None:
+        """Return all running runs to the queue, so that another server can retry them at once."""
+        self.executor.abandon_runs()
 
     def insert(
         self,
@@ -288,7 +326,7 @@ class Tidemill:
 
     def compact(self, channel: str) -> Block | None:
         """Merge a channel's deltas into a base, so that reads become cheap; None if there is nothing to merge."""
-        return self.maintenance.compactor.compact_major(channel)
+        return self.build_compactor().compact_major(channel)
 
     def compaction(self, channel: str) -> str | None:
         """Whether a compaction is due on a channel, with the reason; None if nothing was written to it yet."""

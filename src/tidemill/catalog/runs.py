@@ -186,9 +186,10 @@ class SqlRunCatalog(CatalogPart):
     def reclaim_expired(self) -> list[Run]:
         return [run for expired in self._list_expired() if (run := self._reclaim_expired_run(expired)) is not None]
 
-    def reclaim_unknown(self, owner: str, keep: Collection[int]) -> list[Run]:
+    def reclaim_owned(self, owner: str, *, error: str, keep: Collection[int] = (), is_lost: bool = True) -> list[Run]:
         unknown = [run for run in self._list_owned(owner) if run not in keep]
-        return [run for number in unknown if (run := self._reclaim_unknown_run(number, owner)) is not None]
+        reclaimed = (self._reclaim_owned_run(run, owner, error, is_lost) for run in unknown)
+        return [run for run in reclaimed if run is not None]
 
     @in_snapshot
     def _list_expired(self, connection: Connection) -> list[int]:
@@ -219,12 +220,12 @@ class SqlRunCatalog(CatalogPart):
         return list(connection.execute(query.order_by(runs.c.id)).scalars())
 
     @in_transaction
-    def _reclaim_unknown_run(self, tx: Transaction, run: int, owner: str) -> Run | None:
+    def _reclaim_owned_run(self, tx: Transaction, run: int, owner: str, error: str, is_lost: bool) -> Run | None:
         """Reclaim a run that its owner does not execute; None if it ended, or has another owner, meanwhile."""
         row = read_run(tx.connection, run, lock=True)
         if row.state not in ACTIVE_STATES or row.owner != owner:
             return None
-        return end_attempt(tx, row, error=f"{owner} lost its connection to the catalog", log="", retry_in=0, lost=True)
+        return end_attempt(tx, row, error=error, log="", retry_in=0, lost=is_lost)
 
     def expire(self, subject: str, *, keep: int) -> RunExpiryCounts:
         return repeat_batches(lambda: self._expire_batch(subject, keep), lambda batch: batch.runs == expiry.RUN_BATCH)

@@ -33,7 +33,7 @@ def submit(
     watch: Annotated[bool, typer.Option("--watch", help="Run ready actions here too, and wait for the end.")] = False,
 ) -> Answer:
     """Submit a one-shot workflow. Results of earlier computations are reused; servers run the rest, or --watch does."""
-    submission = mill.oneshot_service.submit_workflow(_read_text(workflow), getpass.getuser())
+    submission = mill.submit_workflow(_read_text(workflow), getpass.getuser())
     if watch:
         with ProgressBar(build_console(sys.stderr)) as bar:
 

@@ -16,7 +16,7 @@ import typer
 
 from tidemill.app import inspection
 from tidemill.cli import lazy_imports, tables
-from tidemill.cli.command import Limit, Tidemill
+from tidemill.cli.command import Limit, Tidemill, find_start
 from tidemill.cli.output import Answer, build_fields, render_list
 from tidemill.display import columns
 from tidemill.errors import BadInput
@@ -34,38 +34,32 @@ log = logging.getLogger("tidemill.server")
 Tracks = Annotated[int | None, typer.Option("--tracks", min=1, help="Concurrent runs; default: as in the settings.")]
 
 
-def up(mill: Tidemill, tracks: Tracks = None) -> None:
+def up(ctx: typer.Context, tracks: Tracks = None) -> None:
     """Apply the project's workflows and serve: fire triggers, execute runs, maintain. Ends on SIGTERM or Ctrl-C."""
-    _configure_logging()
-    mill.apply()
-    loop = lazy_imports.build_server_loop(mill, "up", tracks)
-    with (
-        _handle_signals(mill, loop),
-        lazy_imports.build_listener(mill, loop.wake) as listening,
-        lazy_imports.start_sources(mill, loop.wake),
-    ):
-        log.info("API and page at %s", listening.url)
-        _run_server(mill, loop)
+    lazy_imports.configure_logging()
+    with lazy_imports.IsolatedTidemill.open_server(find_start(ctx), tracks) as mill:
+        loop = lazy_imports.build_server_loop(mill, "up")
+        with _handle_signals(mill, loop), lazy_imports.build_listener(mill, loop.wake) as listening:
+            log.info("API and page at %s", listening.url)
+            mill.engine.start()
+            mill.apply()
+            with lazy_imports.start_sources(mill, loop.wake):
+                _run_server(loop)
 
 
-def work(mill: Tidemill, tracks: Tracks = None) -> None:
+def work(ctx: typer.Context, tracks: Tracks = None) -> None:
     """Serve as an additional executor: apply no workflow, and do not listen."""
-    _configure_logging()
-    loop = lazy_imports.build_server_loop(mill, "work", tracks)
-    with _handle_signals(mill, loop):
-        _run_server(mill, loop)
+    lazy_imports.configure_logging()
+    with lazy_imports.IsolatedTidemill.open_server(find_start(ctx), tracks) as mill:
+        loop = lazy_imports.build_server_loop(mill, "work")
+        with _handle_signals(mill, loop):
+            mill.engine.start()
+            _run_server(loop)
 
 
-def _run_server(mill: Tidemill, loop: ServerLoop) -> None:
-    mill.engine.start()
+def _run_server(loop: ServerLoop) -> None:
     log.info("%s serves %d tracks", loop.server.name, loop.server.tracks)
     loop.run()
-
-
-def _configure_logging() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    for name in ("py4j", "uvicorn", "alembic"):
-        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 @contextmanager
@@ -76,7 +70,7 @@ def _handle_signals(mill: Tidemill, loop: ServerLoop) -> Iterator[None]:
     def handle_signal(_number: int, _frame: FrameType | None) -> None:
         nonlocal is_draining
         if is_draining:
-            mill.executor.abandon_runs()
+            mill.abandon_runs()
         is_draining = True
         loop.drain()
 
@@ -123,7 +117,7 @@ def register(
         data = json.loads(document.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{document} is not JSON: {error}") from error
-    steps = mill.workflows.register(data)
+    steps = mill.register(data)
     return Answer(server_schemas.RegistrationStepsDocument.build(steps=steps), tables.render_steps(steps))
 
 
@@ -132,7 +126,7 @@ Named = Annotated[str, typer.Argument(help="The workflow's name.")]
 
 def remove(mill: Tidemill, workflow: Named) -> Answer:
     """Remove a registered workflow; its data are kept."""
-    mill.workflows.remove(workflow)
+    mill.remove(workflow)
     return Answer({"removed": workflow}, f"{workflow} is removed; its data are kept")
 
 

@@ -12,6 +12,7 @@ class ResourceUsage:
     memory: int = 0  # bytes
     cpu: float = 0.0  # seconds
     processes: int = 0
+    threads: int = 0
 
 
 @dataclass(frozen=True, slots=True)

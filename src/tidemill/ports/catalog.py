@@ -236,8 +236,11 @@ class RunCatalog(RunQueries, Protocol):
         requested long ago and never started, is killed.
         """
 
-    def reclaim_unknown(self, owner: str, keep: Collection[int]) -> list[Run]:
-        """Reclaim the runs that an owner holds in the catalog, except those in `keep`, which it executes."""
+    def reclaim_owned(self, owner: str, *, error: str, keep: Collection[int] = (), is_lost: bool = True) -> list[Run]:
+        """Reclaim the runs that an owner holds in the catalog, but does not execute: all except those in `keep`.
+
+        `is_lost`: it was not a fault of the tasks, as for `fail`.
+        """
 
     def expire(self, subject: str, *, keep: int) -> records.RunExpiryCounts:
         """Delete the ended runs of a channel or bound flow, except the newest `keep` and those whose blocks are in use.

@@ -18,12 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import BadInput, EngineError, EngineLost, RunFailed, TidemillError
 from tidemill.model.analysis import Analysis, AnalysisRequest, Schemas
+from tidemill.model.health import EngineHealth, RestartPolicy
 from tidemill.model.run import StepReport
 from tidemill.model.schema import Schema
 from tidemill.model.stateful import Stateful
 from tidemill.model.task import Command, Function, Refresh, Sql, Task
 from tidemill.model.view import DeltaChain, Snapshot, View, list_blocks
-from tidemill.ports.engine import EngineHealth, EngineLimits, Log, WriteTarget
+from tidemill.ports.engine import EngineLimits, Log, WriteTarget
 from tidemill.spark.analysis import analyse_query, infer_outputs
 from tidemill.spark.batches import count_rows
 from tidemill.spark.block_reader import BlockReader
@@ -33,7 +34,6 @@ from tidemill.spark.compaction import find_touched_files, write_files, write_row
 from tidemill.spark.local_work import LocalWork
 from tidemill.spark.programs import RefreshRun
 from tidemill.spark.query_sessions import EngineSessions, run_query
-from tidemill.spark.restart_policy import RestartPolicy
 from tidemill.spark.session import (
     FALLBACK_SETTINGS,
     cancel_jobs,

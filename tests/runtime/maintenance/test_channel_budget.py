@@ -12,6 +12,7 @@ import tidemill as tm
 from tidemill.intake.loader import load_file
 from tidemill.model.block import BlockKind
 from tidemill.model.store import GracePeriods
+from tidemill.runtime.maintenance.compaction import Compactor
 from tidemill.runtime.maintenance.pins import pin_block
 from tidemill.runtime.maintenance.service import MaintenanceRules, MaintenanceService
 from tidemill.runtime.maintenance.vacuum import MaintenanceResult
@@ -46,7 +47,7 @@ def insert_contents(mill: Mill, count: int = CONTENTS) -> None:
 
 def run_maintenance(mill: Mill, limit: int) -> MaintenanceResult:
     rules = MaintenanceRules(points=CONTENTS, keep=86400.0, grace=GracePeriods(0.0, 0.0), byte_limit=limit)
-    return MaintenanceService(mill.executor, dict, rules).maintain_channels()
+    return MaintenanceService(mill.executor, lambda: Compactor(mill.executor, {}), rules).maintain_channels()
 
 
 def list_seqs(mill: Mill) -> list[int]:

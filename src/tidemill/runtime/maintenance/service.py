@@ -6,11 +6,10 @@ when its process ends. A step in progress continues to its end; a compaction is 
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tidemill.model.block import Block
-from tidemill.model.change import Updates
 from tidemill.model.store import GracePeriods
 from tidemill.model.timestamps import to_microseconds
 from tidemill.ports.catalog import ServerQueries
@@ -87,14 +86,10 @@ class MaintenanceService:
     """Maintains all channels of one catalog; `stopping` is set when the process is about to end."""
 
     executor: Executor
-    updates: Callable[[], Mapping[str, Updates]]
+    build_compactor: Callable[[], Compactor]
     rules: MaintenanceRules = MaintenanceRules()
     stopping: threading.Event = field(default_factory=threading.Event)
     background: BackgroundMaintenance = field(default_factory=BackgroundMaintenance)
-
-    @property
-    def compactor(self) -> Compactor:
-        return Compactor(self.executor, self.updates(), self.rules.limits)
 
     def maintain_channels(self, channels: Iterable[str] | None = None) -> MaintenanceResult:
         """Do the due maintenance on these channels, or on all, to its end, because a user requested it."""
@@ -106,13 +101,17 @@ class MaintenanceService:
         The next run of the flow does not wait for it. A compaction may be the first work that needs Spark, which takes
         long to start.
         """
-        self.background.schedule_channels(self._find_due_channels(blocks), self._maintain_due)
+        self.schedule_channels(self.find_due_channels(blocks))
+
+    def schedule_channels(self, channels: Iterable[str]) -> None:
+        """Start the maintenance that is due on these channels in the background."""
+        self.background.schedule_channels(channels, self._maintain_due)
 
     def finish(self) -> None:
         """Wait for background maintenance; once `stopping` is set, only for the current step."""
         self.background.wait()
 
-    def _find_due_channels(self, written: Iterable[Block]) -> set[str]:
+    def find_due_channels(self, written: Iterable[Block]) -> set[str]:
         """Find channels where maintenance may be due: those that runs wrote and read, or with high merge costs."""
         if not self.rules.automatic:
             return set()
@@ -146,7 +145,7 @@ class MaintenanceService:
         names = [c.channel.name for c in catalog.channels.list()] if channels is None else channels
         since = None if rules.keep is None else to_microseconds(catalog.read_time() - rules.keep)
         result = vacuum.maintain_channels(
-            names, self.compactor, history=rules.history, points=rules.points, keep_since=since
+            names, self.build_compactor(), history=rules.history, points=rules.points, keep_since=since
         )
         if rules.byte_limit is None or channels is not None:
             return result

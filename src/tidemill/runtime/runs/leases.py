@@ -62,7 +62,8 @@ class ProcessRuns:
             self._changed.wait_for(lambda: not self._pending_claims)
             self._in_doubt = False
             with self.watch_failures():
-                self._runs.reclaim_unknown(self._owner, list(self.running))
+                error = f"{self._owner} lost its connection to the catalog"
+                self._runs.reclaim_owned(self._owner, error=error, keep=list(self.running))
 
 
 class Lease:

@@ -28,6 +28,9 @@ class WorkTimer:
 
 T = TypeVar("T")
 
+WORK_THREAD = "tidemill-work"
+"""The name of the threads of work; one that exists after its run was abandoned."""
+
 _POLL_SECONDS = 0.05
 """Seconds between checks whether to stop the work; the end of the work is noticed at once."""
 
@@ -45,7 +48,7 @@ def run_supervised(
     Work that ignores `stop` continues in its thread: it can no longer commit, so it does no harm.
     """
     work: Future[T] = Future()
-    threading.Thread(target=_run_work, args=(function, work), name="tidemill-work", daemon=True).start()
+    threading.Thread(target=_run_work, args=(function, work), name=WORK_THREAD, daemon=True).start()
     deadline = None if limit is None else time.monotonic() + limit
     try:
         while not wait([work], _POLL_SECONDS).done:

@@ -28,7 +28,7 @@ def submit_workflow(
     mill: Mill, wake: Wake, caller: TheCaller, workflow: Annotated[oneshot_schemas.Document, Body()]
 ) -> oneshot_schemas.SubmissionDocument:
     """Submit a one-shot workflow. Earlier results are reused; servers run the remaining actions."""
-    submission = mill.oneshot_service.submit_workflow(json.dumps(workflow), caller.name)
+    submission = mill.submit_workflow(json.dumps(workflow), caller.name)
     wake()
     return oneshot_schemas.SubmissionDocument.model_validate(submission)
 

@@ -23,7 +23,7 @@ def register_workflow(
     mill: deps.Mill, wake: deps.Wake, document: WorkflowDefinition
 ) -> server_schemas.RegistrationStepsDocument:
     """Register a workflow of SQL tables from a document; the response lists the changes."""
-    steps = mill.workflows.register(document.model_dump(mode="json"))
+    steps = mill.register(document.model_dump(mode="json"))
     wake()
     return server_schemas.RegistrationStepsDocument.build(steps=steps)
 
@@ -33,7 +33,7 @@ def register_workflow(
 )
 def remove_workflow(mill: deps.Mill, name: deps.WorkflowName) -> Response:
     """Unregister a workflow that was registered from a document; its data are retained."""
-    mill.workflows.remove(name)
+    mill.remove(name)
     return Response(status_code=204)
 
 

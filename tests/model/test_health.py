@@ -6,8 +6,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from tidemill.errors import EngineError, EngineLost, RunFailed
+from tidemill.model.health import RETRY_SECONDS, STABLE_SECONDS, RestartPolicy
 from tidemill.spark.engine import SparkEngine
-from tidemill.spark.restart_policy import RETRY_SECONDS, STABLE_SECONDS, RestartPolicy
 from tidemill.spark.session_loss import _is_session_gone
 
 

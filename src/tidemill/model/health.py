@@ -1,9 +1,25 @@
-"""Back-off for restarts of a lost session: at once, then after growing delays, and finally never."""
+"""The health of what a server depends on, and the back-off with which it is restarted.
+
+A restart follows at once, then after growing delays, and finally never.
+"""
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from tidemill.ports.engine import HEALTHY, EngineHealth
+
+@dataclass(frozen=True, slots=True)
+class EngineHealth:
+    """Whether an engine can run tasks; if not, the reason, and the time until a restart."""
+
+    problem: str | None = None
+    retry_in: float = 0.0  # seconds
+    has_given_up: bool = False  # restarts failed too often, and there will be no other
+    degradation: str | None = None  # why it has fewer resources than it should have, although it can run tasks
+
+
+HEALTHY = EngineHealth()
+
 
 RETRY_SECONDS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Seconds before each restart, by the number of losses in a row; after one more loss it gives up."""
@@ -18,7 +34,7 @@ class RestartPolicy:
     >>> restarts = RestartPolicy(clock=lambda: 0.0)
     >>> restarts.record_loss("gone")
     >>> restarts.report_health()
-    EngineHealth(problem='gone', retry_in=0.0, has_given_up=False)
+    EngineHealth(problem='gone', retry_in=0.0, has_given_up=False, degradation=None)
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,0 +1,1 @@
+"""Worker processes: they execute users' code for a server, which survives its faults."""

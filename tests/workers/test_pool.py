@@ -1,0 +1,196 @@
+"""Workers that users' code harms fail alone, with a reason, and are replaced; real processes, without Spark."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tidemill.errors import EngineError, WorkerFailed, WorkflowError
+from tidemill.model.block import BlockKind
+from tidemill.workers.pool import OnChange, WorkerPool
+from tidemill.workers.process import SCRATCH_PREFIX, WorkerLimits, WorkerProcess, build_command
+
+LIMITS = WorkerLimits(
+    memory=400 << 20, processes=30, disk=64 << 20, silence=4.0, idle_cpu=0.5, idle_seconds=0.5, call_seconds=30.0
+)
+
+FATAL = {
+    "allocate_memory": "exceeded its memory limit",
+    "start_bomb": "exceeded its limit of 30 processes",
+    "fill_disk": "of temporary files",
+    "close_descriptors": "closed its connection",
+    "hold_interpreter": "gave no sign of life",
+    "kill_process": "ended with signal SIGSEGV",
+    "exit_process": "ended with status 3",
+    "send_garbage": "a worker sent",
+    "return_exploit": "a worker sent",
+}
+"""Calls that end their worker, each with a part of the reason."""
+
+LEFT_BEHIND = {
+    "leave_thread": "a thread of users' code did not end",
+    "leave_program": "programs that users' code started did not end",
+    "leave_daemon": "programs that users' code started did not end",
+    "replace_function": "users' code replaced pyspark.sql",
+    "spin_in_background": "computed although no run was going on",
+}
+"""Calls that succeed, but whose worker is replaced."""
+
+
+@dataclass
+class Pool:
+    workers: WorkerPool
+    ended: list[WorkerProcess] = field(default_factory=list)
+
+    def call(self, operation: str, *arguments: object) -> object:
+        return self.workers.call(operation, *arguments)
+
+
+@pytest.fixture
+def open_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Pool]]:
+    pools: list[WorkerPool] = []
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def open_pool(size: int = 1, limits: WorkerLimits = LIMITS, module: str = "tests.workers.operations") -> Pool:
+        ended: list[WorkerProcess] = []
+
+        def start_worker(on_change: OnChange) -> WorkerProcess:
+            return WorkerProcess(build_command(module), pickle.dumps(None), limits, on_change)
+
+        pools.append(WorkerPool(start_worker, size, ended.append))
+        return Pool(pools[-1], ended)
+
+    yield open_pool
+    for pool in pools:
+        pool.stop()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def test_a_call_returns_values_of_the_model(open_pool: Callable[..., Pool]) -> None:
+    values = [1, "a", None, {"at": datetime(2026, 1, 2, tzinfo=UTC)}, date(2026, 1, 2), Decimal("1.5"), BlockKind.BASE]
+    assert open_pool().call("echo", values) == values
+
+
+def test_a_call_raises_the_error_of_the_operation(open_pool: Callable[..., Pool]) -> None:
+    pool = open_pool()
+    with pytest.raises(WorkflowError) as refused:
+        pool.call("raise_refusal")
+    assert refused.value.problems == ("workflow.py:3: first", "workflow.py:4: second")
+    with pytest.raises(WorkerFailed, match="ZeroDivisionError"):
+        pool.call("raise_foreign")
+    with pytest.raises(WorkerFailed, match="SystemExit"):
+        pool.call("raise_exit")
+    with pytest.raises(WorkerFailed, match="pickle"):
+        pool.call("return_lambda")
+    with pytest.raises(WorkerFailed, match="AttributeError"):
+        pool.call("missing")
+    assert not pool.ended
+
+
+@pytest.mark.parametrize(("operation", "reason"), FATAL.items())
+def test_a_harmful_call_fails_alone(
+    operation: str, reason: str, open_pool: Callable[..., Pool], tmp_path: Path
+) -> None:
+    pool = open_pool(size=2)
+    process = pool.call("get_process")
+    with pytest.raises(WorkerFailed, match=reason):
+        pool.call(operation)
+    (ended,) = pool.ended
+    assert ended.is_fault
+    assert not _list_descendants(ended.pid)
+    assert not list(tmp_path.glob(f"{SCRATCH_PREFIX}*/part*"))
+    assert not (tmp_path / "exploited").exists()
+    assert pool.call("get_process") != ended.pid
+    assert process is not None
+
+
+def test_a_file_cannot_be_larger_than_the_limit(open_pool: Callable[..., Pool]) -> None:
+    pool = open_pool()
+    with pytest.raises(WorkerFailed, match="OSError.*too large"):
+        pool.call("write_large_file")
+    assert not pool.ended
+
+
+def test_a_call_restores_the_process(open_pool: Callable[..., Pool]) -> None:
+    pool = open_pool()
+    before = pool.call("get_process"), pool.call("describe_process"), pool.call("get_handler")
+    pool.call("change_process")
+    assert (pool.call("get_process"), pool.call("describe_process"), pool.call("get_handler")) == before
+
+
+@pytest.mark.parametrize(("operation", "reason"), LEFT_BEHIND.items())
+def test_a_worker_is_replaced_if_something_was_left_behind(
+    operation: str, reason: str, open_pool: Callable[..., Pool]
+) -> None:
+    pool = open_pool()
+    pool.call(operation)
+    wait_until(lambda: bool(pool.ended))
+    assert reason in (pool.ended[0].end_reason or "")
+    assert not _list_descendants(pool.ended[0].pid)
+    assert pool.call("get_process") != pool.ended[0].pid
+    assert pool.workers.report_health().problem is None
+
+
+def test_a_worker_whose_engine_is_gone_is_replaced(open_pool: Callable[..., Pool]) -> None:
+    pool = open_pool()
+    pool.call("lose_engine")
+    wait_until(lambda: bool(pool.ended))
+    assert (pool.ended[0].end_reason, pool.ended[0].is_fault) == ("the engine is gone", False)
+    pool.call("get_process")
+
+
+def test_a_killed_worker_is_not_a_fault_of_users_code(open_pool: Callable[..., Pool]) -> None:
+    pool = open_pool()
+    process = pool.call("get_process")
+    assert isinstance(process, int)
+    os.kill(process, 9)
+    wait_until(lambda: bool(pool.ended))
+    assert not pool.ended[0].is_fault
+
+
+def test_calls_at_the_same_time_get_workers_of_their_own(open_pool: Callable[..., Pool]) -> None:
+    pool = open_pool(size=1)
+    first = pool.workers._acquire_worker()
+    assert pool.call("get_process") != first.pid
+
+
+def test_a_worker_that_cannot_start_is_reported(open_pool: Callable[..., Pool]) -> None:
+    with pytest.raises(EngineError, match="ended with status 1"):
+        open_pool(module="tests.workers.missing").workers.start()
+
+
+def test_everything_ends_with_the_pool(open_pool: Callable[..., Pool], tmp_path: Path) -> None:
+    pool = open_pool()
+    process = pool.call("get_process")
+    assert isinstance(process, int)
+    pool.workers.stop()
+    assert not psutil.pid_exists(process)
+    assert not list(tmp_path.glob(f"{SCRATCH_PREFIX}*"))
+
+
+def _list_descendants(session: int) -> list[int]:
+    """The processes of a session; those that began their own belong to init, since their parent has ended."""
+    return [p.pid for p in psutil.process_iter() if _get_session(p.pid) == session]
+
+
+def _get_session(process: int) -> int | None:
+    try:
+        return os.getsid(process)
+    except ProcessLookupError:
+        return None
