@@ -13,14 +13,11 @@ import sys
 import tempfile
 import threading
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyspark.sql
-
-from tidemill.errors import BadInput, WorkflowError
-from tidemill.model.units import format_size
+from tidemill.errors import WorkflowError
+from tidemill.model import units
 from tidemill.workers.service import serve_calls
 
 
@@ -63,9 +60,6 @@ class HarmfulOperations:
 
     def return_lambda(self) -> Any:
         return lambda: None
-
-    def read_clock(self) -> list[dict[str, Any]]:
-        return [{"at": datetime.now(UTC), "size": format_size(3)}]
 
     # What follows harms the process.
 
@@ -129,7 +123,7 @@ class HarmfulOperations:
         subprocess.Popen([sys.executable, "-c", "while True: pass"])
 
     def replace_function(self) -> None:
-        pyspark.sql.DataFrame.__repr__ = lambda self: "replaced"  # type: ignore[method-assign]
+        units.format_size = lambda size: "replaced"
 
     def spin_in_background(self) -> None:
         """A thread of a library, not of the project, that computes for ever."""

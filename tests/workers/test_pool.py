@@ -40,7 +40,7 @@ LEFT_BEHIND = {
     "leave_thread": "a thread of users' code did not end",
     "leave_program": "programs that users' code started did not end",
     "leave_daemon": "programs that users' code started did not end",
-    "replace_function": "users' code replaced pyspark.sql",
+    "replace_function": "users' code replaced tidemill.model.units.format_size",
     "spin_in_background": "computed although no run was going on",
 }
 """Calls that succeed, but whose worker is replaced."""
@@ -64,8 +64,8 @@ def open_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
     def open_pool(size: int = 1, limits: WorkerLimits = LIMITS, module: str = "tests.workers.operations") -> Pool:
         ended: list[WorkerProcess] = []
 
-        def start_worker(on_change: OnChange) -> WorkerProcess:
-            return WorkerProcess(build_command(module), pickle.dumps(None), limits, on_change)
+        def start_worker(number: int, on_change: OnChange) -> WorkerProcess:
+            return WorkerProcess(number, build_command(module), pickle.dumps(None), limits, on_change)
 
         pools.append(WorkerPool(start_worker, size, ended.append))
         return Pool(pools[-1], ended)

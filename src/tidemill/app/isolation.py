@@ -20,7 +20,7 @@ from tidemill.app import settings as config
 from tidemill.app.engine_limits import compute_driver_memory, read_memory
 from tidemill.app.project import Project
 from tidemill.app.wiring import Tidemill
-from tidemill.app.worker import WORKER_MODULE, WorkerSetup, format_worker_owner
+from tidemill.app.worker import WORKER_MODULE, WorkerSetup
 from tidemill.errors import TidemillError
 from tidemill.model.block import Block
 from tidemill.model.health import EngineHealth
@@ -95,9 +95,9 @@ class IsolatedTidemill(Tidemill):
         size = settings.server.tracks
         self.pool = WorkerPool(self._start_worker, size, self._reclaim_runs)
         self._reads = BoundedSemaphore(MAX_READS)
-        self._limits = build_worker_limits(settings.workers, size)
+        self._worker_limits = build_worker_limits(settings.workers, size)
+        self._worker_settings = _share_memory(settings, size)
         super().__init__(directory, settings, Project(()), engine=WorkerEngine(self.pool))
-        self._setup = pickle.dumps(WorkerSetup(directory, _share_memory(settings, size), self.executor.owner))
 
     @classmethod
     def open_server(cls, directory: str | Path = ".", tracks: int | None = None) -> IsolatedTidemill:
@@ -166,16 +166,21 @@ class IsolatedTidemill(Tidemill):
     def abandon_runs(self) -> None:
         self.pool.abandon_calls(f"{self.executor.owner} was stopped")
 
-    def _start_worker(self, on_change: OnChange) -> WorkerProcess:
-        return WorkerProcess(build_command(WORKER_MODULE), self._setup, self._limits, on_change)
+    def _start_worker(self, number: int, on_change: OnChange) -> WorkerProcess:
+        setup = WorkerSetup(self.directory, self._worker_settings, self._build_worker_owner(number))
+        return WorkerProcess(number, build_command(WORKER_MODULE), pickle.dumps(setup), self._worker_limits, on_change)
+
+    def _build_worker_owner(self, number: int) -> str:
+        """The name under which a worker executes runs; its successor has the same."""
+        return f"{self.executor.owner}/{number}"
 
     def _reclaim_runs(self, worker: WorkerProcess) -> None:
         """Record the failure of the run that a worker executed; where users' code was the reason it counts."""
-        owner, reason = format_worker_owner(self.executor.owner, worker.pid), worker.end_reason or ""
+        owner, reason = self._build_worker_owner(worker.number), worker.end_reason or ""
         try:
             self.catalog.runs.reclaim_owned(owner, error=reason, is_lost=not worker.is_fault)
         except TidemillError as error:  # its lease will expire
-            log.error("the run of worker %d was not reclaimed yet: %s", worker.pid, error)
+            log.error("the run of worker %d was not reclaimed yet: %s", worker.number, error)
 
 
 def build_worker_limits(workers: config.WorkerSettings, count: int) -> WorkerLimits:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -34,7 +33,7 @@ class WorkerSetup:
 
     directory: Path
     settings: Settings
-    server: str
+    owner: str  # the name under which it executes runs
 
 
 class ProjectOperations:
@@ -52,7 +51,7 @@ class ProjectOperations:
         Faults of the workflow files are reported by the operations that need them.
         """
         configure_logging()
-        mill = Tidemill(setup.directory, setup.settings, owner=build_worker_owner(setup.server))
+        mill = Tidemill(setup.directory, setup.settings, owner=setup.owner)
         with suppress(TidemillError):
             mill.workflows.list_workflows()
         mill.engine.start()
@@ -107,19 +106,6 @@ class ProjectOperations:
         if verdict.compaction is None:
             raise Conflict(f"channel {channel!r} was compacted by another process; nothing is left to do")
         return compactor.run_compaction(verdict.compaction, verdict.reason)
-
-
-def build_worker_owner(server: str) -> str:
-    """The name under which this process executes runs of a server."""
-    return format_worker_owner(server, os.getpid())
-
-
-def format_worker_owner(server: str, worker: int) -> str:
-    """
-    >>> format_worker_owner("host:12", 34)
-    'host:12/34'
-    """
-    return f"{server}/{worker}"
 
 
 def configure_logging() -> None:

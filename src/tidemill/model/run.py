@@ -76,7 +76,7 @@ class Run:
     attempt: int
     fencing_token: int
     created: float
-    owner: str | None = None
+    owner: str | None = None  # the process that executes it: a server's worker is called SERVER/NUMBER
     lease_until: float | None = None
     not_before: float | None = None
     started: float | None = None
@@ -87,6 +87,11 @@ class Run:
     due: float | None = None  # since when, if not since its creation: the waiting data may be older
     requested: float | None = None  # time of the last repeated request, if any: it will read all data up to that time
     lost_attempts: int = 0  # attempts that ended without a fault of the tasks
+
+    @property
+    def server(self) -> str | None:
+        """The server that executes it, or another process."""
+        return None if self.owner is None else self.owner.partition("/")[0]
 
     def list_steps(self) -> dict[str, list[StepReport]]:
         """Where the steps of each task ran; empty before the run has finished."""

@@ -58,7 +58,7 @@ async def show_servers(context: PageContext) -> None:
         async def refresh_table(snapshot: ProjectSnapshot, now: float) -> None:
             servers = await run_off_loop(context.mill.catalog.servers.list)
             busy.clear()
-            busy.update(r.owner for r in snapshot.status.active if r.state in ACTIVE_STATES and not r.backfill)
+            busy.update(r.server for r in snapshot.status.active if r.state in ACTIVE_STATES and not r.backfill)
             table.show_values(servers, now)
 
         await context.keep_refreshing(refresh_table)

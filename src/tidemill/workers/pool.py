@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from tidemill.errors import EngineError, EngineLost, WorkerFailed
@@ -22,7 +23,8 @@ SPARE_SECONDS = 300.0
 """Seconds without a call after which a worker beyond the pool's size ends."""
 
 OnChange = Callable[[WorkerProcess], None]
-StartWorker = Callable[[OnChange], WorkerProcess]
+StartWorker = Callable[[int, OnChange], WorkerProcess]
+"""Starts a worker under a number that no other worker has."""
 
 
 class WorkerPool:
@@ -135,9 +137,13 @@ class WorkerPool:
         is_starting = any(not w.was_ready for w in self._workers)
         if is_missing and not is_starting and not self._restarts.report_health().retry_in:
             try:
-                self._workers.append(self._start_worker(self._note_change))
+                self._workers.append(self._start_worker(self._find_free_number(), self._note_change))
             except OSError as error:
                 self._restarts.record_loss(f"a worker process cannot be started: {error.strerror}")
+
+    def _find_free_number(self) -> int:
+        used = {w.number for w in self._workers}
+        return next(n for n in count(1) if n not in used)
 
     def _end_spare(self) -> None:
         spare = self._workers[self._size :]
@@ -160,11 +166,12 @@ class WorkerPool:
             self._changed.notify_all()
 
     def _remove_ended(self, worker: WorkerProcess) -> None:
+        """Report the end of a worker, then free its number."""
+        if self._stopping or worker not in self._workers:
+            return
+        log.warning("worker %d: %s", worker.number, worker.end_reason)
+        self._on_end(worker)
         with self._changed:
-            if self._stopping or worker not in self._workers:
-                return
             self._workers.remove(worker)
             if not worker.is_fault:
                 self._restarts.record_loss(worker.end_reason or "it ended")
-        log.warning("worker %d: %s", worker.pid, worker.end_reason)
-        self._on_end(worker)

@@ -52,8 +52,14 @@ class WorkerProcess:
     """
 
     def __init__(
-        self, command: Sequence[str], setup: bytes, limits: WorkerLimits, on_change: Callable[[WorkerProcess], None]
+        self,
+        number: int,
+        command: Sequence[str],
+        setup: bytes,
+        limits: WorkerLimits,
+        on_change: Callable[[WorkerProcess], None],
     ) -> None:
+        self.number = number
         self._limits = limits
         self._on_change = on_change
         self._scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
@@ -115,7 +121,7 @@ class WorkerProcess:
                 return
             self.end_reason, self.is_fault, self.is_ready = reason, is_fault, False
         if not self._tree.kill():
-            log.error("processes of worker %d cannot be killed", self.pid)
+            log.error("processes of worker %d cannot be killed", self.number)
         with suppress(OSError):
             self._connection.close()
         self._process.kill()
