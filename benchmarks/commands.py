@@ -12,6 +12,7 @@ from benchmarks.choices import measure as measure_choices
 from benchmarks.dispatch import measure as measure_dispatch
 from benchmarks.growth import measure as measure_growth
 from benchmarks.incremental import measure as measure_incremental
+from benchmarks.isolation import measure as measure_isolation
 from benchmarks.join import measure as measure_join
 from benchmarks.keyed import measure as measure_keyed
 from benchmarks.load import measure as measure_load
@@ -48,6 +49,21 @@ def overhead(
     with scratch() as directory:
         point = measure_overhead(
             directory, rows=rows, blocks=blocks, rounds=rounds, catalog_url=catalog, on_progress=print_message
+        )
+    _show_points(as_json, point, [point])
+
+
+def isolation(
+    rows: Annotated[int, typer.Option(min=1000, help="Rows of the table's input.")] = 1_000_000,
+    share: Annotated[float, typer.Option(min=0, max=1, help="Share of rows inserted before each refresh.")] = 0.001,
+    rounds: Rounds = 15,
+    connect: Annotated[bool, typer.Option("--connect", help="Use Spark Connect; needs the extra 'connect'.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """A run in a worker process of a server against the same run in this process."""
+    with scratch() as directory:
+        point = measure_isolation(
+            directory, rows=rows, share=share, rounds=rounds, connect=connect, on_progress=print_message
         )
     _show_points(as_json, point, [point])
 
@@ -312,7 +328,7 @@ def keyed_batch(
 
 COMMANDS = (
     *(overhead, merge, growth, incremental, join, queries, tick, together, load, push, modes, choices, staleness),
-    *(planner, dispatch, storage, windows),
+    *(planner, dispatch, storage, windows, isolation),
 )
 
 

@@ -14,8 +14,8 @@ import pytest
 from tidemill.errors import ResourceLimitExceeded, RunFailed, TimeLimitExceeded
 from tidemill.model.resource_limits import ResourceLimits
 from tidemill.model.task import Command
-from tidemill.runtime.runs.supervision import run_supervised
 from tidemill.processes.process_tree import ProcessTree
+from tidemill.runtime.runs.supervision import run_supervised
 from tidemill.spark import command_limits
 from tidemill.spark.commands import CommandRunner
 

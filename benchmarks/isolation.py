@@ -1,0 +1,157 @@
+"""The price of worker processes: a run in a server's worker compared with the same run in this process.
+
+Claim: a refresh at 0.1 % costs at most 1.1 times as much as in the same process, and a run without work at most 30 ms
+more. Rule: medians of `rounds` rounds, alternately, after three rounds that are not counted. Set-up: two projects with
+the same table of groups over the same rows, a share of them inserted before each round; default settings, maintenance
+off during the timings, because it runs beside both.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+import pyarrow as pa
+
+from tidemill.app.isolation import IsolatedTidemill
+from tidemill.app.wiring import Tidemill
+from tidemill.model.run import RunKind
+
+MAX_RATIO = 1.1
+MAX_EXTRA_MS = 30.0
+WARM_UP = 3
+IDLE_SECONDS = 10.0
+
+WORKFLOW = """
+import tidemill as tm
+
+wf = tm.Workflow("isolation")
+wf.input("facts", "k bigint, g bigint, v bigint")
+wf.sql("totals", "SELECT g, sum(v) AS v, count(*) AS n FROM facts GROUP BY g", refresh="incremental")
+wf.input("empty", "a int")
+
+
+@wf.task
+def nothing(empty: tm.New) -> tm.Append:
+    return empty
+"""
+
+SETTINGS = """
+[server]
+tracks = 1
+[maintenance]
+automatic = false
+[spark]
+settings = { CONNECT }
+"""
+
+
+@dataclass
+class Side:
+    """One of the compared projects, and its timings."""
+
+    mill: Tidemill
+    next_key: int = 0
+    refreshes: list[float] = field(default_factory=list)
+    empty_runs: list[float] = field(default_factory=list)
+
+    def insert_rows(self, count: int) -> None:
+        keys = range(self.next_key, self.next_key + count)
+        self.next_key += count
+        rows = {"k": list(keys), "g": [k % 10_000 for k in keys], "v": [k % 97 for k in keys]}
+        self.mill.insert("facts", pa.table(rows))
+
+    def time_run(self, flow: str) -> float:
+        run = self.mill.catalog.runs.request(RunKind.FLOW, flow)
+        began = time.perf_counter()
+        self.mill.execute_run(run)
+        seconds = time.perf_counter() - began
+        ended = self.mill.catalog.runs.read(run.id)
+        if ended.state != "finished":
+            raise RuntimeError(f"run of {flow}: {ended.state}: {ended.error}")
+        return seconds
+
+
+def measure(
+    directory: Path, *, rows: int, share: float, rounds: int, connect: bool, on_progress: Callable[[str], None]
+) -> dict[str, Any]:
+    """Alternate runs in this process and in a worker; then measure the idle worker."""
+    with (
+        _open_side(Tidemill.open, directory / "here", connect) as here,
+        _open_side(IsolatedTidemill.open_server, directory / "worker", connect) as worker,
+    ):
+        start = _time_start(worker.mill)
+        for side in (here, worker):
+            on_progress(f"inserting {rows} rows")
+            side.mill.apply()
+            side.insert_rows(rows)
+            side.time_run("totals")
+        for number in range(WARM_UP + rounds):
+            on_progress(f"round {number + 1} of {WARM_UP + rounds}")
+            for side in (here, worker):
+                side.insert_rows(max(1, int(rows * share)))
+                refresh, empty = side.time_run("totals"), side.time_run("nothing")
+                if number >= WARM_UP:
+                    side.refreshes.append(refresh)
+                    side.empty_runs.append(empty)
+        idle = _measure_idle(worker.mill)
+    ratio = median(worker.refreshes) / median(here.refreshes)
+    extra_ms = 1000 * (median(worker.empty_runs) - median(here.empty_runs))
+    return {
+        "rows": rows,
+        "share": share,
+        "connect": connect,
+        "here_s": round(median(here.refreshes), 4),
+        "worker_s": round(median(worker.refreshes), 4),
+        "ratio": round(ratio, 3),
+        "here_empty_ms": round(1000 * median(here.empty_runs), 1),
+        "extra_empty_ms": round(extra_ms, 1),
+        "start_s": round(start, 2),
+        **idle,
+        "holds": ratio <= MAX_RATIO and extra_ms <= MAX_EXTRA_MS,
+    }
+
+
+@contextmanager
+def _open_side(open_mill: Callable[[Path], Tidemill], directory: Path, connect: bool) -> Iterator[Side]:
+    directory.mkdir(parents=True)
+    remote = '"spark.remote" = "local[2]"' if connect else ""
+    (directory / "tidemill.toml").write_text(SETTINGS.replace("CONNECT", remote))
+    (directory / "workflow.py").write_text(WORKFLOW)
+    with open_mill(directory) as mill:
+        yield Side(mill)
+
+
+def _time_start(mill: Tidemill) -> float:
+    began = time.perf_counter()
+    mill.engine.start()
+    return time.perf_counter() - began
+
+
+def _measure_idle(mill: Tidemill) -> dict[str, float]:
+    """The memory of an idle worker, its share that is Java's, and the share of a core that it uses."""
+    assert isinstance(mill, IsolatedTidemill)
+    (pid,) = mill.pool.list_processes()
+    worker = psutil.Process(pid)
+    processes = [worker, *worker.children(recursive=True)]
+    time.sleep(IDLE_SECONDS)
+    before = _sum_cpu(processes)
+    time.sleep(IDLE_SECONDS)
+    used = (_sum_cpu(processes) - before) / IDLE_SECONDS
+    memory = {p.pid: p.memory_full_info().pss / 2**20 for p in processes}
+    java = sum(memory[p.pid] for p in processes if p.name() == "java")
+    return {
+        "worker_mb": round(sum(memory.values())),
+        "java_mb": round(java),
+        "idle_cpu": round(used, 4),
+    }
+
+
+def _sum_cpu(processes: list[psutil.Process]) -> float:
+    return float(sum(sum(p.cpu_times()[:2]) for p in processes))
