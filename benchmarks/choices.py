@@ -141,7 +141,7 @@ def measure(
     points: list[dict[str, Any]] = []
     for name in only or tuple(QUERIES):
         with open_project(directory / name.replace(" ", "_"), build_workflow(QUERIES[name])) as mill:
-            sweep = _QuerySweep(mill, Events(mill.engine.spark, rows))
+            sweep = _QuerySweep(mill, Events(mill.spark, rows))
             sweep.warm_up()
             for share in [s for _ in range(rounds) for s in shares]:
                 point = {"query": name, "share": share} | sweep.measure_point(share)

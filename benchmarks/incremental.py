@@ -74,7 +74,7 @@ def measure(
     Spark alone, in new processes.
     """
     with open_project(directory, build_workflow(), settings) as mill:
-        bench = _Bench(mill, directory, Web(mill.engine.spark, pages, delta), variant)
+        bench = _Bench(mill, directory, Web(mill.spark, pages, delta), variant)
         on_progress(f"preparing {pages} pages and {bench.web.clicks} clicks")
         bench.prepare()
         on_progress(f"warming up with {warm_up} refreshes")
@@ -170,7 +170,7 @@ def _run_in_process(function: Callable[..., T], *arguments: Any) -> T:
 
 def _measure_cold_refresh(directory: Path, pages: int, delta: float, number: int) -> Cost:
     with open_project(directory, build_workflow()) as mill:
-        bench = _Bench(mill, directory, Web(mill.engine.spark, pages, delta), None)
+        bench = _Bench(mill, directory, Web(mill.spark, pages, delta), None)
         bench.insert(bench.web.create_batch(number))
         bench.store_inputs()
         return measure_cost(bench.refresh)
@@ -178,14 +178,14 @@ def _measure_cold_refresh(directory: Path, pages: int, delta: float, number: int
 
 def _measure_cold_recomputation(directory: Path) -> Cost:
     with open_project(directory, build_workflow()) as mill:
-        bench = _Bench(mill, directory, Web(mill.engine.spark, 1, 1.0), None)
+        bench = _Bench(mill, directory, Web(mill.spark, 1, 1.0), None)
         output = bench.clear_directory("output")
         return measure_cost(lambda: recompute(bench.spark, bench.inputs, output))
 
 
 def _measure_spark_only(directory: Path, pages: int, delta: float, rounds: int) -> list[Round]:
     with open_project(directory, build_workflow(), Settings(engine=EngineSettings(local="off"))) as mill:
-        bench = _Bench(mill, directory, Web(mill.engine.spark, pages, delta), None)
+        bench = _Bench(mill, directory, Web(mill.spark, pages, delta), None)
         bench.warm_up(_SPARK_ONLY_WARM_UP, _SPARK_ONLY_START)
         first = _SPARK_ONLY_START + _SPARK_ONLY_WARM_UP
         return [bench.run_round(n) for n in range(first, first + UNCOUNTED_ROUNDS + rounds)][UNCOUNTED_ROUNDS:]
@@ -202,7 +202,7 @@ class _Bench:
 
     @property
     def spark(self) -> SparkSession:
-        return self.mill.engine.spark
+        return self.mill.spark
 
     def prepare(self) -> None:
         self.insert(self.web.create_batch(0))

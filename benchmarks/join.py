@@ -128,7 +128,7 @@ def _rotate(joins: tuple[str, ...], number: int) -> tuple[str, ...]:
 
 
 def _insert(mill: Tidemill, first: int, count: int, keys: int) -> None:
-    spark = mill.engine.spark
+    spark = mill.spark
     mill.insert("lefts", _generate_rows(spark, first, count, keys, 7919).select("id", F.col("hash").alias("name")))
     mill.insert("rights", _generate_rows(spark, first, count, keys, 104_729).select("id", F.col("hash").alias("text")))
 

@@ -68,7 +68,7 @@ def measure(
 
 def _run_live(directory: Path, mode: str, pages: int, share: float, arrivals: int, day: float) -> dict[str, Any]:
     with open_project(directory / mode.replace("/", "_"), build_workflow(day), Settings(planner=MODES[mode])) as mill:
-        web = Web(mill.engine.spark, pages, share)
+        web = Web(mill.spark, pages, share)
         for number in range(_WARM_UP):
             _insert_batch(mill, web.create_batch(number))
             mill.run("ranked")

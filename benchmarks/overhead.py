@@ -67,7 +67,7 @@ def _build_workflow() -> tm.Workflow:
 
 
 def _generate_clicks(mill: Tidemill, rows: int) -> DataFrame:
-    return mill.engine.spark.range(0, rows, 1, 2).select(
+    return mill.spark.range(0, rows, 1, 2).select(
         (F.col("id") * 7919 % 100_003).alias("user"),
         F.concat(F.lit("site"), F.col("id") % 1000).alias("site"),
         F.concat(F.lit("https://example/"), F.col("id") * 31 % 50_021).alias("url"),
@@ -78,7 +78,7 @@ def _generate_clicks(mill: Tidemill, rows: int) -> DataFrame:
 def _compare(
     mill: Tidemill, directory: Path, rows: int, blocks: int, rounds: int, on_progress: Callable[[str], None]
 ) -> dict[str, Any]:
-    spark = mill.engine.spark
+    spark = mill.spark
     paths = [mill.store.locate_file(f.path) for b in mill.catalog.blocks.list("clicks") for f in b.files]
     output = directory / "pyspark"
     catalog = TimedProxy(mill.catalog)

@@ -121,7 +121,7 @@ class _Bench:
 
     def _refresh_query(self, number: int, tables: Mapping[str, DataFrame]) -> QueryTiming:
         recompute_cost = measure_cost(lambda: self._write_and_read(tpch.compute_query(tables, number), "result"))
-        expected = self.mill.engine.spark.read.parquet(str(self.scratch / "result"))
+        expected = self.mill.spark.read.parquet(str(self.scratch / "result"))
         (name,), (forced,) = tpch.get_table_names([number]), tpch.get_table_names([number], _FORCED)
         automatic = self._time_refresh(name, None, expected)
         return QueryTiming(

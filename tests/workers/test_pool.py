@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import psutil
 import pytest
@@ -85,7 +86,8 @@ def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
 
 
 def test_a_call_returns_values_of_the_model(open_pool: Callable[..., Pool]) -> None:
-    values = [1, "a", None, {"at": datetime(2026, 1, 2, tzinfo=UTC)}, date(2026, 1, 2), Decimal("1.5"), BlockKind.BASE]
+    times = [datetime(2026, 1, 2, tzinfo=zone) for zone in (None, UTC, ZoneInfo("UTC"), ZoneInfo("Europe/Brussels"))]
+    values = [1, "a", None, {"times": times}, date(2026, 1, 2), Decimal("1.5"), BlockKind.BASE]
     assert open_pool().call("echo", values) == values
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import BoundedSemaphore
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tidemill.app import settings as config
 from tidemill.app.engine_limits import compute_driver_memory, read_memory
@@ -29,6 +29,7 @@ from tidemill.model.run import Run
 from tidemill.model.submission import Submission
 from tidemill.model.units import parse_size
 from tidemill.planner.explanation import TableExplanation
+from tidemill.ports.engine import Engine
 from tidemill.retention import compaction as policy
 from tidemill.runtime.freshness.catch_up import CatchUpLimit
 from tidemill.runtime.inspect.lineage import EventLineage
@@ -66,7 +67,7 @@ class WorkerEngine:
         return self._pool.report_health()
 
     def cancel_jobs(self, tag: str) -> None:
-        """Nothing: each worker cancels the jobs of its own runs."""
+        """Do nothing: each worker cancels the jobs of the runs that it executes."""
 
     def stop(self) -> None:
         self._pool.stop()
@@ -77,15 +78,15 @@ class WorkerEngine:
             raise AttributeError(f"a server does not execute {name!r} itself: call a worker")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerCompactor(Compactor):
     """Decides in the server, and compacts in a worker: a merge function may be the user's."""
 
     pool: WorkerPool
 
     def run_compaction(self, compaction: policy.Compaction, reason: str) -> Block:
-        block: Block = self.pool.call("compact_if_due", compaction.view.channel)
-        return block
+        block: int = self.pool.call("compact_if_due", compaction.view.channel)
+        return self.executor.catalog.blocks.read(block)
 
 
 class IsolatedTidemill(Tidemill):
@@ -97,7 +98,8 @@ class IsolatedTidemill(Tidemill):
         self._reads = BoundedSemaphore(MAX_READS)
         self._worker_limits = build_worker_limits(settings.workers, size)
         self._worker_settings = _share_memory(settings, size)
-        super().__init__(directory, settings, Project(()), engine=WorkerEngine(self.pool))
+        engine = cast(Engine, WorkerEngine(self.pool))  # it refuses to execute anything
+        super().__init__(directory, settings, Project(()), engine=engine)
 
     @classmethod
     def open_server(cls, directory: str | Path = ".", tracks: int | None = None) -> IsolatedTidemill:
@@ -114,7 +116,7 @@ class IsolatedTidemill(Tidemill):
             return self.pool.call(operation, *arguments)
 
     def build_compactor(self) -> Compactor:
-        return WorkerCompactor(self.executor, {}, self.maintenance.rules.limits, self.pool)
+        return WorkerCompactor(self.executor, {}, self.maintenance.rules.limits, pool=self.pool)
 
     def plan(self) -> tuple[RegistrationChange, ...]:
         changes: tuple[RegistrationChange, ...] = self._call("plan")
@@ -151,8 +153,8 @@ class IsolatedTidemill(Tidemill):
         return lineage
 
     def compact(self, channel: str) -> Block | None:
-        block: Block | None = self._call("compact", channel)
-        return block
+        block: int | None = self._call("compact", channel)
+        return None if block is None else self.catalog.blocks.read(block)
 
     def execute_run(self, run: Run, limit: CatchUpLimit | None = None) -> None:
         """Make one attempt at a run in a worker. One whose worker ends has failed: see `_reclaim_runs`."""

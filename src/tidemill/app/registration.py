@@ -16,8 +16,8 @@ from tidemill.model.registration import RegistrationChange, diff_registration
 from tidemill.model.workflow import WorkflowSpec, find_dangling_triggers
 from tidemill.planner.validation import find_target_problems
 from tidemill.planner.workflow_graph import build_graph
+from tidemill.ports.engine import Engine
 from tidemill.runtime.runs import analysis
-from tidemill.spark.engine import SparkEngine
 from tidemill.spark.session import ship_module
 
 log = logging.getLogger("tidemill.server")
@@ -29,7 +29,7 @@ class WorkflowRegistration:
     `load` imports the project's files; it is called once.
     """
 
-    def __init__(self, catalog: SqlCatalog, engine: SparkEngine, load: Callable[[], Project]) -> None:
+    def __init__(self, catalog: SqlCatalog, engine: Engine, load: Callable[[], Project]) -> None:
         self._catalog = catalog
         self._engine = engine
         self._load = load

@@ -93,7 +93,7 @@ class Tidemill:
         except BaseException:
             self.catalog.close()
             raise
-        self.engine = engine or self._build_spark_engine()
+        self.engine: Engine = engine or self._build_spark_engine()
         self.workflows = WorkflowRegistration(
             self.catalog, self.engine, lambda: project or load_project(directory, settings.workflows)
         )
@@ -119,6 +119,13 @@ class Tidemill:
             self.oneshot_service,
             lambda blocks: self.maintenance.begin_maintenance(blocks),
         )
+
+    @property
+    def spark(self) -> Any:
+        """The Spark session, started on first use; a server has none."""
+        if not isinstance(self.engine, SparkEngine):
+            raise ConfigError("a server has no Spark session: its worker processes do")
+        return self.engine.spark
 
     def _build_spark_engine(self) -> SparkEngine:
         session = partial(start_session, self.settings.spark.master, self.settings.spark.settings)

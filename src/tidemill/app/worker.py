@@ -93,19 +93,21 @@ class ProjectOperations:
     def lineage(self, channel: str, tag: str) -> EventLineage:
         return self._mill.lineage(channel, tag)
 
-    def compact(self, channel: str) -> Block | None:
-        return self._mill.compact(channel)
+    def compact(self, channel: str) -> int | None:
+        """Compact a channel; returns the number of the new block, which may contain functions of users."""
+        block = self._mill.compact(channel)
+        return None if block is None else block.id
 
     def explain_compaction(self, channel: str) -> str | None:
         return self._mill.compaction(channel)
 
-    def compact_if_due(self, channel: str) -> Block:
-        """Do the compaction that is due on a channel; raises `Conflict` if there is none any more."""
+    def compact_if_due(self, channel: str) -> int:
+        """Do the compaction that is due on a channel, like `compact`; raises `Conflict` if there is none any more."""
         compactor = self._mill.build_compactor()
         verdict = compactor.assess_compaction(channel)
         if verdict.compaction is None:
             raise Conflict(f"channel {channel!r} was compacted by another process; nothing is left to do")
-        return compactor.run_compaction(verdict.compaction, verdict.reason)
+        return compactor.run_compaction(verdict.compaction, verdict.reason).id
 
 
 def configure_logging() -> None:

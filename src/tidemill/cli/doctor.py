@@ -139,7 +139,7 @@ def _check_workflows(mill: Tidemill) -> str:
 
 
 def _check_spark(mill: Tidemill) -> str:
-    session = mill.engine.spark
+    session = mill.spark
     session.range(1000).count()
     return f"ran a job on {mill.settings.spark.master}"
 

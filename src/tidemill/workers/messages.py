@@ -4,14 +4,18 @@ A worker executes users' code, so the server trusts nothing that it receives: a 
 the value types of this package, which are built without executing anything else.
 """
 
+import copyreg
 import dataclasses
 import enum
 import io
 import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing.connection import Connection
+from types import MappingProxyType
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from tidemill import errors
 from tidemill.errors import TidemillError, WorkerFailed, WorkflowError
@@ -21,13 +25,14 @@ MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 
 _PLAIN_TYPES = frozenset(
     {
-        *(("builtins", name) for name in ("set", "frozenset", "bytearray", "complex", "range", "slice")),
+        *(("builtins", name) for name in ("dict", "set", "frozenset", "bytearray", "complex", "range", "slice")),
         *(("datetime", name) for name in ("date", "datetime", "time", "timedelta", "timezone")),
         ("decimal", "Decimal"),
         ("uuid", "UUID"),
-        ("zoneinfo", "ZoneInfo._unpickle"),
+        ("zoneinfo", "ZoneInfo"),
         ("collections", "OrderedDict"),
         ("collections", "Counter"),
+        *(("pytz", name) for name in ("_UTC", "_p")),
     }
 )
 
@@ -89,6 +94,13 @@ class WorkerAlive:
 Message = CallRequest | CallResult | WorkerReady | WorkerAlive
 
 
+def _reduce_read_only_mapping(mapping: Mapping[Any, Any]) -> tuple[type[dict[Any, Any]], tuple[dict[Any, Any]]]:
+    return dict, (dict(mapping),)
+
+
+copyreg.pickle(MappingProxyType, _reduce_read_only_mapping)  # type: ignore[arg-type]
+
+
 def send(connection: Connection, message: Message) -> None:
     """Send a message. A result that cannot be sent is replaced by an error, so that the call ends."""
     try:
@@ -109,11 +121,17 @@ def receive_untrusted(connection: Connection) -> CallResult | WorkerReady | Work
     content = connection.recv_bytes(MAX_MESSAGE_BYTES)
     try:
         message = _ValueUnpickler(io.BytesIO(content)).load()
+    except _ForbiddenType as error:
+        raise WorkerFailed(f"a worker sent a value of {error}, which is no type of an answer") from error
     except Exception as error:  # the bytes are those of users' code
         raise WorkerFailed(f"a worker sent something that is no answer: {type(error).__name__}") from error
     if not isinstance(message, CallResult | WorkerReady | WorkerAlive):
         raise WorkerFailed(f"a worker sent a {type(message).__name__}, which is no answer")
     return message
+
+
+class _ForbiddenType(Exception):
+    """A type that is not built, because its construction may execute something else."""
 
 
 class _ValueUnpickler(pickle.Unpickler):
@@ -124,4 +142,13 @@ class _ValueUnpickler(pickle.Unpickler):
             kind = getattr(import_module(module), name, None)
             if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, enum.Enum)):
                 return kind
-        raise pickle.UnpicklingError(f"{module}.{name} is not a value type")
+        if (module, name) == ("builtins", "getattr"):
+            return _get_zone_constructor
+        raise _ForbiddenType(f"{module}.{name}")
+
+
+def _get_zone_constructor(owner: type, name: str) -> Any:
+    """A time zone is pickled as a call of `getattr(ZoneInfo, "_unpickle")`."""
+    if (owner, name) != (ZoneInfo, "_unpickle"):
+        raise _ForbiddenType(f"{owner}.{name}")
+    return ZoneInfo._unpickle  # type: ignore[attr-defined]
