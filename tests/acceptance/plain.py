@@ -18,10 +18,11 @@ from tidemill.encoding.arrow_types import to_arrow_field
 from tidemill.model.analysis import NoAnalyser
 from tidemill.model.block import Block, BlockKind
 from tidemill.model.change import Append, Rows
+from tidemill.model.health import HEALTHY, EngineHealth
 from tidemill.model.schema import Schema
 from tidemill.model.task import Function, Refresh, Task
 from tidemill.model.view import DeltaChain, Snapshot, SnapshotDiff, View
-from tidemill.ports.engine import HEALTHY, EngineHealth, Log, WriteTarget
+from tidemill.ports.engine import Log, WriteTarget
 
 
 class PlainEngine(NoAnalyser):

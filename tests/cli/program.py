@@ -16,10 +16,11 @@ import pytest
 from tidemill.cli import main
 from tidemill.errors import RunFailed
 from tidemill.model.analysis import NoAnalyser
+from tidemill.model.health import HEALTHY, EngineHealth
 from tidemill.model.schema import Schema
 from tidemill.model.task import Task
 from tidemill.model.view import View
-from tidemill.ports.engine import HEALTHY, EngineHealth, EngineLimits, Log, WriteTarget
+from tidemill.ports.engine import EngineLimits, Log, WriteTarget
 
 OUTPUT_SCHEMA = Schema.from_ddl("x bigint")
 

@@ -6,8 +6,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from tidemill.errors import EngineError, EngineLost, RunFailed
+from tidemill.model.health import RETRY_SECONDS
 from tidemill.spark.engine import SparkEngine
-from tidemill.spark.restart_policy import RETRY_SECONDS, STABLE_SECONDS, RestartPolicy
 from tidemill.spark.session_loss import _is_session_gone
 
 
@@ -24,41 +24,6 @@ def clock() -> Clock:
     return Clock()
 
 
-def test_consecutive_losses_wait_longer_until_the_policy_gives_up(clock: Clock) -> None:
-    restarts = RestartPolicy(clock)
-    waits = []
-    for _ in RETRY_SECONDS:
-        restarts.record_start()
-        restarts.record_loss("gone")
-        waits.append(restarts.report_health().retry_in)
-        assert not restarts.report_health().has_given_up
-    assert tuple(waits) == RETRY_SECONDS
-    restarts.record_loss("it did not start")
-    assert restarts.report_health().has_given_up
-    assert restarts.report_health().problem == "it did not start"
-
-
-def test_a_stable_session_resets_the_loss_count(clock: Clock) -> None:
-    restarts = RestartPolicy(clock)
-    for _ in range(20):
-        restarts.record_start()
-        clock.now += STABLE_SECONDS
-        restarts.record_loss("gone")
-        assert restarts.report_health().retry_in == 0.0
-    assert not restarts.report_health().has_given_up
-
-
-def test_the_retry_wait_decreases_with_time(clock: Clock) -> None:
-    restarts = RestartPolicy(clock)
-    for _ in range(3):
-        restarts.record_loss("gone")
-    assert restarts.report_health().retry_in == RETRY_SECONDS[2]
-    clock.now += RETRY_SECONDS[2] - 0.5
-    assert restarts.report_health().retry_in == 0.5
-    restarts.record_start()
-    assert restarts.report_health().problem is None
-
-
 def test_an_engine_that_cannot_restart_is_not_retried_constantly(clock: Clock) -> None:
     attempts = []
 
@@ -66,12 +31,11 @@ def test_an_engine_that_cannot_restart_is_not_retried_constantly(clock: Clock) -
         attempts.append(clock.now)
         raise EngineError("no memory")
 
-    engine = SparkEngine(start, str)  # type: ignore[arg-type]
-    engine._restart_policy = RestartPolicy(clock)
+    engine = SparkEngine(start, str, clock=clock)  # type: ignore[arg-type]
     with pytest.raises(EngineError, match="starting Spark: no memory"):
         engine.start()  # it never ran: the user has to correct that
     assert engine.report_health().problem is None
-    engine._restart_policy.record_loss("gone")
+    engine._restart_policy.record_loss("gone", clock())
     for _ in range(100):
         with pytest.raises(EngineError):
             engine.start()

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from tidemill.model.analysis import Analysis, AnalysisRequest, Schemas
 from tidemill.model.block import BlockKind
 from tidemill.model.change import Updates
+from tidemill.model.health import EngineHealth
 from tidemill.model.run import StepReport
 from tidemill.model.schema import Schema
 from tidemill.model.task import Task
@@ -43,18 +44,6 @@ class WriteTarget:
     def to_physical_schema(self, content: Schema) -> Schema:
         """The columns of the files: a delta has additional ones."""
         return content if self.kind is BlockKind.BASE else self.updates.build_delta_schema(content)
-
-
-@dataclass(frozen=True, slots=True)
-class EngineHealth:
-    """Whether an engine can run tasks; if not, the reason, and the time until a restart."""
-
-    problem: str | None = None
-    retry_in: float = 0.0  # seconds
-    has_given_up: bool = False  # restarts failed too often, and there will be no other
-
-
-HEALTHY = EngineHealth()
 
 
 @dataclass(frozen=True, slots=True)

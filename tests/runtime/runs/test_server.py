@@ -15,10 +15,10 @@ from tests.catalog.driver import CHANNELS, COPY, Driver, FakeClock, moves_of
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import CatalogError, EngineLost
 from tidemill.model.flow import BoundFlow
+from tidemill.model.health import HEALTHY, EngineHealth
 from tidemill.model.run import Run, RunKind, RunState, build_claim_request
 from tidemill.model.trigger import DataTrigger
 from tidemill.model.workflow import WorkflowSpec
-from tidemill.ports.engine import HEALTHY, EngineHealth
 from tidemill.ports.records import Server
 from tidemill.runtime.freshness.catch_up import CatchUpLimit
 from tidemill.runtime.runs.execution import Executor
