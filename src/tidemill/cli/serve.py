@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemill.app import inspection
+from tidemill.app.log_format import configure_logging
 from tidemill.cli import lazy_imports, tables
 from tidemill.cli.command import Limit, Tidemill
 from tidemill.cli.output import Answer, build_fields, render_list
@@ -36,7 +37,7 @@ Tracks = Annotated[int | None, typer.Option("--tracks", min=1, help="Concurrent 
 
 def up(mill: Tidemill, tracks: Tracks = None) -> None:
     """Apply the project's workflows and serve: fire triggers, execute runs, maintain. Ends on SIGTERM or Ctrl-C."""
-    _configure_logging()
+    configure_logging(mill.redactor)
     mill.apply()
     loop = lazy_imports.build_server_loop(mill, "up", tracks)
     with (
@@ -50,7 +51,7 @@ def up(mill: Tidemill, tracks: Tracks = None) -> None:
 
 def work(mill: Tidemill, tracks: Tracks = None) -> None:
     """Serve as an additional executor: apply no workflow, and do not listen."""
-    _configure_logging()
+    configure_logging(mill.redactor)
     loop = lazy_imports.build_server_loop(mill, "work", tracks)
     with _handle_signals(mill, loop):
         _run_server(mill, loop)
@@ -60,12 +61,6 @@ def _run_server(mill: Tidemill, loop: ServerLoop) -> None:
     mill.engine.start()
     log.info("%s serves %d tracks", loop.server.name, loop.server.tracks)
     loop.run()
-
-
-def _configure_logging() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    for name in ("py4j", "uvicorn", "alembic"):
-        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 @contextmanager
