@@ -26,6 +26,9 @@ MASK = "***"
 
 MAX_SUMMARY_CHARACTERS = 400
 
+OWN_MESSAGE = "tidemill: "
+"""Begins the messages without values that Tidemill lets Spark raise while it reads rows."""
+
 _SPARK_PACKAGES = frozenset({"pyspark", "py4j"})
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]\s*(.*)")
 _SQLSTATE = re.compile(r"SQLSTATE: (\w{5})")

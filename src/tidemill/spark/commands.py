@@ -70,6 +70,8 @@ class CommandRunner:
         exceeded = watch.find_exceeded(status, output)
         if exceeded is not None:
             raise ResourceLimitExceeded(f"program {program!r} {exceeded}; raise the limit, or let it use less")
+        if status != 0 and output.startswith(f"program {program!r} cannot be started: ") and output.count("\n") == 1:
+            raise RunFailed(output.strip())  # by the launcher that sets the limits
         if status != 0:
             raise RunFailed(f"program {program!r} ended with {status}; its output is in the run's log")
 

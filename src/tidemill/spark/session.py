@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import EngineError
 from tidemill.model.error_summary import (
+    OWN_MESSAGE,
     QUERY_STATES,
     format_summary,
     has_remote_traceback,
@@ -317,6 +318,9 @@ def summarize_spark_error(error: Exception) -> str:
     """The error's class, Spark's first line without values of rows and literals, and the place in the user's code."""
     if not isinstance(error, PySparkException) or not error.getCondition() or has_remote_traceback(error):
         return summarize_error(error)
+    raised = (error.getMessageParameters() or {}).get("errorMessage", "")
+    if raised.startswith(OWN_MESSAGE):
+        return raised.removeprefix(OWN_MESSAGE)
     return format_summary(error, mask_literals(extract_first_line(error)))
 
 
