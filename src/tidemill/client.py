@@ -76,6 +76,9 @@ class Client:
     def health(self) -> schemas.HealthDocument:
         return self._api.get(schemas.HealthDocument, "healthz")
 
+    def liveness(self) -> schemas.HealthDocument:
+        return self._api.get(schemas.HealthDocument, "livez")
+
     def status(self, *, all: bool = False) -> schemas.StatusDocument:
         return self._api.get(schemas.StatusDocument, "status", all=all)
 

@@ -145,6 +145,12 @@ class CatalogError(TidemillError):
     retry_in = 0.0
 
 
+class QuotaExceeded(TidemillError):
+    """The workflow uses more than its quota; nothing was inserted or run."""
+
+    exit_code = 13
+
+
 class EngineError(TidemillError):
     """Spark is unavailable."""
 

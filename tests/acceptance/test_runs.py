@@ -193,8 +193,9 @@ def test_a_command_reads_and_writes_files(open_mill: Open, monkeypatch: pytest.M
     run, _ = mill.run("shout")
     assert read_column(mill, "loud") == ["a!", "b!"]
     assert "rows 2 False" in mill.catalog.runs.read_log(run.id)
-    with pytest.raises(RunFailed, match="ended with 3: sorry"):
+    with pytest.raises(RunFailed, match="ended with 3; its output is in the run's log"):
         mill.run("fail")
+    assert "sorry" in mill.catalog.runs.read_log(mill.catalog.runs.list(subject="fail")[0].id)
     with pytest.raises(ResourceLimitExceeded, match=r"exceeded its memory limit of 500\.0 MB"):
         mill.run("greedy")
     with pytest.raises(TimeLimitExceeded, match="time limit of 0.5 s"):

@@ -54,3 +54,9 @@ def test_an_unexpected_exception_is_reported_as_a_bug(starter: Program, monkeypa
     result = starter("kill", 1)
     assert result.code == 1
     assert result.err == "error: ZeroDivisionError: by zero; this is a bug in Tidemill; --debug shows the traceback\n"
+
+
+def test_secrets_of_the_environment_are_not_shown(starter: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILL_API_TOKEN", "hunter2-and-more")
+    assert "hunter2" not in starter("--debug", "run", "hunter2-and-more").err
+    assert "***" in starter("run", "hunter2-and-more", "--json").error["message"]

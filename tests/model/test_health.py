@@ -1,118 +1,50 @@
-"""When a lost session is restarted, and when no longer."""
+"""When a lost engine is restarted, when no longer, and how healthy it counts meanwhile."""
 
 from __future__ import annotations
 
-import pytest
-from pyspark.errors import PySparkException
-
-from tidemill.errors import EngineError, EngineLost, RunFailed
-from tidemill.model.health import RETRY_SECONDS, STABLE_SECONDS, RestartPolicy
-from tidemill.spark.engine import SparkEngine
-from tidemill.spark.session_loss import _is_session_gone
+from tidemill.model.health import HEALTHY, RETRY_SECONDS, STABLE_SECONDS, RestartPolicy
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-def test_consecutive_losses_wait_longer_until_the_policy_gives_up(clock: Clock) -> None:
-    restarts = RestartPolicy(clock)
+def test_consecutive_losses_wait_longer_until_the_policy_gives_up() -> None:
+    restarts = RestartPolicy()
     waits = []
     for _ in RETRY_SECONDS:
-        restarts.record_start()
-        restarts.record_loss("gone")
-        waits.append(restarts.report_health().retry_in)
-        assert not restarts.report_health().has_given_up
+        restarts.record_start(0.0)
+        restarts.record_loss("gone", 0.0)
+        waits.append(restarts.report_health(0.0).retry_in)
+        assert not restarts.report_health(0.0).has_given_up
     assert tuple(waits) == RETRY_SECONDS
-    restarts.record_loss("it did not start")
-    assert restarts.report_health().has_given_up
-    assert restarts.report_health().problem == "it did not start"
+    restarts.record_loss("it did not start", 0.0)
+    assert restarts.report_health(0.0).has_given_up
+    assert restarts.report_health(0.0).problem == "it did not start"
 
 
-def test_a_stable_session_resets_the_loss_count(clock: Clock) -> None:
-    restarts = RestartPolicy(clock)
+def test_a_stable_engine_resets_the_loss_count() -> None:
+    restarts, now = RestartPolicy(), 0.0
     for _ in range(20):
-        restarts.record_start()
-        clock.now += STABLE_SECONDS
-        restarts.record_loss("gone")
-        assert restarts.report_health().retry_in == 0.0
-    assert not restarts.report_health().has_given_up
+        restarts.record_start(now)
+        now += STABLE_SECONDS
+        restarts.record_loss("gone", now)
+        assert restarts.report_health(now).retry_in == 0.0
+    assert not restarts.report_health(now).has_given_up
 
 
-def test_the_retry_wait_decreases_with_time(clock: Clock) -> None:
-    restarts = RestartPolicy(clock)
+def test_the_retry_wait_decreases_with_time() -> None:
+    restarts = RestartPolicy()
     for _ in range(3):
-        restarts.record_loss("gone")
-    assert restarts.report_health().retry_in == RETRY_SECONDS[2]
-    clock.now += RETRY_SECONDS[2] - 0.5
-    assert restarts.report_health().retry_in == 0.5
-    restarts.record_start()
-    assert restarts.report_health().problem is None
+        restarts.record_loss("gone", 0.0)
+    assert restarts.report_health(0.0).retry_in == RETRY_SECONDS[2]
+    assert restarts.report_health(RETRY_SECONDS[2] - 0.5).retry_in == 0.5
+    assert restarts.report_health(RETRY_SECONDS[2] + 9.0).retry_in == 0.0
 
 
-def test_an_engine_that_cannot_restart_is_not_retried_constantly(clock: Clock) -> None:
-    attempts = []
-
-    def start() -> None:
-        attempts.append(clock.now)
-        raise EngineError("no memory")
-
-    engine = SparkEngine(start, str)  # type: ignore[arg-type]
-    engine._restart_policy = RestartPolicy(clock)
-    with pytest.raises(EngineError, match="starting Spark: no memory"):
-        engine.start()  # it never ran: the user has to correct that
-    assert engine.report_health().problem is None
-    engine._restart_policy.record_loss("gone")
-    for _ in range(100):
-        with pytest.raises(EngineError):
-            engine.start()
-        clock.now += 1.0
-    assert len(attempts) == 1 + len(RETRY_SECONDS)
-    with pytest.raises(EngineLost, match="not started again: no memory"):
-        engine.start()
-
-
-class Code:
-    """A gRPC status; the real classes are installed only with Spark Connect."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
-class Remote(PySparkException):
-    """An error as Spark Connect's client raises it."""
-
-    __module__ = "pyspark.errors.exceptions.connect"
-
-    def __init__(self, message: str, condition: str | None = None, code: str = "UNKNOWN") -> None:
-        super().__init__(message=message)
-        self._errorClass = condition
-        self._code = Code(code)
-
-    def getGrpcStatusCode(self) -> Code:  # noqa: N802 - as Spark calls it
-        return self._code
-
-
-@pytest.mark.parametrize(
-    ("error", "is_lost"),
-    [
-        (Remote("failed to connect to all addresses", code="UNAVAILABLE"), True),
-        (Remote("[INVALID_HANDLE.SESSION_CHANGED] The handle is invalid."), True),
-        (Remote("x", "INVALID_HANDLE.SESSION_CLOSED"), True),
-        (Remote("[INVALID_HANDLE.OPERATION_NOT_FOUND] x"), False),
-        (Remote("no such column", code="INTERNAL"), False),
-        (ConnectionRefusedError("a task's own service is UNAVAILABLE"), False),
-        (RunFailed("NO_ACTIVE_SESSION"), False),
-    ],
-)
-def test_errors_of_a_lost_remote_session_are_recognized(error: Exception, is_lost: bool) -> None:
-    assert _is_session_gone(error) is is_lost
+def test_a_restarted_engine_is_degraded_until_it_is_stable() -> None:
+    restarts = RestartPolicy()
+    restarts.record_start(0.0)
+    assert restarts.report_health(1.0) == HEALTHY
+    restarts.record_loss("gone", 1.0)
+    restarts.record_start(5.0)
+    health = restarts.report_health(8.0)
+    assert health.is_ready
+    assert health.reason == "it was lost 1 time in a row, and restarted 3 s ago"
+    assert restarts.report_health(5.0 + STABLE_SECONDS) == HEALTHY

@@ -124,7 +124,7 @@ def test_a_budget_is_reported_once_per_crossing_of_its_threshold(mill: Bench) ->
 
     def check_storage() -> None:
         shares = build_evictor(mill, **budgets).measure_shares()
-        mill.catalog.alarms.update(AlarmKind.STORAGE_EXCEEDED, read_storage_alarms(shares))
+        mill.catalog.alarms.update(AlarmKind.STORAGE_EXCEEDED, read_storage_alarms(shares.listed_shares))
 
     check_storage()
     assert list_storage_events(mill) == []

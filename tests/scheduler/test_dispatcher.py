@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.scheduler.jobs import JobState, add_batches, dispatcher, job, list_states, profile
 
@@ -289,3 +291,16 @@ def test_a_limited_backlog_does_not_always_run_first() -> None:
             order.append(table_job.name)
             finish(dispatch, table_job, now + 1, batch_count)
     assert order == ["backlog", "backlog", "unimportant", "backlog", "backlog", "backlog"]
+
+
+def test_jobs_of_one_workflow_use_no_more_tracks_than_its_quota() -> None:
+    jobs = [Job(replace(profile(name), workflow=name[0]), 1.0) for name in ("a1", "a2", "a3", "b1", "b2")]
+    dispatch = dispatcher(jobs, FirstCome(), tracks=4)
+    dispatch.limit_workflows({"a": 1})
+    mark_due(dispatch, *jobs)
+    assert list(start_jobs(dispatch)) == ["a1", "b1", "b2"]
+    assert start_jobs(dispatch) == {}
+    finish(dispatch, jobs[0], 1)
+    assert list(start_jobs(dispatch, 1)) == ["a2"]
+    dispatch.limit_workflows({})
+    assert list(start_jobs(dispatch, 1)) == ["a3"]

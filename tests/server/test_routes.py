@@ -9,6 +9,7 @@ import pytest
 from tests.server.mill import CSV, ServedProject
 
 import tidemill as tm
+from tidemill.app import inspection
 from tidemill.app.serving import build_server_loop
 from tidemill.errors import BadInput
 from tidemill.model.health import EngineHealth
@@ -32,9 +33,9 @@ def busy(shop: ServedProject) -> ServedProject:
 
 
 def test_the_status_equals_that_of_the_command_line(busy: ServedProject) -> None:
-    now = status.read_status(busy.mill.catalog)
-    assert get(busy, "/status", all=True) == schemas.StatusDocument.model_validate(now).to_json()
-    assert get(busy, "/status") == schemas.StatusDocument.model_validate(status.hide_state_channels(now)).to_json()
+    for every in (True, False):
+        now = inspection.read_service_status(busy.mill.catalog, {}, every=every)
+        assert get(busy, "/status", all=every) == schemas.StatusDocument.model_validate(now).to_json()
 
 
 def test_staleness_grows_while_blocks_are_pending(busy: ServedProject) -> None:
@@ -249,8 +250,8 @@ def test_freshness_targets_are_listed_and_shown(shop: ServedProject) -> None:
 
 def test_the_health_check_needs_no_token(shop: ServedProject) -> None:
     client = shop.client(None)
-    assert client.get("/healthz").json() == {"status": "ok"}
-    assert client.get("http://10.0.0.1/healthz").json() == {"status": "ok"}
+    for path in ("/healthz", "/livez", "http://10.0.0.1/healthz", "http://10.0.0.1/livez"):
+        assert client.get(path).json() == {"status": "ok", "reason": None}
 
 
 def test_a_server_that_lost_its_engine_is_unhealthy(shop: ServedProject, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,6 +263,15 @@ def test_a_server_that_lost_its_engine_is_unhealthy(shop: ServedProject, monkeyp
         "kind": "EngineLost",
         "message": "Spark cannot be used just now; the server's log says why",
     }
+    alive = shop.client(None).get("/livez")
+    assert (alive.status_code, alive.json()["status"]) == (200, "degraded")
+    assert "4711" not in alive.text
+
+
+def test_a_degraded_server_serves_and_says_why(shop: ServedProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shop.mill.engine, "report_health", lambda: EngineHealth(degradation="it was lost twice"))
+    answer = shop.client(None).get("/healthz")
+    assert (answer.status_code, answer.json()) == (200, {"status": "degraded", "reason": "it was lost twice"})
 
 
 def test_inserted_rows_can_be_read(shop: ServedProject) -> None:

@@ -86,7 +86,7 @@ def test_the_wall_time_is_limited(tmp_path: Path) -> None:
 
 
 def test_a_failure_that_no_limit_caused_is_reported_as_such(tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match="'sh' ended with 3: sorry") as failure:
+    with pytest.raises(RunFailed, match="'sh' ended with 3; its output is in the run") as failure:
         run(tmp_path, "sh", "-c", "echo sorry; exit 3", memory=900 * MB, cpu=60)
     assert not isinstance(failure.value, ResourceLimitExceeded)
 

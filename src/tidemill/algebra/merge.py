@@ -13,6 +13,7 @@ from tidemill.algebra.expression import Expression, build_column, build_literal,
 from tidemill.algebra.restrict import Pairs, exclude_rows, restrict_rows
 from tidemill.algebra.states import cancel_signed_rows
 from tidemill.model.change import COUNT, DELETED, PATCH, Append, Custom, Increment, Patch, Signed, Updates, Upsert
+from tidemill.model.error_summary import OWN_MESSAGE
 from tidemill.model.schema import Schema
 
 _NUMBER = "_tidemill_n"
@@ -168,7 +169,7 @@ def _reduce_content(content: ops.Operator, deltas: Deltas) -> ops.Operator:
 
 def _repeat_counted(rows: ops.Operator, names: Names, message: str) -> ops.Operator:
     """Each row repeated by its count; a negative count is an error, raised when the rows are read."""
-    failure = f"CAST(RAISE_ERROR({quote_text(message)}) AS BOOLEAN)"
+    failure = f"CAST(RAISE_ERROR({quote_text(OWN_MESSAGE + message)}) AS BOOLEAN)"
     checked = ops.filter_rows(rows, f"IF({COUNT} < 0, {failure}, TRUE)")
     return ops.select_columns(ops.repeat_rows(checked, COUNT, _NUMBER), names)
 

@@ -14,6 +14,7 @@ from tidemill.errors import ConfigError, NotFound, TidemillError
 from tidemill.model.block import Block
 from tidemill.model.flow import BoundFlow
 from tidemill.model.run import Run, RunKind
+from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.refresh_mode import RefreshChoice
 from tidemill.ports.engine import Progress
 from tidemill.runtime.freshness.catch_up import CatchUpLimit
@@ -44,6 +45,7 @@ class FlowRunner:
     ) -> tuple[Run, list[Block]]:
         """Run a bound flow once, to its end."""
         binding = self.workflows.find_applied_binding(name)
+        self.executor.check_storage(self._find_workflow(binding).name)
         if variant == program.RefreshMode.BATCH:
             binding = self._reset_programmed_tasks(binding)
         elif variant is not None and all(t.refresh is None for t in binding.tasks):
@@ -101,10 +103,13 @@ class FlowRunner:
                 )
         return replace(binding, tasks=tuple(t if t.refresh is not None else t.to_first_run() for t in binding.tasks))
 
+    def _find_workflow(self, binding: BoundFlow) -> WorkflowSpec:
+        declared = self.workflows.list_workflows()
+        return next(w for w in declared if any(b.name == binding.name for b in w.bindings))
+
     def _build_controller(self, binding: BoundFlow) -> FreshnessController:
         """The controller that plans and executes the runs of a flow."""
-        declared = self.workflows.list_workflows()
-        workflow = next(w for w in declared if any(b.name == binding.name for b in w.bindings))
+        workflow = self._find_workflow(binding)
         updates, planner = self.workflows.project.list_updates(), self.planner
         return FreshnessController(
             self.executor, updates, workflow, planner.asynchronous, planner.incremental, planner.strict

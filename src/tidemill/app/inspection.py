@@ -1,9 +1,15 @@
 """What the commands and the API show and change of a project in the same way."""
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
 from tidemill.errors import NotFound
 from tidemill.model.channel import ChannelRole
+from tidemill.model.health import ServiceHealth
+from tidemill.model.quota import QuotaUsage, WorkflowQuota
+from tidemill.model.run import Run
 from tidemill.ports.catalog import Catalog, CatalogReader, WorkflowQueries
-from tidemill.ports.records import RegisteredTrigger, RegisteredWorkflow
+from tidemill.ports.records import RECOVERING, RegisteredTrigger, RegisteredWorkflow, Server
 from tidemill.runtime.inspect.status import (
     ChannelStatus,
     FlowStatus,
@@ -13,7 +19,33 @@ from tidemill.runtime.inspect.status import (
     read_status,
 )
 from tidemill.runtime.maintenance import pins
+from tidemill.runtime.runs.quotas import measure_usage
 from tidemill.wire.schemas import PinDocument, RunDetailsDocument
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStatus:
+    """The status of a project, the health of its servers, and the usage of its quotas."""
+
+    channels: tuple[ChannelStatus, ...]
+    flows: tuple[FlowStatus, ...]
+    active: tuple[Run, ...]
+    health: ServiceHealth
+    quotas: tuple[QuotaUsage, ...]
+
+
+def read_service_status(catalog: CatalogReader, quotas: Mapping[str, WorkflowQuota], *, every: bool) -> ServiceStatus:
+    """The status, without the state channels of declared tables unless `every`."""
+    visible = read_visible_status(catalog, every=every)
+    usage = measure_usage(quotas, catalog.files)
+    health = judge_service(catalog.servers.list(), usage)
+    return ServiceStatus(visible.channels, visible.flows, visible.active, health, usage)
+
+
+def judge_service(servers: Iterable[Server], usage: Iterable[QuotaUsage]) -> ServiceHealth:
+    recovering = (f"server {s.name} lost Spark and restarts it" for s in servers if s.state == RECOVERING)
+    exceeded = (u.problem for u in usage if u.problem is not None)
+    return ServiceHealth("; ".join((*recovering, *exceeded)) or None)
 
 
 def read_visible_status(catalog: CatalogReader, *, every: bool) -> ProjectStatus:

@@ -13,7 +13,7 @@ from tidemill.app.wiring import Tidemill
 from tidemill.encoding.block_rows import RowSelection, split_into_chunks
 from tidemill.model.notice import AlarmKind
 from tidemill.model.units import parse_duration
-from tidemill.ports.catalog import AlarmCatalog, Catalog
+from tidemill.ports.catalog import Catalog
 from tidemill.ports.records import Server
 from tidemill.publish.blocks import BlockDelivery, BlockMail, BlockReceiver, BlockWebhook, DeliveryPart
 from tidemill.publish.mail import MailReceiver, SmtpMailer
@@ -22,8 +22,9 @@ from tidemill.publish.webhook import WebhookReceiver
 from tidemill.runtime.inspect.change_feed import find_next_block
 from tidemill.runtime.inspect.status import read_target_alarms
 from tidemill.runtime.oneshot.eviction import DatasetEvictor
-from tidemill.runtime.oneshot.storage_report import read_storage_alarms
+from tidemill.runtime.oneshot.storage_report import list_quota_shares, read_storage_alarms
 from tidemill.runtime.runs.insert_batcher import InsertBatcher, SmallInsert
+from tidemill.runtime.runs.quotas import measure_usage
 from tidemill.runtime.runs.server import PeriodicTask, ServerIntervals, ServerLoop
 from tidemill.runtime.runs.sources import SourceRunner
 
@@ -43,6 +44,7 @@ def build_server_loop(mill: Tidemill, role: str, tracks: int | None = None) -> S
         replace(mill.dispatch_config, tracks=server.tracks),
         mill.maintenance.stopping,
         mill.executor,
+        mill.quotas.limit_tracks,
     )
 
 
@@ -57,7 +59,7 @@ def start_sources(mill: Tidemill, wake: Callable[[], None]) -> SourceRunner:
 def _list_tasks(mill: Tidemill) -> list[PeriodicTask]:
     settings = mill.settings.server
     receivers = (_build_receiver(name, receiver) for name, receiver in mill.settings.notify.items())
-    evict = partial(_evict_datasets, mill.catalog.alarms, mill.oneshot_service.build_evictor())
+    evict = partial(_evict_datasets, mill, mill.oneshot_service.build_evictor())
     deliveries = build_deliveries(mill.settings.deliver, mill.catalog, mill.store.open_file, mill.insert_batcher)
     notifier = Notifier(mill.catalog.notices, build_receivers(receivers))
     return [
@@ -83,9 +85,12 @@ def _check_targets(mill: Tidemill) -> None:
     mill.catalog.alarms.update(AlarmKind.TARGET_MISSED, read_target_alarms(mill.catalog))
 
 
-def _evict_datasets(alarms: AlarmCatalog, evictor: DatasetEvictor) -> None:
-    """Evict datasets that exceed their budgets."""
-    alarms.update(AlarmKind.STORAGE_EXCEEDED, read_storage_alarms(evictor.measure_shares()))
+def _evict_datasets(mill: Tidemill, evictor: DatasetEvictor) -> None:
+    """Evict datasets that exceed their budgets, and report all budgets and quotas that are exceeded."""
+    usage = measure_usage(mill.quotas.quotas, mill.catalog.files)
+    quotas = list_quota_shares(usage, mill.settings.storage.eviction_threshold)
+    shares = (*evictor.measure_shares().listed_shares, *quotas)
+    mill.catalog.alarms.update(AlarmKind.STORAGE_EXCEEDED, read_storage_alarms(shares))
     report = evictor.enforce_budgets()
     for problem in () if report is None else report.problems:
         log.warning("datasets exceed their budget: %s", problem)

@@ -51,6 +51,13 @@ class StorageSettings(_Section):
     eviction_threshold: float = Field(default=0.9, gt=0, le=1)  # share of a budget above which space is freed
 
 
+class QuotaSettings(_Section):
+    """What one workflow may use."""
+
+    tracks: int | None = Field(default=None, ge=1)  # runs that one server executes at the same time; none: unlimited
+    storage: _Size | None = None  # for the blocks of its channels, such as "10 GB"; none: unlimited
+
+
 class SparkSettings(_Section):
     master: str = "local[*]"
     settings: dict[str, str] = Field(default_factory=dict)
@@ -254,6 +261,7 @@ class Settings(_Section):
     workers: WorkerSettings = WorkerSettings()
     api: ApiSettings = ApiSettings()
     push: PushSettings = PushSettings()
+    quotas: dict[str, QuotaSettings] = Field(default_factory=dict)  # by the workflow's name
     sources: dict[str, SourceSettings] = Field(default_factory=dict)  # by the source's name
     deliver: dict[str, DeliverySettings] = Field(default_factory=dict)  # by the receiver's name
     notify: dict[str, ReceiverSettings] = Field(default_factory=dict)  # by the receiver's name

@@ -22,6 +22,8 @@ from tidemill.intake import insert_batch
 from tidemill.intake.loader import load_file
 from tidemill.intake.memory_tables import is_table, load_table
 from tidemill.model.block import Block, BlockKind, ChannelPosition, parse_block_kind
+from tidemill.model.quota import WorkflowQuota
+from tidemill.model.redaction import Redactor
 from tidemill.model.registration import RegistrationChange
 from tidemill.model.renamed import raise_missing_attribute
 from tidemill.model.run import Run
@@ -47,13 +49,14 @@ from tidemill.runtime.inspect.status import read_status
 from tidemill.runtime.maintenance.compaction import Compactor, explain_compaction
 from tidemill.runtime.maintenance.service import MaintenanceRules, MaintenanceService
 from tidemill.runtime.maintenance.store_ownership import adopt_store, advance_marker, check_store
-from tidemill.runtime.maintenance.vacuum import CollectionResult, MaintenanceResult, VacuumService
+from tidemill.runtime.maintenance.vacuum import BlockBudget, CollectionResult, MaintenanceResult, VacuumService
 from tidemill.runtime.oneshot.service import OneShotService
 from tidemill.runtime.oneshot.storage_report import StorageBudget, StorageBudgets
 from tidemill.runtime.runs.dispatch import DispatchConfig
 from tidemill.runtime.runs.execution import Executor
 from tidemill.runtime.runs.insert import Inserter, InsertResult
 from tidemill.runtime.runs.insert_batcher import InsertBatcher
+from tidemill.runtime.runs.quotas import QuotaGuard
 from tidemill.runtime.runs.views import ChannelViews
 from tidemill.spark.engine import SparkEngine
 from tidemill.spark.session import ship_module, start_session
@@ -87,6 +90,7 @@ class Tidemill:
         """Open a project. `project` replaces its workflow files, `engine` Spark, and `owner` the executor's name."""
         self.directory = directory
         self.settings = settings
+        self.redactor = Redactor.from_values(os.environ, settings.model_dump())
         self.catalog, self.store = _open_catalog_and_store(directory, settings)
         try:
             check_store(self.catalog, self.store)
@@ -97,6 +101,7 @@ class Tidemill:
         self.workflows = WorkflowRegistration(
             self.catalog, self.engine, lambda: project or load_project(directory, settings.workflows)
         )
+        self.quotas = QuotaGuard(self.catalog.files, _build_quotas(settings.quotas))
         self.executor = Executor(
             self.catalog,
             self.store,
@@ -104,11 +109,13 @@ class Tidemill:
             owner or _build_owner_name(),
             lease=settings.runs.lease,
             busy_timeout=settings.runs.reservation_timeout,
+            redactor=self.redactor,
+            check_storage=self.quotas.check_storage,
         )
         self.maintenance = MaintenanceService(
             self.executor,
             self.build_compactor,
-            _build_maintenance_rules(settings.maintenance, _build_budgets(settings.storage)),
+            _build_maintenance_rules(settings.maintenance, _list_block_budgets(settings)),
         )
         self.oneshot_service = self._build_oneshot_service()
         """Submits one-shot workflows, runs their actions and manages their datasets."""
@@ -380,7 +387,9 @@ class Tidemill:
         return self.catalog.channels.read_position(channel, version=version)
 
 
-def _build_maintenance_rules(maintenance: config.MaintenanceSettings, budgets: StorageBudgets) -> MaintenanceRules:
+def _build_maintenance_rules(
+    maintenance: config.MaintenanceSettings, budgets: tuple[BlockBudget, ...]
+) -> MaintenanceRules:
     keep = None if maintenance.retention is None else parse_duration(maintenance.retention)
     grace = GracePeriods(parse_duration(maintenance.grace_period), parse_duration(maintenance.orphan_retention))
     return MaintenanceRules(
@@ -390,8 +399,15 @@ def _build_maintenance_rules(maintenance: config.MaintenanceSettings, budgets: S
         keep,
         grace,
         CompactionLimits(small_file=maintenance.small_file_bytes),
-        None if budgets.channels is None else budgets.channels.byte_limit,
+        budgets,
     )
+
+
+def _list_block_budgets(settings: config.Settings) -> tuple[BlockBudget, ...]:
+    """The storage quotas of workflows, and the budget of all channels; space is freed from their threshold on."""
+    share, total = settings.storage.eviction_threshold, settings.storage.channel_budget
+    quotas = [BlockBudget(int(parse_size(q.storage) * share), name) for name, q in settings.quotas.items() if q.storage]
+    return (*quotas, *(() if total is None else (BlockBudget(int(parse_size(total) * share)),)))
 
 
 def _open_catalog_and_store(directory: Path, settings: config.Settings) -> tuple[SqlCatalog, BlockStore]:
@@ -418,6 +434,13 @@ def _build_budgets(storage: config.StorageSettings) -> StorageBudgets:
     total = None if storage.budget is None else build_budget(storage.budget)
     channels = None if storage.channel_budget is None else build_budget(storage.channel_budget)
     return StorageBudgets(total, {name: build_budget(size) for name, size in storage.budgets.items()}, channels)
+
+
+def _build_quotas(quotas: Mapping[str, config.QuotaSettings]) -> dict[str, WorkflowQuota]:
+    return {
+        name: WorkflowQuota(quota.tracks, None if quota.storage is None else parse_size(quota.storage))
+        for name, quota in quotas.items()
+    }
 
 
 def _create_home(project: Path) -> None:

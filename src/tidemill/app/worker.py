@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tidemill.app.log_format import configure_logging
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import Conflict, TidemillError
@@ -50,8 +50,8 @@ class ProjectOperations:
 
         Faults of the workflow files are reported by the operations that need them.
         """
-        configure_logging()
         mill = Tidemill(setup.directory, setup.settings, owner=setup.owner)
+        configure_logging(mill.redactor)
         with suppress(TidemillError):
             mill.workflows.list_workflows()
         mill.engine.start()
@@ -108,12 +108,6 @@ class ProjectOperations:
         if verdict.compaction is None:
             raise Conflict(f"channel {channel!r} was compacted by another process; nothing is left to do")
         return compactor.run_compaction(verdict.compaction, verdict.reason).id
-
-
-def configure_logging() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    for name in ("py4j", "uvicorn", "alembic"):
-        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
 from tidemill.catalog.events import EventKind
 from tidemill.catalog.queries import read_run, split_batches
 from tidemill.catalog.rows import AnyRow, to_run
-from tidemill.catalog.tables import blocks, datasets, files, removals, runs
+from tidemill.catalog.tables import blocks, channels, datasets, files, removals, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.block import BlockState
 from tidemill.model.run import EXECUTING_STATES, Run
@@ -34,6 +34,18 @@ class SqlFileCatalog(CatalogPart):
         stored = select(files.c.path, files.c.bytes).join_from(files, blocks).where(blocks.c.state == BlockState.FILLED)
         query = select(func.sum(stored.distinct().subquery().c.bytes))
         return int(connection.execute(query).scalar() or 0)
+
+    @in_snapshot
+    def count_workflow_bytes(self, connection: Connection) -> dict[str, int]:
+        stored = (
+            select(channels.c.workflow, files.c.path, files.c.bytes)
+            .select_from(files.join(blocks).join(channels))
+            .where(blocks.c.state == BlockState.FILLED)
+            .distinct()
+            .subquery()
+        )
+        query = select(stored.c.workflow, func.sum(stored.c.bytes)).group_by(stored.c.workflow)
+        return {workflow: int(used) for workflow, used in connection.execute(query)}
 
     @in_snapshot
     def list_referenced(self, connection: Connection) -> set[str]:

@@ -52,6 +52,7 @@ class _FlowHistory:
     parents: tuple[str, ...]
     estimated_seconds: float | None  # seconds of a run, as the cost model estimates it
     last_start: float | None
+    workflow: str
     durations: deque[float] = field(default_factory=_build_history)
     loads: deque[tuple[float, float, float]] = field(default_factory=_build_history)  # start, changed rows, duration
     overheads: deque[float] = field(default_factory=_build_history)  # overhead: seconds of a run outside its tasks
@@ -91,7 +92,12 @@ class _FlowHistory:
         fields = (self.priority, self.workflow_priority, self.parents, seconds, self.last_start, period, selectivity)
         overhead = median(self.overheads) if self.overheads else None
         return FlowStatistics(
-            name, *fields, _compute_progress(self.watermarks), overhead, _compute_load_rate(self.loads)
+            name,
+            *fields,
+            _compute_progress(self.watermarks),
+            overhead,
+            _compute_load_rate(self.loads),
+            self.workflow,
         )
 
 
@@ -215,6 +221,7 @@ def _read_declared_flows(connection: Connection) -> dict[str, _FlowHistory]:
             tuple(sorted({writer for c in flow.read_channels for writer in writers[c]} - {flow.name})),
             estimates.get(flow.name),
             starts.get(flow.name),
+            flow.workflow,
         )
         for flow, workflow_priority in flows
     }

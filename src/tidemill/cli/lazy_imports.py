@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tidemill.app.serving import build_server_loop as build_server_loop
     from tidemill.app.serving import start_sources as start_sources
     from tidemill.app.wiring import Tidemill as Tidemill
-    from tidemill.app.worker import configure_logging as configure_logging
     from tidemill.catalog import open_catalog as open_catalog
     from tidemill.cli.web import build_listener as build_listener
     from tidemill.demo.story import run_demo as run_demo
@@ -24,7 +23,6 @@ else:
     _MODULES = {
         "IsolatedTidemill": "tidemill.app.isolation",
         "Tidemill": "tidemill.app.wiring",
-        "configure_logging": "tidemill.app.worker",
         "build_archive": "tidemill.spark.class_archive",
         "build_listener": "tidemill.cli.web",
         "build_server_loop": "tidemill.app.serving",

@@ -33,6 +33,7 @@ from tidemill.cli import (
 from tidemill.cli.command import build_command
 from tidemill.cli.output import Answer, print_json_message, print_message, write_output
 from tidemill.errors import TidemillError
+from tidemill.model.redaction import Redactor
 
 COMMANDS: tuple[Callable[..., Answer | None], ...] = (
     *(demo.demo, init.init, doctor.doctor, doctor.prepare, apply.plan, apply.apply, insert.insert),
@@ -135,11 +136,13 @@ class FailureReporter:
         return code if isinstance(code, int) else 0
 
     def _report_error(self, error: BaseException, message: str, code: int) -> int:
+        redact = Redactor.from_values(os.environ).redact
         if self.debug:
-            print_message("".join(traceback.format_exception(error)).rstrip())
+            print_message(redact("".join(traceback.format_exception(error)).rstrip()))
         notes: list[str] = getattr(error, "__notes__", [])
         if self.as_json:
-            print_json_message({"error": {"kind": type(error).__name__, "message": message, "notes": notes}})
+            shown = {"kind": type(error).__name__, "message": redact(message), "notes": notes}
+            print_json_message({"error": shown})
         else:
-            print_message("\n".join([f"error: {message}", *notes]))
+            print_message("\n".join([f"error: {redact(message)}", *notes]))
         return code

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemill.app import inspection
+from tidemill.app.log_format import configure_logging
 from tidemill.cli import lazy_imports, tables
 from tidemill.cli.command import Limit, Tidemill, find_start
 from tidemill.cli.output import Answer, build_fields, render_list
@@ -36,8 +37,8 @@ Tracks = Annotated[int | None, typer.Option("--tracks", min=1, help="Concurrent 
 
 def up(ctx: typer.Context, tracks: Tracks = None) -> None:
     """Apply the project's workflows and serve: fire triggers, execute runs, maintain. Ends on SIGTERM or Ctrl-C."""
-    lazy_imports.configure_logging()
     with lazy_imports.IsolatedTidemill.open_server(find_start(ctx), tracks) as mill:
+        configure_logging(mill.redactor)
         loop = lazy_imports.build_server_loop(mill, "up")
         with _handle_signals(mill, loop), lazy_imports.build_listener(mill, loop.wake) as listening:
             log.info("API and page at %s", listening.url)
@@ -49,8 +50,8 @@ def up(ctx: typer.Context, tracks: Tracks = None) -> None:
 
 def work(ctx: typer.Context, tracks: Tracks = None) -> None:
     """Serve as an additional executor: apply no workflow, and do not listen."""
-    lazy_imports.configure_logging()
     with lazy_imports.IsolatedTidemill.open_server(find_start(ctx), tracks) as mill:
+        configure_logging(mill.redactor)
         loop = lazy_imports.build_server_loop(mill, "work")
         with _handle_signals(mill, loop):
             mill.engine.start()

@@ -22,11 +22,16 @@ from tidemill.wire.schemas import FlowListDocument, StatusDocument
 
 def status(mill: Tidemill, every: Every = False) -> Answer:
     """Show the freshness of every channel, the lag of consumers, and active runs."""
-    visible, now = inspection.read_visible_status(mill.catalog, every=every), mill.catalog.read_time()
+    visible, now = (
+        inspection.read_service_status(mill.catalog, mill.quotas.quotas, every=every),
+        mill.catalog.read_time(),
+    )
     active = render_list("active runs", columns.RUN, visible.active, now)
     targets = [tables.render_targets(visible.channels)] if any(c.target_status for c in visible.channels) else []
+    quotas = [render_list("quotas", columns.QUOTA, visible.quotas)] if visible.quotas else []
+    problem = [f"degraded: {visible.health.reason}"] if visible.health.reason else []
     shown = (tables.render_channels(visible.channels, now), *targets, tables.render_flows(visible.flows, now), active)
-    return Answer(StatusDocument.model_validate(visible), *shown)
+    return Answer(StatusDocument.model_validate(visible), *problem, *shown, *quotas)
 
 
 def staleness(

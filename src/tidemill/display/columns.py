@@ -8,6 +8,7 @@ from tidemill.display import table
 from tidemill.display.table import Column, TableCell, show_state
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
+from tidemill.model.quota import QuotaUsage
 from tidemill.model.run import Run, RunKind, StepReport
 from tidemill.model.submission import StoredDataset
 from tidemill.model.units import format_size, format_span
@@ -233,6 +234,14 @@ SHARE: tuple[Column[StorageShare], ...] = (
     Column(">used", lambda s, _: format_size(s.used_bytes)),
     Column(">budget", lambda s, _: None if s.budget is None else format_size(s.budget.byte_budget)),
     Column(">frees from", lambda s, _: None if s.budget is None else format_size(s.budget.byte_limit)),
+)
+
+
+QUOTA: tuple[Column[QuotaUsage], ...] = (
+    Column("quota of", lambda u, _: u.workflow),
+    Column(">tracks", lambda u, _: u.quota.tracks),
+    Column(">used", lambda u, _: format_size(u.used_bytes)),
+    Column(">storage", lambda u, _: None if u.quota.storage is None else format_size(u.quota.storage)),
 )
 
 

@@ -352,6 +352,9 @@ class FileQueries(Protocol):
     def count_block_bytes(self) -> int:
         """The bytes of the files of filled blocks; a file that several blocks share counts once."""
 
+    def count_workflow_bytes(self) -> dict[str, int]:
+        """The bytes of the files of filled blocks by workflow; a file that its blocks share counts once."""
+
     def list_referenced(self) -> set[str]: ...
     def list_newest(self, limit: int) -> list[str]:
         """The files of the newest blocks and datasets that have files."""

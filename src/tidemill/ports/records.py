@@ -183,6 +183,7 @@ class FlowStatistics:
     watermark_progress: WatermarkProgress | None = None  # of its watermark
     overhead_seconds: float | None = None  # median overhead of a run: its seconds outside its tasks
     seconds_per_data_second: float | None = None  # by which a run takes longer for each second of data that it loads
+    workflow: str = ""
 
 
 SERVING = "serving"

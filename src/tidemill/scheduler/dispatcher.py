@@ -1,10 +1,11 @@
-"""The dispatcher: combines a scheduling policy with a track placement.
+"""The dispatcher: combines a scheduling policy with a track placement, within the quotas of workflows.
 
 The driver, which is the simulator or the live server, owns the queue: it reports ready jobs and finished runs to the
 dispatcher, asks once after all events of one instant which jobs to start, and starts them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -51,7 +52,13 @@ class Dispatcher:
         self._order, self._placement, self._limits = order, placement, limits
         self._track_table = TrackTable(self._jobs, placement, tracks, backfill_tracks)
         self._guard = StarvationGuard(limits.patience)
+        self._quotas: Mapping[str, int] = {}  # tracks that the jobs of a workflow may use at once
+        self._workflows: dict[str, str] = {}  # of the running jobs, by name
         order.set_jobs(jobs)
+
+    def limit_workflows(self, quotas: Mapping[str, int]) -> None:
+        """Limit how many jobs of these workflows run at once, now and later; running jobs continue."""
+        self._quotas = quotas
 
     def mark_ready(self, job: Job, now: float) -> None:
         """Mark a job with pending data as ready. Idempotent, and has no effect while the job runs."""
@@ -66,6 +73,7 @@ class Dispatcher:
     def mark_finished(self, job: Job, now: float, batches: int, cost: float, selectivity: float = 1.0) -> None:
         """Record the end of a run, successful or not; if data is still pending, the job is ready again."""
         self._track_table.release_track(job.name)
+        self._workflows.pop(job.name, None)
         if job.name not in self._jobs:
             return  # it was removed while it ran
         self._order.mark_finished(job, now, batches, cost, selectivity)
@@ -85,6 +93,7 @@ class Dispatcher:
                 break
             job, track = placed
             table.assign_track(job, track)
+            self._workflows[job.name] = job.profile.workflow
             guard.stop_waiting(job)
             batches = min(order.compute_batch_limit(job, now), self._limits.count_batches(job))
             order.mark_started(job, now)
@@ -139,12 +148,12 @@ class Dispatcher:
             self._order.mark_ready(job, now)
 
     def _find_placeable(self, jobs: Iterable[Job]) -> tuple[Job, int] | None:
-        """Return the first job that can be placed. Jobs of a lane without an idle track are skipped."""
-        table = self._track_table
+        """Return the first job that can be placed. Jobs of a lane or a workflow without an idle track are skipped."""
+        table, used_up = self._track_table, self._find_used_up_quotas()
         full: list[int] = []
         for job in jobs:
             lane = job.lane
-            if lane in full:
+            if lane in full or job.profile.workflow in used_up:
                 continue
             track = table.find_idle_track(lane)
             if track is not None:
@@ -153,6 +162,11 @@ class Dispatcher:
             if len(full) == sum(map(bool, table.waiting)):  # lanes with waiting jobs
                 break
         return None
+
+    def _find_used_up_quotas(self) -> set[str]:
+        """Return the workflows that have as many running jobs as they may have."""
+        running = Counter(self._workflows.values()) if self._quotas else Counter[str]()
+        return {workflow for workflow, tracks in self._quotas.items() if running[workflow] >= tracks}
 
     def _start_new_round(self, now: float) -> tuple[Job, int] | None:
         """Return the first placeable job of a new round, if the current one is over."""

@@ -37,6 +37,7 @@ class JobProfile:
     parents: tuple[str, ...] = ()
     selectivity: float = 1.0  # rows written per row read
     backfill: bool = False  # loads history, on a backfill track
+    workflow: str = ""  # its jobs share a quota of tracks
     usual_cost: float = field(init=False, compare=False)  # duration of an update that is never late
     load: float = field(init=False, compare=False)  # share of a track that the job needs if it is never late
 

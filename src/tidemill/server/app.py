@@ -73,7 +73,7 @@ def build_api(
     wake: Callable[[], None] = lambda: None,
 ) -> FastAPI:
     """The API of an open project. `wake` is called when something may have become due."""
-    responder = ErrorResponder(mill.directory)
+    responder = ErrorResponder(mill.directory, mill.redactor)
     app = FastAPI(
         title="Tidemill",
         version=__version__,

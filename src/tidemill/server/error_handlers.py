@@ -1,4 +1,4 @@
-"""Errors as HTTP responses. They never contain paths, addresses or SQL statements of the server."""
+"""Errors as HTTP responses. They never contain paths, addresses, SQL statements or secrets of the server."""
 
 import logging
 import tempfile
@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from tidemill.errors import BadInput, CatalogError, EngineError, GarbageCollected, NotFound, StorageError, TidemillError
+from tidemill.model.redaction import NO_SECRETS, Redactor
 from tidemill.wire.refusals import Invalid, NoSuchMethod, TooLarge, TooManyFailures, Unidentified, find_status
 from tidemill.wire.schemas import ErrorDocument
 
@@ -59,7 +60,8 @@ _MAX_PROBLEMS = 5  # problems of one request that are reported
 class ErrorResponder:
     """Builds responses from errors, for a project in a directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, redactor: Redactor = NO_SECRETS) -> None:
+        self._redactor = redactor
         self._paths = (f"{directory}/", str(directory), f"{tempfile.gettempdir()}/")
 
     def __call__(self, error: BaseException) -> JSONResponse:
@@ -80,7 +82,7 @@ class ErrorResponder:
         internal = next((message for kind, message in _INTERNAL_MESSAGES.items() if isinstance(error, kind)), None)
         if internal is not None and not isinstance(error, GarbageCollected):
             return internal
-        message = str(error)
+        message = self._redactor.summarize(error)
         for path in self._paths:
             message = message.replace(path, "")
         return message

@@ -36,7 +36,7 @@ def is_loopback(host: str) -> bool:
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
 
-HEALTH_PATHS = frozenset({"/healthz", "/api/v1/healthz"})
+HEALTH_PATHS = frozenset({"/healthz", "/livez", "/api/v1/healthz", "/api/v1/livez"})
 """Paths where any client may check the server's health, under any host name."""
 
 HEADERS = {

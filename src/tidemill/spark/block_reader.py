@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 
 from tidemill.algebra.operators import ORDER, BlockScan, Scan
 from tidemill.local.spark_types import to_nullable_ddl
+from tidemill.model.error_summary import OWN_MESSAGE
 from tidemill.model.schema import Field, Schema
 from tidemill.model.view import View
 from tidemill.spark.batches import create_frame
@@ -52,7 +53,9 @@ class BlockReader:
         mapping = ", ".join(f"'{'/'.join(path.split('/')[-depth:])}', {n}" for path, n in numbers.items())
         rows = self._spark.read.schema(to_nullable_ddl(scan.stored_schema)).parquet(*self._list_paths(scan))
         file = F.substring_index(rows.metadataColumn("_metadata").getField("file_path"), "/", -depth)
-        unknown = F.raise_error(F.concat(F.lit("Spark read a file that was not requested: "), file)).cast("int")
+        unknown = F.raise_error(F.concat(F.lit(f"{OWN_MESSAGE}Spark read a file that was not requested: "), file)).cast(
+            "int"
+        )
         numbered = rows.select("*", F.coalesce(F.expr(f"map({mapping})")[file], unknown).alias(ORDER))
         return keep_float_filters_in_spark(numbered)
 

@@ -9,6 +9,7 @@ from tidemill.errors import BadInput
 from tidemill.local.spark_types import to_nullable_ddl
 from tidemill.model.block import BlockKind
 from tidemill.model.change import COUNT, DELETED, RESERVED_COLUMNS, Increment, Upsert
+from tidemill.model.error_summary import OWN_MESSAGE
 from tidemill.model.evolution import can_widen, find_unreadable_changes
 from tidemill.model.schema import Field, Schema
 from tidemill.ports.engine import WriteTarget
@@ -120,7 +121,7 @@ def _build_checked_column(expected: Field, schema: Schema, target: WriteTarget) 
         missing = build_column(expected.name).isNull()
         if DELETED in schema and expected.name not in target.updates.key:  # a deletion only needs its key
             missing &= ~F.coalesce(build_column(DELETED), F.lit(False))
-        problem = f"column {expected.name} of channel {target.channel} is NOT NULL, but a row has NULL"
+        problem = f"{OWN_MESSAGE}column {expected.name} of channel {target.channel} is NOT NULL, but a row has NULL"
         value = F.when(missing, F.raise_error(F.lit(problem)).cast(expected.type)).otherwise(value)
     return value.alias(expected.name)
 

@@ -16,8 +16,6 @@ from tidemill.spark.command_limits import UsageWatch, build_launch_arguments
 INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 """Environment variables that a program inherits; all others, above all secrets, are removed."""
 
-OUTPUT_TAIL_CHARACTERS = 2000
-
 
 class CommandRunner:
     """The running programs by tag, so that they can be stopped."""
@@ -72,8 +70,10 @@ class CommandRunner:
         exceeded = watch.find_exceeded(status, output)
         if exceeded is not None:
             raise ResourceLimitExceeded(f"program {program!r} {exceeded}; raise the limit, or let it use less")
+        if status != 0 and output.startswith(f"program {program!r} cannot be started: ") and output.count("\n") == 1:
+            raise RunFailed(output.strip())  # by the launcher that sets the limits
         if status != 0:
-            raise RunFailed(f"program {program!r} ended with {status}: {output[-OUTPUT_TAIL_CHARACTERS:].strip()}")
+            raise RunFailed(f"program {program!r} ended with {status}; its output is in the run's log")
 
 
 def _kill_process(process: subprocess.Popen[str]) -> None:

@@ -5,7 +5,6 @@ import io
 import shutil
 import tempfile
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -41,8 +40,10 @@ from tidemill.spark.session import (
     find_running_session,
     is_optimizer_fault,
     release_session,
+    summarize_spark_error,
     tag_jobs,
 )
+from tidemill.spark.session_loss import forbid_stop
 from tidemill.spark.stateful import StatefulTaskRunner
 from tidemill.spark.types import stringify_unsupported
 
@@ -58,9 +59,14 @@ class SparkEngine:
     """
 
     def __init__(
-        self, session: Callable[[], SparkSession], locate: Callable[[str], str], limits: EngineLimits | None = None
+        self,
+        session: Callable[[], SparkSession],
+        locate: Callable[[str], str],
+        limits: EngineLimits | None = None,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._new_session = session
+        self._clock = clock
         self._work = LocalWork(locate, limits or EngineLimits())
         self._sessions: EngineSessions | None = None
         self._fallback_sessions: EngineSessions | None = None  # a second set of sessions with fewer optimizations
@@ -99,10 +105,10 @@ class SparkEngine:
                 self._discard_sessions(sessions, "Spark's Java process has exited")
             finally:
                 self._lock.release()
-        return self._restart_policy.report_health()
+        return self._restart_policy.report_health(self._clock())
 
     def _start_session(self) -> EngineSessions:
-        health = self._restart_policy.report_health()
+        health = self._restart_policy.report_health(self._clock())
         if health.has_given_up:
             raise EngineLost(f"Spark was lost too often in a row, and is not started again: {health.problem}")
         if health.retry_in:
@@ -114,10 +120,10 @@ class SparkEngine:
             sessions = EngineSessions(self._new_session())
         except EngineError as error:
             if health.problem is not None:
-                self._restart_policy.record_loss(str(error))
+                self._restart_policy.record_loss(str(error), self._clock())
             raise
         self.start_seconds += monotonic() - began
-        self._restart_policy.record_start()
+        self._restart_policy.record_start(self._clock())
         return sessions
 
     def _discard_sessions(self, sessions: EngineSessions, reason: str) -> None:
@@ -126,7 +132,7 @@ class SparkEngine:
             if self._sessions is sessions:
                 self._sessions = self._fallback_sessions = None
                 sessions.monitor.discard_session()
-                self._restart_policy.record_loss(reason)
+                self._restart_policy.record_loss(reason, self._clock())
 
     @contextlib.contextmanager
     def _detect_loss(self, activity: str) -> Iterator[None]:
@@ -140,9 +146,9 @@ class SparkEngine:
             used = before or self._sessions
             if used is None or not used.monitor.is_lost(error):
                 raise
-            message = f"{activity}: Spark's session is gone ({_format_error(error)})"
+            message = f"{activity}: Spark's session is gone ({summarize_spark_error(error)})"
             self._discard_sessions(used, message)
-            raise EngineLost(message, self._restart_policy.report_health().retry_in) from error
+            raise EngineLost(message, self._restart_policy.report_health(self._clock()).retry_in) from error
 
     @contextlib.contextmanager
     def _report_errors(self, activity: str) -> Iterator[None]:
@@ -156,7 +162,7 @@ class SparkEngine:
             error.args = (f"{activity}: {error}",)
             raise
         except Exception as error:
-            raise RunFailed(f"{activity}: {_format_error(error)}") from error
+            raise RunFailed(f"{activity}: {summarize_spark_error(error)}") from error
 
     def read_frame(self, view: View) -> DataFrame:
         with self._report_errors("reading"):
@@ -184,9 +190,9 @@ class SparkEngine:
         code = task.variant.code
         activity = f"task {task.name} ({task.location})"
         if isinstance(code, Stateful):
-            with self._report_errors(activity), contextlib.ExitStack() as stack:
+            with self._report_errors(activity), forbid_stop(), contextlib.ExitStack() as stack:
                 return self._stateful.run(cache(partial(self._tag_session, stack, tag)), task, inputs, outputs, now)
-        with self._report_errors(activity), tag_jobs(self.spark, tag):
+        with self._report_errors(activity), forbid_stop(), tag_jobs(self.spark, tag):
             match code:
                 case Refresh():
                     return self._run_query(
@@ -213,7 +219,7 @@ class SparkEngine:
 
     def infer_outputs(self, task: Task, inputs: Schemas) -> Schemas | None:
         """The columns that a function returns, by output; None if they cannot be inferred."""
-        with self._detect_loss("analysing a task"):
+        with self._detect_loss("analysing a task"), forbid_stop():
             return infer_outputs(self.quick_session, task, inputs)
 
     def write_frame(self, frame: Any, target: WriteTarget, *, tag: str) -> Schema:
@@ -337,14 +343,6 @@ def _check_results(results: Mapping[str, Any], outputs: Mapping[str, WriteTarget
     for name, result in results.items():
         if not isinstance(result, DataFrame):
             raise RunFailed(f"output {name!r}: expected a DataFrame, the task returned {type(result).__name__}")
-
-
-def _format_error(error: Exception) -> str:
-    """Spark's first line, or a Python error with its source location."""
-    if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
-        return extract_first_line(error)
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({frame.filename}:{frame.lineno})"
 
 
 class _LogStream(io.TextIOBase):

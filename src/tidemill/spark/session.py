@@ -21,6 +21,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.errors import EngineError
+from tidemill.model.error_summary import (
+    OWN_MESSAGE,
+    QUERY_STATES,
+    format_summary,
+    has_remote_traceback,
+    mask_literals,
+    summarize_error,
+)
 from tidemill.model.run import BACKFILL_TAG_PREFIX
 from tidemill.spark import class_archive
 
@@ -306,14 +314,25 @@ def extract_first_line(error: BaseException) -> str:
     return (informative or lines or [type(error).__name__])[0]
 
 
+def summarize_spark_error(error: Exception) -> str:
+    """The error's class, Spark's first line without values of rows and literals, and the place in the user's code."""
+    if not isinstance(error, PySparkException) or not error.getCondition() or has_remote_traceback(error):
+        return summarize_error(error)
+    raised = (error.getMessageParameters() or {}).get("errorMessage", "")
+    if raised.startswith(OWN_MESSAGE):
+        return raised.removeprefix(OWN_MESSAGE)
+    return format_summary(error, mask_literals(extract_first_line(error)))
+
+
 def _redact_values(error: PySparkException) -> str:
-    """Spark's message. For errors about data (SQLSTATE 22 and 23), values from rows are removed."""
-    text = error.getMessage() or ""
-    if (error.getSqlState() or "")[:2] not in ("22", "23"):
+    """Spark's message. Values are removed, unless the error is about the text of a query."""
+    text, state = error.getMessage() or "", error.getSqlState() or ""
+    if error.getCondition() is None or state.startswith(QUERY_STATES):
         return text
     parameters = error.getMessageParameters()
     if not parameters:
-        return f"[{error.getCondition()}] caused by a value of a row"
+        reason = " caused by a value of a row" if state.startswith(("22", "23")) else ""
+        return f"[{error.getCondition()}]{reason}"
     values = [value for name, value in parameters.items() if name not in _NO_VALUES]
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, "…") if value else text

@@ -106,7 +106,7 @@ class PageActions:
         try:
             ui.notify(describe(await run_off_loop(run_permitted)))
         except TidemillError as error:
-            ui.notify(str(error), type="negative", multi_line=True)
+            ui.notify(self.context.mill.redactor.summarize(error), type="negative", multi_line=True)
 
 
 def _find_none() -> None:

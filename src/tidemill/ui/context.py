@@ -70,7 +70,7 @@ class PageContext:
             result = await run_off_loop(find)
             problem = "" if result is not None else message
         except TidemillError as error:
-            result, problem = None, str(error)
+            result, problem = None, self.mill.redactor.summarize(error)
         if problem:
             HtmlText(problem, "p", "banner")
             add_link("Back to the graph", "/")
@@ -113,7 +113,7 @@ class _LiveView:
             await self._refresh(snapshot, await run_off_loop(self._context.mill.catalog.read_time))
             problem = ""
         except TidemillError as error:
-            problem = str(error)
+            problem = self._context.mill.redactor.summarize(error)
         self._banner.set_text(problem)
         self._banner.set_visibility(bool(problem))
 

@@ -25,7 +25,7 @@ class ExplanationView:
         try:
             explanation = await run_off_loop(self._context.mill.explain, self._table)
         except TidemillError as error:
-            explanation = str(error)
+            explanation = self._context.mill.redactor.summarize(error)
         if explanation == self._explanation:
             return
         self._explanation = explanation

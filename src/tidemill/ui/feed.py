@@ -10,6 +10,7 @@ from nicegui import background_tasks
 
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import TidemillError
+from tidemill.model.error_summary import summarize_error
 from tidemill.ports.records import Event
 from tidemill.ui.elements import run_off_loop
 from tidemill.ui.snapshot import ProjectSnapshot, take_snapshot
@@ -66,10 +67,10 @@ class CatalogFeed:
             events = await run_off_loop(self._read_unseen)
             self.problem = ""
         except TidemillError as error:
-            events, self.problem = [], str(error)
+            events, self.problem = [], summarize_error(error)
         except Exception as error:  # the feed must survive any error while there are viewers
             log.exception("the event feed failed")
-            events, self.problem = [], f"{type(error).__name__}: {error}"
+            events, self.problem = [], summarize_error(error)
         if events or self.problem != before:
             self.events.extend(events)
             self._changes += 1

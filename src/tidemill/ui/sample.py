@@ -35,7 +35,7 @@ def add_sample(context: PageContext, channel: str) -> None:
                     table = LiveTable("Sample", list(rows[0]))
                 table.show_rows([[format_cell(value) for value in row.values()] for row in rows])
         except TidemillError as error:
-            status.set_text(str(error))
+            status.set_text(context.mill.redactor.summarize(error))
         finally:
             button.props.pop("disabled", None)
 

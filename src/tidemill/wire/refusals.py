@@ -65,6 +65,7 @@ STATUSES: Mapping[type[TidemillError], int] = {
     errors.NotFound: 404,
     NoSuchMethod: 405,
     errors.Conflict: 409,
+    errors.QuotaExceeded: 409,
     errors.GarbageCollected: 410,
     TooLarge: 413,
     UnknownFormat: 415,

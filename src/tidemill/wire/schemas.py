@@ -293,10 +293,27 @@ class FlowDetailsDocument(ResponseDocument):
     flow: FlowDocument
 
 
+class HealthDocument(ResponseDocument):
+    status: Annotated[Literal["ok", "degraded"], Source(lambda health: "degraded" if health.reason else "ok")]
+    reason: Annotated[str | None, Field(description="Why it is degraded.")] = None
+
+
+class QuotaDocument(ResponseDocument):
+    """The quota of a workflow, in tracks and bytes, and the bytes that its channels use."""
+
+    workflow: str
+    tracks: Annotated[int | None, Source("quota.tracks")]
+    storage: Annotated[int | None, Source("quota.storage")]
+    used_bytes: int
+    is_exceeded: bool
+
+
 class StatusDocument(ResponseDocument):
     channels: list[ChannelDocument]
     flows: list[FlowDocument]
     active: list[RunDocument]
+    health: HealthDocument
+    quotas: list[QuotaDocument]
 
 
 class EventDocument(ResponseDocument):
@@ -310,10 +327,6 @@ class EventDocument(ResponseDocument):
 
 class EventListDocument(ResponseDocument):
     events: list[EventDocument]
-
-
-class HealthDocument(ResponseDocument):
-    status: Literal["ok"]
 
 
 class StalenessPointDocument(ResponseDocument):

@@ -52,7 +52,7 @@ class WorkerPool:
         self._begin_watch()
         with self._changed:
             while not self._has_started():
-                health = self._restarts.report_health()
+                health = self._restarts.report_health(time.monotonic())
                 if health.problem is not None and (health.has_given_up or not self._was_ready):
                     raise EngineError(health.problem)
                 self._changed.wait(WATCH_SECONDS)
@@ -69,11 +69,11 @@ class WorkerPool:
 
     def report_health(self) -> EngineHealth:
         """Whether a worker can be called, now or after running calls; until the first is ready, that it starts."""
-        health = self._restarts.report_health()
+        health = self._restarts.report_health(time.monotonic())
         if health.has_given_up:
             return health
         if self._has_started():
-            return EngineHealth(degradation=health.problem)
+            return EngineHealth(degradation=health.degradation or (health.problem and "a worker process is missing"))
         return EngineHealth(health.problem or "the first worker process is starting", health.retry_in or WATCH_SECONDS)
 
     def _has_started(self) -> bool:
@@ -105,7 +105,7 @@ class WorkerPool:
             self._changed.notify_all()
             try:
                 while (worker := self._find_ready()) is None:
-                    health = self._restarts.report_health()
+                    health = self._restarts.report_health(time.monotonic())
                     if self._stopping:
                         raise WorkerFailed("the server ends")
                     if health.has_given_up:
@@ -135,11 +135,12 @@ class WorkerPool:
         """Start a worker if one is missing, and no other is starting: several at once would delay the first."""
         is_missing = len(self._workers) < self._size or (self._waiting > 0 and self._find_ready() is None)
         is_starting = any(not w.was_ready for w in self._workers)
-        if is_missing and not is_starting and not self._restarts.report_health().retry_in:
+        if is_missing and not is_starting and not self._restarts.report_health(time.monotonic()).retry_in:
             try:
                 self._workers.append(self._start_worker(self._find_free_number(), self._note_change))
             except OSError as error:
-                self._restarts.record_loss(f"a worker process cannot be started: {error.strerror}")
+                reason = f"a worker process cannot be started: {error.strerror}"
+                self._restarts.record_loss(reason, time.monotonic())
 
     def _find_free_number(self) -> int:
         used = {w.number for w in self._workers}
@@ -162,7 +163,7 @@ class WorkerPool:
         with self._changed:
             if worker.is_ready:
                 self._was_ready = True
-                self._restarts.record_start()
+                self._restarts.record_start(time.monotonic())
             self._changed.notify_all()
 
     def _remove_ended(self, worker: WorkerProcess) -> None:
@@ -174,4 +175,4 @@ class WorkerPool:
         with self._changed:
             self._workers.remove(worker)
             if not worker.is_fault:
-                self._restarts.record_loss(worker.end_reason or "it ended")
+                self._restarts.record_loss(worker.end_reason or "it ended", time.monotonic())

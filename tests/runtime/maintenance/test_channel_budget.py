@@ -15,7 +15,7 @@ from tidemill.model.store import GracePeriods
 from tidemill.runtime.maintenance.compaction import Compactor
 from tidemill.runtime.maintenance.pins import pin_block
 from tidemill.runtime.maintenance.service import MaintenanceRules, MaintenanceService
-from tidemill.runtime.maintenance.vacuum import MaintenanceResult
+from tidemill.runtime.maintenance.vacuum import BlockBudget, MaintenanceResult
 from tidemill.runtime.runs.insert import Inserter
 from tidemill.runtime.runs.requests import request_flow_run
 
@@ -46,7 +46,7 @@ def insert_contents(mill: Mill, count: int = CONTENTS) -> None:
 
 
 def run_maintenance(mill: Mill, limit: int) -> MaintenanceResult:
-    rules = MaintenanceRules(points=CONTENTS, keep=86400.0, grace=GracePeriods(0.0, 0.0), byte_limit=limit)
+    rules = MaintenanceRules(points=CONTENTS, keep=86400.0, grace=GracePeriods(0.0, 0.0), budgets=(BlockBudget(limit),))
     return MaintenanceService(mill.executor, lambda: Compactor(mill.executor, {}), rules).maintain_channels()
 
 

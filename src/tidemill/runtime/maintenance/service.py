@@ -16,7 +16,7 @@ from tidemill.ports.catalog import ServerQueries
 from tidemill.retention.compaction import LIMITS, CompactionLimits, is_check_due
 from tidemill.runtime.maintenance.compaction import MAJOR_COMPACTION_COST, Compactor
 from tidemill.runtime.maintenance.store_ownership import advance_marker
-from tidemill.runtime.maintenance.vacuum import MaintenanceResult, VacuumService, always_continue
+from tidemill.runtime.maintenance.vacuum import BlockBudget, MaintenanceResult, VacuumService, always_continue
 from tidemill.runtime.runs.execution import Executor
 
 log = logging.getLogger("tidemill.server")
@@ -39,7 +39,7 @@ class MaintenanceRules:
     keep: float | None = None  # seconds for which contents stay readable as well
     grace: GracePeriods = GracePeriods()
     limits: CompactionLimits = LIMITS
-    byte_limit: int | None = None  # bytes of blocks above which older contents are collected regardless of the rules
+    budgets: tuple[BlockBudget, ...] = ()  # above which older contents are collected regardless of the rules
 
 
 class BackgroundMaintenance:
@@ -147,9 +147,9 @@ class MaintenanceService:
         result = vacuum.maintain_channels(
             names, self.build_compactor(), history=rules.history, points=rules.points, keep_since=since
         )
-        if rules.byte_limit is None or channels is not None:
-            return result
-        return vacuum.collect_over_budget(result, rules.byte_limit, rules.points)
+        for budget in rules.budgets if channels is None else ():
+            result = vacuum.collect_over_budget(result, budget, rules.points)
+        return result
 
 
 def _log_result(result: MaintenanceResult) -> None:

@@ -73,6 +73,22 @@ class MaintenanceResult:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockBudget:
+    """The bytes from which on maintenance collects older contents of all channels, or of those of one workflow."""
+
+    limit: int
+    workflow: str | None = None  # None: all
+
+    @property
+    def content(self) -> str:
+        return "blocks of channels" if self.workflow is None else f"blocks of workflow {self.workflow}"
+
+    @property
+    def setting(self) -> str:
+        return "channel_budget" if self.workflow is None else f"[quotas.{self.workflow}] storage"
+
+
+@dataclass(frozen=True, slots=True)
 class VacuumService:
     """Maintains channels. Every step leaves the store readable, even if it is interrupted."""
 
@@ -103,25 +119,31 @@ class VacuumService:
             problems=tuple(problems),
         )
 
-    def collect_over_budget(self, result: MaintenanceResult, limit: int, points: int) -> MaintenanceResult:
-        """Collect older contents while blocks use more than `limit` bytes; returns the result with these collections.
+    def collect_over_budget(self, result: MaintenanceResult, budget: BlockBudget, points: int) -> MaintenanceResult:
+        """Collect older contents while blocks exceed a budget; returns the result with these collections.
 
         The number of readable contents of each channel is halved, from `points`, until the blocks fit: at last to the
         current one. Blocks that cursors, active runs and pins need are never collected.
         """
         catalog, collected = self.executor.catalog, result.collected
-        channels = catalog.channels.list()
+        channels = [c for c in catalog.channels.list() if budget.workflow in (None, c.workflow)]
         for readable in _halve(max(points, 1)):
-            if catalog.files.count_block_bytes() <= limit or not self.can_continue():
+            if self._measure_blocks(budget) <= budget.limit or not self.can_continue():
                 break
             collected += self._collect_channels(channels, None, readable)
-        used = catalog.files.count_block_bytes()
+        used = self._measure_blocks(budget)
         problem = (
-            f"blocks of channels use {format_size(used)}, more than {format_size(limit)} of their budget, and all of "
-            "them are needed; raise channel_budget, run flows that lag, or unpin blocks"
+            f"{budget.content} use {format_size(used)}, more than {format_size(budget.limit)} of their budget, and all "
+            f"of them are needed; raise {budget.setting}, run flows that lag, or unpin blocks"
         )
-        problems = (*result.problems, *([problem] if used > limit and self.can_continue() else []))
+        problems = (*result.problems, *([problem] if used > budget.limit and self.can_continue() else []))
         return replace(result, collected=collected, problems=problems)
+
+    def _measure_blocks(self, budget: BlockBudget) -> int:
+        catalog = self.executor.catalog
+        if budget.workflow is None:
+            return catalog.files.count_block_bytes()
+        return catalog.files.count_workflow_bytes().get(budget.workflow, 0)
 
     def collect_garbage(self, keep_since: int | None = None) -> CollectionResult:
         """Reclaim expired runs, collect blocks that no reader needs, and remove files whose grace period is over.

@@ -1,9 +1,10 @@
 """Reports on the storage of datasets: which are retained and why, and which would be evicted."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tidemill.model.notice import AlarmReading
+from tidemill.model.quota import QuotaUsage
 from tidemill.model.states import DatasetState
 from tidemill.model.submission import StoredDataset
 
@@ -106,6 +107,12 @@ class StorageReport:
         return sum(g.dataset.bytes for g in self.evictions)
 
 
+def list_quota_shares(usage: Iterable[QuotaUsage], threshold: float) -> list[StorageShare]:
+    """The blocks of the workflows with a storage quota, and this quota as their budget."""
+    stored = [(u, u.quota.storage) for u in usage]
+    return [StorageShare(u.workflow, u.used_bytes, StorageBudget(b, threshold), BLOCKS) for u, b in stored if b]
+
+
 def compute_shares(used_bytes: Mapping[str, int], budgets: StorageBudgets, block_bytes: int = 0) -> StorageShares:
     """Compare the bytes used by the datasets of each workflow, and by blocks, with the budgets."""
     channels = None if budgets.channels is None else StorageShare(None, block_bytes, budgets.channels, BLOCKS)
@@ -119,13 +126,9 @@ ALARM_RESET_SHARE = 0.9
 """An alarm about a budget ends below this share of its threshold: evictions free no more than they must."""
 
 
-def read_storage_alarms(shares: StorageShares) -> dict[str, AlarmReading]:
+def read_storage_alarms(shares: Iterable[StorageShare]) -> dict[str, AlarmReading]:
     """The condition of each budget, by what it is for."""
-    return {
-        share.content_name: _read_storage_alarm(share, share.budget)
-        for share in shares.listed_shares
-        if share.budget is not None
-    }
+    return {s.content_name: _read_storage_alarm(s, s.budget) for s in shares if s.budget is not None}
 
 
 def _read_storage_alarm(share: StorageShare, budget: StorageBudget) -> AlarmReading:

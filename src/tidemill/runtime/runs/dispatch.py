@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Any
@@ -105,11 +105,22 @@ class DispatchedRun:
     started_at: float = field(default_factory=time.monotonic)
 
 
+TrackQuotas = Callable[[], Mapping[str, int]]
+"""Returns how many runs of a workflow one server may execute at once now; other workflows are not limited."""
+
+
 class RunDispatcher:
     """Decides which runnable runs start on this server, and on which track. Thread-safe."""
 
-    def __init__(self, flows: FlowQueries, config: DispatchConfig, interval: float = STATISTICS_INTERVAL) -> None:
+    def __init__(
+        self,
+        flows: FlowQueries,
+        config: DispatchConfig,
+        interval: float = STATISTICS_INTERVAL,
+        limit_tracks: TrackQuotas = dict,
+    ) -> None:
         self.config = config.validate_values()
+        self._limit_tracks = limit_tracks
         self._flows = flows
         self._interval = interval
         self._read_at = float("-inf")
@@ -126,6 +137,7 @@ class RunDispatcher:
         with self._lock:
             self._refresh_facts(runnable, now)
             assert self._dispatcher is not None
+            self._dispatcher.limit_workflows(self._limit_tracks())
             self._offer_runs(runnable, now)
             started = []
             for job, track, _ in self._dispatcher.dispatch_jobs(now):
@@ -283,7 +295,9 @@ def _build_profile(statistics: FlowStatistics) -> JobProfile:
     weight = statistics.priority * PRIORITY_STEP_FACTOR ** max(-20, min(20, statistics.workflow_priority))
     selectivity = 1.0 if statistics.selectivity is None else statistics.selectivity
     cost = _build_update_cost(seconds, period, statistics.seconds_per_data_second or 0.0)
-    return JobProfile(statistics.flow, period, cost, weight, statistics.parents, selectivity)
+    return JobProfile(
+        statistics.flow, period, cost, weight, statistics.parents, selectivity, workflow=statistics.workflow
+    )
 
 
 def _build_update_cost(seconds: float, period: float, rate: float) -> UpdateCost:

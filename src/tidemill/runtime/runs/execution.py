@@ -16,6 +16,7 @@ from tidemill.errors import CatalogError, ChannelBusy, Conflict, LeaseLost, RunK
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.model.flow import BoundFlow
+from tidemill.model.redaction import NO_SECRETS, Redactor, has_foreign_cause
 from tidemill.model.run import PENDING_STATES, ClaimRequest, Run, RunClaim, RunKind, build_claim_request
 from tidemill.model.task import RetryPolicy
 from tidemill.ports.catalog import Catalog
@@ -55,6 +56,8 @@ class Executor:
     lease: float = 30.0  # seconds
     busy_timeout: float = 60.0  # seconds to wait while another run has a reservation on a channel that a run must read
     sleep: Callable[[float], None] = time.sleep
+    redactor: Redactor = NO_SECRETS  # applied to the errors and the logs of runs
+    check_storage: Callable[[str], None] = lambda _: None  # raises if a workflow exceeds its storage quota
     process_runs: ProcessRuns = field(init=False)
 
     def __post_init__(self) -> None:
@@ -132,7 +135,7 @@ class Executor:
 
     def run_once(self, claim: RunClaim, commit: Commit[T], *, retry_in: float | None = None) -> T:
         """Make one attempt at a claimed run, including its commit; a failure leaves nothing visible."""
-        log = RunLog()
+        log = RunLog(self.redactor)
         with self.hold_lease(claim.run, log, retry_in) as lease, self.process_runs.watch_failures():
             return commit(claim, log, lease)
 
@@ -195,8 +198,9 @@ class Executor:
         """Record a failed attempt and cancel its reservations, unless another process took the run and has done so."""
         if isinstance(error, LeaseLost | RunKilled):
             return
-        message = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
-        log.write_line(f"failed: {message}")
+        is_interrupted = isinstance(error, KeyboardInterrupt)
+        message = "interrupted" if is_interrupted else self.redactor.summarize(error)
+        log.write_line(f"failed: {message if is_interrupted else self.redactor.describe(error)}")
         retry_seconds = retry_in if isinstance(error, Exception) else None
         error_retry_seconds = error.retry_in if isinstance(error, TidemillError) else None
         if error_retry_seconds is None and isinstance(error, Conflict) and run.kind is RunKind.FLOW:  # overtaken
@@ -207,6 +211,8 @@ class Executor:
             self.catalog.runs.fail(
                 run.id, run.fencing_token, error=message, log=log.text, retry_in=retry_seconds, is_lost=lost
             )
+            if has_foreign_cause(error):
+                error.add_note(f"the run's log has the full text: tidemill runs {run.id} --log")
 
 
 def find_retry_policy(binding: BoundFlow) -> RetryPolicy:

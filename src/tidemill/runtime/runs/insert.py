@@ -123,10 +123,15 @@ class Inserter:
                 self.executor.catalog.runs.reclaim_expired()  # its process may have died
 
     def get_input_channel(self, name: str) -> tuple[Channel, Schema]:
-        """Return an input channel, and the schema that inserted rows must have."""
-        channel = self.executor.catalog.channels.read(name).channel
+        """Return an input channel, and the schema that inserted rows must have.
+
+        Raises `QuotaExceeded` if its workflow stores more than its quota.
+        """
+        registered = self.executor.catalog.channels.read(name)
+        channel = registered.channel
         if channel.role is not ChannelRole.INPUT or channel.schema is None:
             raise BadInput(f"channel {name} is derived: its tasks write it; insert into the input channels they read")
+        self.executor.check_storage(registered.workflow)
         return channel, channel.schema
 
     def insert_block(

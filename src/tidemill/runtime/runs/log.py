@@ -3,6 +3,7 @@
 import threading
 import time
 
+from tidemill.model.redaction import NO_SECRETS, Redactor
 from tidemill.model.run import StepReport
 
 MAX_LOG_CHARACTERS = 256 * 1024
@@ -10,9 +11,13 @@ MAX_LOG_CHARACTERS = 256 * 1024
 
 
 class RunLog:
-    """Collects lines from the runtime, the task's prints and a program's output."""
+    """Collects lines from the runtime, the task's prints, a program's output, and the full text of errors.
 
-    def __init__(self) -> None:
+    It may contain values of rows, but no secrets that the redactor knows.
+    """
+
+    def __init__(self, redactor: Redactor = NO_SECRETS) -> None:
+        self._redactor = redactor
         self._parts: list[str] = []
         self._steps: list[StepReport] = []
         self._lock = threading.Lock()
@@ -39,9 +44,9 @@ class RunLog:
 
     @property
     def text(self) -> str:
-        """The log, with its middle cut out if it is very long."""
+        """The log without secrets, and with its middle cut out if it is very long."""
         with self._lock:
-            text = "".join(self._parts)
+            text = self._redactor.redact("".join(self._parts))
         if len(text) <= MAX_LOG_CHARACTERS:
             return text
         half = MAX_LOG_CHARACTERS // 2

@@ -19,7 +19,7 @@ from tidemill.ports.catalog import Catalog
 from tidemill.ports.engine import Engine
 from tidemill.ports.records import RECOVERING, SERVING, Server
 from tidemill.runtime.freshness.catch_up import CatchUpLimit
-from tidemill.runtime.runs.dispatch import DispatchConfig, DispatchedRun, RunDispatcher
+from tidemill.runtime.runs.dispatch import DispatchConfig, DispatchedRun, RunDispatcher, TrackQuotas
 from tidemill.runtime.runs.execution import Executor
 
 log = logging.getLogger("tidemill.server")
@@ -82,6 +82,7 @@ class ServerLoop:
 
     `stopping` is set when the server drains: background work may then end early. While the engine of `executor` is
     lost, the loop restarts it and takes no runs; if it stays lost the loop ends, and `run` raises `EngineLost`.
+    `limit_tracks` returns the tracks that each workflow may use.
     """
 
     def __init__(
@@ -94,10 +95,11 @@ class ServerLoop:
         config: DispatchConfig | None = None,
         stopping: threading.Event | None = None,
         executor: Executor | None = None,
+        limit_tracks: TrackQuotas = dict,
     ) -> None:
         self.server = server
         self._config = config or DispatchConfig(tracks=server.tracks)
-        self._dispatcher = RunDispatcher(catalog.flows, self._config)
+        self._dispatcher = RunDispatcher(catalog.flows, self._config, limit_tracks=limit_tracks)
         self.is_leader = False
         self._catalog = catalog
         self._execute = execute

@@ -18,7 +18,8 @@ health = APIRouter(tags=["status"], responses=build_responses(500, 503))
 @router.get("/status", dependencies=AS_VIEWER)
 def get_status(mill: Mill, every: IncludeStates = False) -> schemas.StatusDocument:
     """Show how fresh every channel is, which readers lag behind, and which runs are active."""
-    return schemas.StatusDocument.model_validate(inspection.read_visible_status(mill.catalog, every=every))
+    status = inspection.read_service_status(mill.catalog, mill.quotas.quotas, every=every)
+    return schemas.StatusDocument.model_validate(status)
 
 
 @router.get("/freshness-targets", dependencies=AS_VIEWER)
@@ -49,9 +50,18 @@ def get_staleness(
 
 @health.get("/healthz")
 def get_health(mill: Mill) -> schemas.HealthDocument:
-    """Check that the server responds, its catalog can be read and Spark is available. Needs no token."""
+    """Check that the server can serve: its catalog can be read and Spark is available. Needs no token.
+
+    A server that serves although something is wrong with it is degraded, which is no error.
+    """
     mill.catalog.workflows.list()
-    problem = mill.engine.report_health().problem
-    if problem is not None:
-        raise EngineLost(problem)
-    return schemas.HealthDocument(status="ok")
+    engine_health = mill.engine.report_health()
+    if engine_health.problem is not None:
+        raise EngineLost(engine_health.problem)
+    return schemas.HealthDocument.model_validate(engine_health)
+
+
+@health.get("/livez")
+def get_liveness(mill: Mill) -> schemas.HealthDocument:
+    """Check that the server responds, even while it cannot serve. Needs no token."""
+    return schemas.HealthDocument.model_validate(mill.engine.report_health())
