@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import typer
 from typer.main import get_command
 
-from benchmarks import commands
+from benchmarks import commands, load_commands
 from benchmarks.figures.command import figures
 from benchmarks.linear_road.command import linear_road, linear_road_kernel
 from benchmarks.workflows.command import workflows
@@ -21,7 +21,7 @@ def build_program() -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
     )
-    for command in (*commands.COMMANDS, linear_road, linear_road_kernel, workflows, figures):
+    for command in (*commands.COMMANDS, *load_commands.COMMANDS, linear_road, linear_road_kernel, workflows, figures):
         app.command()(command)
     app.command("keyed")(commands.keyed_batch)
     return app

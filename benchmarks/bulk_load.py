@@ -10,12 +10,13 @@ from sqlalchemy import Table, insert, update
 from tidemill.catalog.catalog import SqlCatalog
 from tidemill.catalog.channel_heads import advance_heads, lock_named_channels
 from tidemill.catalog.events import EventKind
-from tidemill.catalog.tables import blocks, channels, files, runs
+from tidemill.catalog.tables import blocks, channels, files, firings, runs
 from tidemill.catalog.transaction import Transaction
 from tidemill.model.block import BlockKind, BlockOrigin, BlockState
 from tidemill.model.codec import Json
 from tidemill.model.identity import compute_identity
 from tidemill.model.run import RunKind, RunState
+from tidemill.model.trigger import DataTrigger, to_json
 
 _BATCH_SIZE = 5000
 
@@ -51,6 +52,29 @@ def _append_blocks(tx: Transaction, *, name: str, count: int) -> None:
     totals = {total: channels.c[total] + count for total in ("next_seq", "blocks", "rows", "bytes")}
     tx.execute(update(channels).where(channels.c.id == channel.id).values(totals))
     advance_heads(tx, [channel])
+
+
+def append_runs(catalog: SqlCatalog, flows: Sequence[str], count: int) -> None:
+    """Append finished runs of flows in turns, each with statistics, a firing, and the events of its request and end."""
+    for start in range(0, count, _BATCH_SIZE):
+        subjects = [flows[number % len(flows)] for number in range(start, min(start + _BATCH_SIZE, count))]
+        catalog.database.run_transaction(partial(_append_finished_runs, subjects=subjects))
+
+
+def _append_finished_runs(tx: Transaction, *, subjects: Sequence[str]) -> None:
+    times = dict.fromkeys(("created", "started", "finished"), tx.now)
+    common = {"kind": RunKind.FLOW, "state": RunState.FINISHED, "attempts": 1, "attempt": 1, **times}
+    figures = {"seconds": 0.1, "rows_in": 100, "rows_out": 10, "variant": "incremental", "content": 1000, "change": 100}
+    rows = [common | {"subject": name, "stats": {"tasks": {name: figures | {"steps": []}}}} for name in subjects]
+    run_ids = _insert_rows(tx, runs, rows)
+    for name, run_id in zip(subjects, run_ids, strict=True):
+        tx.record_event(EventKind.RUN_REQUESTED, name, run_id, kind=RunKind.FLOW, attempts=1)
+        tx.record_event(EventKind.RUN_FINISHED, name, run_id, attempt=1, seconds=0.1)
+    trigger = to_json(DataTrigger("history"))
+    fired = zip(subjects, run_ids, strict=True)
+    tx.execute(
+        insert(firings), [{"at": tx.now, "flow": f, "trigger": trigger, "missed": 0, "run_id": r} for f, r in fired]
+    )
 
 
 def _insert_rows(tx: Transaction, table: Table, rows: Sequence[Json]) -> list[int]:

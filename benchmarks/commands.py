@@ -15,7 +15,6 @@ from benchmarks.incremental import measure as measure_incremental
 from benchmarks.isolation import measure as measure_isolation
 from benchmarks.join import measure as measure_join
 from benchmarks.keyed import measure as measure_keyed
-from benchmarks.load import measure as measure_load
 from benchmarks.merge import measure as measure_merge
 from benchmarks.modes import measure as measure_modes
 from benchmarks.overhead import measure as measure_overhead
@@ -88,18 +87,6 @@ def tick(
     """One poll of the catalog by a server when nothing is due."""
     with scratch() as directory:
         point = measure_tick(directory, tables=tables, catalog_url=catalog, on_progress=print_message)
-    _show_points(as_json, point, [point])
-
-
-def load(
-    rate: Annotated[int, typer.Option(min=1, help="Inserts a second, of a few rows each.")] = 200,
-    seconds: Annotated[int, typer.Option(min=1, help="Duration.")] = 60,
-    streams: Annotated[int, typer.Option(min=0, help="Clients that subscribe to the events.")] = 50,
-    as_json: AsJson = False,
-) -> None:
-    """Small inserts over the API at a steady rate: the time to acknowledgement, and lost rows."""
-    with scratch() as directory:
-        point = measure_load(directory, rate=rate, seconds=seconds, streams=streams, on_progress=print_message)
     _show_points(as_json, point, [point])
 
 
@@ -327,7 +314,7 @@ def keyed_batch(
 
 
 COMMANDS = (
-    *(overhead, merge, growth, incremental, join, queries, tick, together, load, push, modes, choices, staleness),
+    *(overhead, merge, growth, incremental, join, queries, tick, together, push, modes, choices, staleness),
     *(planner, dispatch, storage, windows, isolation),
 )
 

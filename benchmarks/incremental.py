@@ -202,7 +202,8 @@ class _Bench:
 
     @property
     def spark(self) -> SparkSession:
-        return self.mill.spark
+        spark: SparkSession = self.mill.spark
+        return spark
 
     def prepare(self) -> None:
         self.insert(self.web.create_batch(0))

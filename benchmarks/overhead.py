@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import tidemill as tm
@@ -67,7 +67,8 @@ def _build_workflow() -> tm.Workflow:
 
 
 def _generate_clicks(mill: Tidemill, rows: int) -> DataFrame:
-    return mill.spark.range(0, rows, 1, 2).select(
+    spark: SparkSession = mill.spark
+    return spark.range(0, rows, 1, 2).select(
         (F.col("id") * 7919 % 100_003).alias("user"),
         F.concat(F.lit("site"), F.col("id") % 1000).alias("site"),
         F.concat(F.lit("https://example/"), F.col("id") * 31 % 50_021).alias("url"),

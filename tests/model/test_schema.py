@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.model.schema import Schema
+from tidemill.model.schema import Schema, _parse_fields, _read_plain_fields
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,26 @@ def test_equivalent_types_are_equal(one: str, other: str) -> None:
 def test_invalid_schemas_are_rejected(ddl: str) -> None:
     with pytest.raises(ValueError, match="schema|unsupported|twice|decimal"):
         Schema.from_ddl(ddl)
+
+
+@pytest.mark.parametrize(
+    ("ddl", "is_plain"),
+    [
+        ("a int, `b c` string not null, d timestamp, e double", True),
+        ("a boolean, b tinyint, c smallint, d bigint, e float, f binary, g date", True),
+        ("a int, b decimal(3, 1)", False),
+        ("a array<int>, b struct<x: int, y: string>", False),
+        ("`a``b` int", False),
+        ("a string collate utf8_lcase, b int", False),
+        ("`a` int, `, b` int", True),
+    ],
+)
+def test_plain_columns_are_read_as_they_are_parsed(ddl: str, is_plain: bool) -> None:
+    canonical = str(Schema.from_ddl(ddl))
+    plain = _read_plain_fields(canonical)
+    assert bool(plain) == is_plain
+    assert Schema.from_ddl(canonical).fields == tuple(_parse_fields(canonical))
+    assert plain in ((), Schema.from_ddl(ddl).fields)
 
 
 def test_differences_are_described() -> None:

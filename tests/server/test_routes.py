@@ -13,7 +13,6 @@ from tidemill.app import inspection
 from tidemill.app.serving import build_server_loop
 from tidemill.errors import BadInput
 from tidemill.model.health import EngineHealth
-from tidemill.runtime.inspect import status
 from tidemill.runtime.inspect.block_trace import trace_block
 from tidemill.wire import schemas, server_schemas
 

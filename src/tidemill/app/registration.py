@@ -110,15 +110,15 @@ class WorkflowRegistration:
     def find_applied_binding(self, name: str) -> BoundFlow:
         """The declared flow of that name; raises if another version of it is registered."""
         binding = self._find_binding(name)
-        registered = {b.name: b.identity for b in self._catalog.flows.list()}
-        if binding is not None and registered.get(name) != binding.compute_identity():
+        registered = self._catalog.flows.find_identity(name)
+        if binding is not None and registered != binding.compute_identity():
             # Other processes may have found schemas since.
             self._resolve_project(analysis.read_knowledge(self._catalog.workflows))
             binding = self._find_binding(name)
         if binding is None:
             known = ", ".join(sorted(b.name for w in self.project.workflows for b in w.bindings))
             raise NotFound(f"no flow {name!r} is declared; the flows are {known or 'none'}")
-        if registered.get(name) != binding.compute_identity():
+        if registered != binding.compute_identity():
             raise ConfigError(f"flow {name!r} was changed since it was registered; review it with plan, then apply")
         return binding
 

@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, func, insert, select, update
+from sqlalchemy import BigInteger, Connection, Select, Text, and_, column, delete, func, insert, select, update
 
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
-from tidemill.catalog.queries import BLOCKS, read_channel, read_channel_ids, select_stops
+from tidemill.catalog.queries import BLOCKS, build_rows, read_channel, read_channel_ids, select_stops, split_batches
 from tidemill.catalog.rows import AnyRow, build_reader, to_channel, to_head, to_position
 from tidemill.catalog.tables import (
     IS_BASE,
@@ -43,6 +43,7 @@ _CURSORS = (
     .order_by(bindings.c.name, cursors.c.task, channels.c.name)
 )
 _IS_FILLED = blocks.c.state == BlockState.FILLED
+_IS_VERSION = (blocks.c.channel_id == channels.c.id, IS_NOT_COMPACTED, blocks.c.seq > 0)
 _NO_COST = {"reads": 0, "seconds": 0.0}
 
 
@@ -65,6 +66,25 @@ class SqlChannelCatalog(CatalogPart):
         of_channel = (blocks.c.channel_id == read_channel(connection, channel).id, blocks.c.visible >= since)
         query = select(blocks.c.visible).where(*of_channel, IS_NOT_COMPACTED, blocks.c.seq > 0)
         return sorted(connection.execute(query).scalars())
+
+    @in_snapshot
+    def find_next_versions(
+        self, connection: Connection, versions: Mapping[str, Collection[int]]
+    ) -> dict[str, list[int]]:
+        found: dict[str, set[int]] = {name: set() for name in versions}
+        pairs = [(name, version) for name, known in versions.items() for version in known]
+        for batch in split_batches(pairs):
+            for row in connection.execute(_select_next_versions(batch)):
+                found[row.name] |= {row.next, row.newest} - {None}
+        return {name: sorted(later) for name, later in found.items()}
+
+    @in_snapshot
+    def list_pending_seqs(self, connection: Connection, positions: Mapping[str, int]) -> dict[str, list[int]]:
+        pending: dict[str, list[int]] = {name: [] for name in positions}
+        for batch in split_batches(positions.items()):
+            for row in connection.execute(_select_pending(batch)):
+                pending[row.name].append(row.seq)
+        return pending
 
     @in_snapshot
     def read_position(
@@ -137,6 +157,28 @@ class SqlChannelCatalog(CatalogPart):
         rows = connection.execute(select(channels).where(channels.c.active).order_by(channels.c.name)).all()
         reserved_counts = _count_reserved(connection)
         return [to_channel(row, reserved_counts) for row in rows]
+
+
+def _select_next_versions(positions: Iterable[tuple[str, int]]) -> Select[Any]:
+    """Of each version of an input channel, the next one and the newest one, both found by an index."""
+    given = build_rows(positions, column("name", Text), column("version", BigInteger))
+    visible = select(blocks.c.visible).where(*_IS_VERSION).limit(1).correlate(channels, given)
+    following = visible.where(blocks.c.visible > given.c.version).order_by(blocks.c.visible)
+    newest = visible.where(blocks.c.visible.is_not(None)).order_by(blocks.c.visible.desc())
+    found = (following.scalar_subquery().label("next"), newest.scalar_subquery().label("newest"))
+    return select(given.c.name, *found).join_from(given, channels, channels.c.name == given.c.name)
+
+
+def _select_pending(positions: Iterable[tuple[str, int]]) -> Select[Any]:
+    """The distinct filled positions after the given ones, up to the heads."""
+    given = build_rows(positions, column("name", Text), column("since", BigInteger))
+    is_pending = (
+        blocks.c.channel_id == channels.c.id,
+        blocks.c.seq > given.c.since,
+        blocks.c.seq <= channels.c.head_seq,
+    )
+    query = select(given.c.name, blocks.c.seq).join_from(given, channels, channels.c.name == given.c.name)
+    return query.join(blocks, and_(*is_pending, _IS_FILLED)).distinct().order_by(given.c.name, blocks.c.seq)
 
 
 _to_merge_cost = build_reader(ChannelMergeCost, channel="name")

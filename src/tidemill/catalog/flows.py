@@ -15,6 +15,7 @@ from tidemill.catalog.events import EventKind
 from tidemill.catalog.rows import AnyRow, to_binding
 from tidemill.catalog.tables import bindings, costs, events, firings, runs, workflows
 from tidemill.model.codec import Json
+from tidemill.model.identity import Identity
 from tidemill.model.run import RunKind, RunState
 from tidemill.ports.records import FlowStatistics, RegisteredBinding, WatermarkProgress
 
@@ -148,6 +149,12 @@ class SqlFlowCatalog(CatalogPart):
         self._last_event: int | None = None  # the newest event at the last read
         self._flows: dict[str, _FlowHistory] = {}
         self._statistics: dict[str, FlowStatistics] = {}
+
+    @in_snapshot
+    def find_identity(self, connection: Connection, flow: str) -> Identity | None:
+        query = select(bindings.c.identity).where(bindings.c.name == flow, bindings.c.active)
+        identity: Identity | None = connection.execute(query).scalar()
+        return identity
 
     @in_snapshot
     def read_costs(self, connection: Connection, flow: str) -> dict[tuple[str, str], Json]:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, Table, func, select
+from sqlalchemy import CTE, ColumnClause, Connection, Select, Table, func, select, values
 
 from tidemill.catalog.rows import AnyRow, to_block, to_position
 from tidemill.catalog.tables import bindings, blocks, channels, cursors, files, run_reads, runs
@@ -18,13 +18,18 @@ BLOCKS = select(blocks, channels.c.name.label("channel"), channels.c.role).join_
 _MAX_LISTED = 10
 _BATCH_SIZE = 500  # databases limit the parameters of a statement
 
-T = TypeVar("T", str, int)
+T = TypeVar("T", str, int, tuple[str, int])
 
 
 def split_batches(values: Iterable[T]) -> list[list[T]]:
     """The distinct values in ascending order, in batches that fit into one statement."""
     ordered = sorted(set(values))
     return [ordered[start : start + _BATCH_SIZE] for start in range(0, len(ordered), _BATCH_SIZE)]
+
+
+def build_rows(rows: Iterable[tuple[object, ...]], *columns: ColumnClause[Any]) -> CTE:
+    """A table of the given rows, to be joined by a statement."""
+    return values(*columns, name="given").data(list(rows)).cte("given")
 
 
 def read_channel(connection: Connection, name: str) -> AnyRow:

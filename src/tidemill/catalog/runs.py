@@ -1,8 +1,9 @@
 """Runs: from the request through claim, execution and commit to expiry."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 
-from sqlalchemy import Connection, and_, exists, func, or_, select
+from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, and_, exists, func, or_, select
 
 from tidemill.catalog import commits, expiry
 from tidemill.catalog.channel_heads import advance_heads, lock_named_channels, lock_reserved_channels
@@ -29,11 +30,12 @@ from tidemill.model.run import (
     RunOutcome,
     RunState,
 )
-from tidemill.ports.records import ChannelRead, RunExpiryCounts
+from tidemill.ports.records import ChannelRead, Reader, RunExpiryCounts
 
 ABANDON_SECONDS = 3600.0
 """Seconds after which a run that only its process can execute, and that was never started, is killed."""
 
+_IS_FLOW = runs.c.kind == RunKind.FLOW
 _READS = select(run_reads, channels.c.name.label("channel")).join_from(run_reads, channels).join(runs)
 _READS = _READS.where(runs.c.state == RunState.FINISHED)  # active runs have recorded only where they will stop
 
@@ -56,6 +58,30 @@ class SqlRunCatalog(CatalogPart):
         read_run(connection, run)
         query = _READS.where(run_reads.c.run_id == run).order_by(run_reads.c.task, channels.c.name)
         return [to_channel_read(row) for row in connection.execute(query)]
+
+    @in_snapshot
+    def list_last_reads(self, connection: Connection) -> dict[Reader, int]:
+        has_read = exists().where(run_reads.c.run_id == runs.c.id).correlate(runs)
+        last = _select_newest_flow_runs(runs.c.state == RunState.FINISHED, has_read)
+        query = select(runs.c.subject, run_reads.c.task, channels.c.name, run_reads.c.upto).join_from(run_reads, runs)
+        rows = connection.execute(query.join(channels).where(runs.c.id.in_(last)))
+        return {(row.subject, row.task, row.name): row.upto for row in rows}
+
+    @in_snapshot
+    def list_newest_flow_runs(self, connection: Connection) -> dict[str, Run]:
+        rows = connection.execute(select(runs).where(runs.c.id.in_(_select_newest_flow_runs())))
+        return {row.subject: to_run(row) for row in rows}
+
+    @in_snapshot
+    def list_newest_finished(self, connection: Connection, limit: int) -> dict[str, list[Run]]:
+        is_finished = runs.c.state == RunState.FINISHED
+        oldest = func.coalesce(_select_newest(limit - 1, is_finished), 0).label("oldest")
+        spans = select(bindings.c.name, oldest).where(bindings.c.active).cte("spans")
+        within = and_(runs.c.subject == spans.c.name, runs.c.id >= spans.c.oldest, _IS_FLOW, is_finished)
+        found: dict[str, list[Run]] = defaultdict(list)
+        for row in connection.execute(select(runs).join_from(spans, runs, within).order_by(runs.c.id.desc())):
+            found[row.subject].append(to_run(row))
+        return found
 
     @in_snapshot
     def list_block_reads(self, connection: Connection, channel: str, seq: int) -> list[ChannelRead]:
@@ -251,6 +277,17 @@ class SqlRunCatalog(CatalogPart):
             conditions.append(runs.c.id < before)
         query = select(runs).where(*conditions).order_by(runs.c.id.desc()).limit(limit)
         return [to_run(row) for row in connection.execute(query)]
+
+
+def _select_newest_flow_runs(*conditions: ColumnElement[bool]) -> Select[int]:
+    """The newest run of each bound flow that meets the conditions."""
+    return select(_select_newest(0, *conditions)).select_from(bindings).where(bindings.c.active)
+
+
+def _select_newest(offset: int, *conditions: ColumnElement[bool]) -> ScalarSelect[int]:
+    """The id of a bound flow's newest run, after `offset` newer ones, that meets the conditions; found by an index."""
+    query = select(runs.c.id).where(runs.c.subject == bindings.c.name, _IS_FLOW, *conditions)
+    return query.order_by(runs.c.id.desc()).limit(1).offset(offset).correlate(bindings).scalar_subquery()
 
 
 def _claim_ready_run(tx: Transaction, run: int, request: ClaimRequest, owner: str, lease: float) -> RunClaim:

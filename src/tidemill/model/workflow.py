@@ -80,11 +80,11 @@ def _find_bad_channels(wf: WorkflowSpec) -> Iterator[Problem]:
     return ((channel.location, problem) for channel in wf.channels for problem in channel.find_problems())
 
 
-@_check_tasks
-def _find_unknown_channels(wf: WorkflowSpec, task: Task) -> Iterator[str]:
+def _find_unknown_channels(wf: WorkflowSpec) -> Iterator[Problem]:
     known = {c.name for c in wf.channels}
-    for port in (r.port for r in task.reads if r.port not in known):
-        yield f"task {task.name!r} reads unknown channel {port!r}{_suggest_similar(port, known)}"
+    for task in wf.list_tasks():
+        for port in (r.port for r in task.reads if r.port not in known):
+            yield task.location, f"task {task.name!r} reads unknown channel {port!r}{_suggest_similar(port, known)}"
 
 
 def _suggest_similar(name: str, known: Iterable[str], noun: str = "channel") -> str:

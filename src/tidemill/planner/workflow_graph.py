@@ -5,6 +5,7 @@ encoding: readers convert and apply it as they read. A delta may be empty, so an
 changes of some of its channels and leave the cursors of the others where they are.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -73,6 +74,36 @@ def list_bound_tasks(workflow: WorkflowSpec) -> dict[str, BoundTask]:
     for name in tasks:
         visit_task(name)
     return ordered
+
+
+def select_upstream(workflow: WorkflowSpec, flow: BoundFlow) -> WorkflowSpec:
+    """Select the part of a workflow that plans for a flow's channels depend on: the flows upstream, and their channels.
+
+    So the cost of a plan does not grow with unrelated tables. A channel that accepts only changes depends on its
+    readers as well, by which contents may be compared; then the whole workflow is returned.
+    """
+    if any(c.freshness_target.accepts and c.name in flow.written_channels for c in workflow.channels):
+        return workflow
+    selected = _find_upstream_flows(workflow, flow)
+    used = {c for b in selected.values() for c in b.read_channels | b.written_channels}
+    channels = tuple(c for c in workflow.channels if c.name in used)
+    return replace(workflow, channels=channels, bindings=tuple(b for b in workflow.bindings if b.name in selected))
+
+
+def _find_upstream_flows(workflow: WorkflowSpec, flow: BoundFlow) -> dict[str, BoundFlow]:
+    """Find, by name, the flow and all flows that write channels which one of them reads or writes."""
+    writers = defaultdict[str, list[BoundFlow]](list)
+    for binding in workflow.bindings:
+        for channel in binding.written_channels:
+            writers[channel].append(binding)
+    selected, pending = {flow.name: flow}, [flow]
+    while pending:
+        binding = pending.pop()
+        for writer in (w for c in binding.read_channels | binding.written_channels for w in writers[c]):
+            if writer.name not in selected:
+                selected[writer.name] = writer
+                pending.append(writer)
+    return selected
 
 
 def build_graph(

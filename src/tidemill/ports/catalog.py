@@ -53,6 +53,9 @@ class WorkflowCatalog(WorkflowQueries, Protocol):
 class FlowQueries(Protocol):
     """The bound flows of applied workflows."""
 
+    def find_identity(self, flow: str) -> Identity | None:
+        """The identity of a bound flow as it was last applied; None if no applied workflow declares it."""
+
     def read_costs(self, flow: str) -> dict[tuple[str, str], Json]:
         """The cost models of refreshes, fitted from past runs, by task and variant."""
 
@@ -69,6 +72,12 @@ class ChannelQueries(Protocol):
     def read_cursors(self, channel: str | None = None) -> list[records.Cursor]: ...
     def list_versions(self, channel: str, since: int) -> list[int]:
         """The versions of an input channel from `since` on, ascending."""
+
+    def find_next_versions(self, versions: Mapping[str, Collection[int]]) -> dict[str, list[int]]:
+        """By input channel, the version after each of these, if there is one, and the newest; ascending."""
+
+    def list_pending_seqs(self, positions: Mapping[str, int]) -> dict[str, list[int]]:
+        """By channel, the sequence numbers of its filled blocks after a position, up to its head; ascending."""
 
     def read_position(self, channel: str, *, seq: int | None = None, version: int | None = None) -> ChannelPosition:
         """The position at the newest filled block not after `seq`, or not visible after `version`.
@@ -158,6 +167,15 @@ class RunQueries(Protocol):
         """The logs of all attempts, in their order."""
 
     def list_reads(self, run: int) -> list[records.ChannelRead]: ...
+    def list_last_reads(self) -> dict[records.Reader, int]:
+        """How far the last finished run of each bound flow that read anything has read."""
+
+    def list_newest_flow_runs(self) -> dict[str, Run]:
+        """The newest run of each bound flow that was ever requested to run."""
+
+    def list_newest_finished(self, limit: int) -> dict[str, list[Run]]:
+        """By bound flow, the newest finished runs of it, at most `limit` of each, the newest first."""
+
     def list_block_reads(self, channel: str, seq: int) -> list[records.ChannelRead]:
         """The reads of finished runs that covered sequence number `seq` of a channel."""
 

@@ -68,6 +68,10 @@ class RegisteredBinding:
         return set[str]().union(*(task.written_channels for task in self.tasks))
 
 
+Reader = tuple[str, str, str]
+"""A bound flow, a task of it, and a channel that the task reads."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChannelRead:
     """One task's consumption of one channel in one run: (since, upto] for deltas, upto for snapshots."""

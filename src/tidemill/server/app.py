@@ -39,6 +39,7 @@ from tidemill.server.routes import (
     websub,
     workflows,
 )
+from tidemill.server.shared_blocks import SharedBlocks
 from tidemill.server.upload import BodyLimit, MemoryBudget
 
 PREFIX = "/api/v1"
@@ -106,6 +107,7 @@ def build_api(
         lambda after: mill.catalog.events.list(after=after, limit=PAGE_SIZE), options.poll_interval
     )
     app.state.heads = RequestBatcher(lambda names: _read_heads(mill, names))
+    app.state.blocks = SharedBlocks(mill.catalog.blocks, mill.store.open_file)
     app.state.subscriptions = build_subscriptions(mill.settings.sources)
     app.state.is_stopping = False  # True: streams must end
     return app

@@ -1,7 +1,7 @@
 """The graph of channels and tasks, and the contents of its nodes. Pure: time is an argument."""
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from tidemill.display.formatting import format_age, format_count, format_duration, format_plural, to_timestamp
@@ -31,9 +31,13 @@ class DiagramGraph:
     edges: tuple[tuple[str, str], ...]
 
 
+MAX_NODES = 200
+"""Nodes that are drawn at once: more can neither be read nor be loaded quickly."""
+
+
 def build_graph(status: ProjectStatus) -> DiagramGraph:
     """The channels of `status` and the tasks between them; the only writer of a channel is drawn as part of it."""
-    names = [c.registered.channel.name for c in status.channels]
+    names = dict.fromkeys(c.registered.channel.name for c in status.channels)
     tasks = [(f"task {f.name}/{t.name}", f.name, t) for f in status.flows for t in f.tasks]
     written = {key: _list_written(task, names) for key, _, task in tasks}
     writers = Counter(c for channels in written.values() for c in channels)
@@ -45,12 +49,12 @@ def build_graph(status: ProjectStatus) -> DiagramGraph:
     return DiagramGraph((*channels, *separate), tuple(edges))
 
 
-def _list_written(task: RegisteredTask, visible: list[str]) -> list[str]:
+def _list_written(task: RegisteredTask, visible: Container[str]) -> list[str]:
     return [c for c in dict.fromkeys(c for c, _ in task.writes) if c in visible]
 
 
 def _list_edges(
-    key: str, task: RegisteredTask, visible: list[str], merged_channel: str | None
+    key: str, task: RegisteredTask, visible: Container[str], merged_channel: str | None
 ) -> Iterator[tuple[str, str]]:
     """A task's edges. Its state is drawn as written only, because an edge back would be a cycle."""
     written = _list_written(task, visible)
@@ -60,6 +64,27 @@ def _list_edges(
             yield f"channel {channel}", target
     if merged_channel is None:
         yield from ((key, f"channel {c}") for c in written)
+
+
+def select_nodes(graph: DiagramGraph, health: ProjectHealth, query: str = "") -> DiagramGraph:
+    """The nodes whose names contain all words of a query; of too many, those in the states of the highest precedence.
+
+    >>> nodes = tuple(DiagramNode(f"channel t{n}", f"t{n}", None, None) for n in range(MAX_NODES + 1))
+    >>> [len(select_nodes(DiagramGraph(nodes, ()), ProjectHealth({}, {}), query).nodes) for query in ("", "T19")]
+    [200, 11]
+    """
+    words, order = query.lower().split(), tuple(HealthState)
+    matching = [n for n in graph.nodes if all(word in n.key.lower() for word in words)]
+    matching.sort(key=lambda node: order.index(_find_verdict(node, health).state))
+    shown = {node.key for node in matching[:MAX_NODES]}
+    edges = (edge for edge in graph.edges if shown.issuperset(edge))
+    return DiagramGraph(tuple(n for n in graph.nodes if n.key in shown), tuple(edges))
+
+
+def _find_verdict(node: DiagramNode, health: ProjectHealth) -> HealthVerdict:
+    if node.channel is not None:
+        return health.channels.get(node.channel, _UNKNOWN)
+    return health.flows.get(node.flow or "", _UNKNOWN)
 
 
 _UNKNOWN = HealthVerdict(HealthState.EMPTY, "")
@@ -101,7 +126,10 @@ def find_waiting_edges(snapshot: ProjectSnapshot, graph: DiagramGraph) -> set[tu
 
 def _format_sources(graph: DiagramGraph) -> dict[str, str]:
     names = {n.key: n.channel or n.task or "" for n in graph.nodes}
-    return {n.key: ", ".join(names[a] for a, b in graph.edges if b == n.key) for n in graph.nodes}
+    sources: dict[str, list[str]] = defaultdict(list)
+    for source, target in graph.edges:
+        sources[target].append(names[source])
+    return {key: ", ".join(sources[key]) for key in names}
 
 
 def _build_channel_card(
@@ -118,7 +146,7 @@ def _build_channel_card(
         href=format_channel_url(name),
         eyebrow=_format_eyebrow(channel, node.flow),
         eyebrow_href=format_flow_url(node.flow) if node.flow is not None else "",
-        verdict=health.channels.get(name, _UNKNOWN),
+        verdict=_find_verdict(node, health),
         facts=tuple(_list_facts(snapshot, channel, node, now)),
         sources=sources,
     )
@@ -161,7 +189,7 @@ def _build_task_card(node: DiagramNode, health: ProjectHealth, sources: str) -> 
         href=format_flow_url(flow),
         eyebrow="task" if flow == node.task else f"task of {flow}",
         eyebrow_href="",
-        verdict=health.flows.get(flow, _UNKNOWN),
+        verdict=_find_verdict(node, health),
         facts=(),
         sources=sources,
     )

@@ -7,7 +7,7 @@ from enum import StrEnum
 from tidemill.display import columns
 from tidemill.display.formatting import format_plural, take_first_line
 from tidemill.model.channel import ChannelRole
-from tidemill.model.run import ACTIVE_STATES, Run, RunKind, RunState
+from tidemill.model.run import ACTIVE_STATES, Run, RunState
 from tidemill.model.units import format_span
 from tidemill.runtime.inspect.status import TARGET_SLACK_SECONDS, ChannelStatus, FlowStatus
 from tidemill.ui.snapshot import ProjectSnapshot
@@ -51,9 +51,7 @@ def judge_health(snapshot: ProjectSnapshot, now: float) -> ProjectHealth:
 
 
 def _list_flow_verdicts(snapshot: ProjectSnapshot, flow: FlowStatus, now: float) -> Iterator[HealthVerdict]:
-    for run in snapshot.status.active:
-        if run.subject == flow.name and run.kind is RunKind.FLOW:
-            yield _judge_run(run, now)
+    yield from (_judge_run(run, now) for run in snapshot.active_index[flow.name])
     if flow.workflow in snapshot.paused_workflows:
         yield HealthVerdict(HealthState.PAUSED, f"workflow {flow.workflow} is paused")
     if flow.last is not None and flow.last.state is RunState.FAILED:
@@ -61,9 +59,8 @@ def _list_flow_verdicts(snapshot: ProjectSnapshot, flow: FlowStatus, now: float)
     for trigger in snapshot.trigger_index[flow.name]:
         if trigger.due is not None and columns.is_overdue(trigger, now):
             yield HealthVerdict(HealthState.LATE, f"{trigger.leaf} was due {format_span(now - trigger.due)} ago")
-    for channel in snapshot.status.channels:
-        if flow in snapshot.writer_index[channel.registered.channel.name]:
-            yield from _list_missed_targets(channel)
+    for channel in snapshot.written_index[flow.name]:
+        yield from _list_missed_targets(channel)
     for name, blocks in snapshot.unread_index[flow.name].items():
         yield HealthVerdict(HealthState.WAITING, f"{format_plural(blocks, 'block')} on {name}")
     if flow.last is None:

@@ -8,8 +8,16 @@ from tidemill.model.channel import ChannelRole
 from tidemill.runtime.inspect.status import hide_state_channels
 from tidemill.ui.context import PageContext, open_frame
 from tidemill.ui.elements import HtmlText, StateBadge, add_box, add_link
-from tidemill.ui.graph import DiagramGraph, NodeCard, build_cards, build_graph, find_waiting_edges
-from tidemill.ui.health import HealthState, judge_health
+from tidemill.ui.graph import (
+    MAX_NODES,
+    DiagramGraph,
+    NodeCard,
+    build_cards,
+    build_graph,
+    find_waiting_edges,
+    select_nodes,
+)
+from tidemill.ui.health import HealthState, ProjectHealth, judge_health
 from tidemill.ui.layout import GAP, DiagramLayout, DiagramPlace, Edge, compute_layout
 from tidemill.ui.snapshot import ProjectSnapshot
 
@@ -20,7 +28,9 @@ CHANNEL_HEIGHT, TASK_HEIGHT = 118.0, 80.0
 
 async def show_home(context: PageContext, states: bool = False) -> None:
     with open_frame(context, "/", "Graph"):
-        await context.keep_refreshing(_HomePage(context, states).refresh_page)
+        page = _HomePage(context, states)
+        refresh = await context.keep_refreshing(page.refresh_page)
+        page.filter_input.on_value_change(lambda _: refresh())
 
 
 class _HomePage:
@@ -33,6 +43,9 @@ class _HomePage:
             self._legend = _HealthLegend()
             add_link(*(("Hide state channels", "/") if states else ("Show state channels", "/?states=1")), "quiet")
         self._hint = HtmlText("", "p", "hint")
+        self.filter_input = ui.input("Filter", placeholder="words of a name").classes("filter")
+        self.filter_input.props("outlined dense clearable debounce=200")
+        self._selection = HtmlText("", "p", "hint")
         self._drawing = _GraphDrawing()
 
     async def refresh_page(self, snapshot: ProjectSnapshot, now: float) -> None:
@@ -41,11 +54,22 @@ class _HomePage:
         self._show_hint(snapshot)
         status = snapshot.status if self._states else hide_state_channels(snapshot.status)
         health = judge_health(snapshot, now)
-        graph = build_graph(status)
+        graph = self._select_nodes(build_graph(status), health)
         self._legend.show_counts(Counter(health.channels[c.registered.channel.name].state for c in status.channels))
         self._drawing.show_graph(
             graph, build_cards(snapshot, status, graph, health, now), find_waiting_edges(snapshot, graph)
         )
+
+    def _select_nodes(self, graph: DiagramGraph, health: ProjectHealth) -> DiagramGraph:
+        """The nodes to draw; a large graph can be filtered."""
+        is_large = len(graph.nodes) > MAX_NODES
+        selected = select_nodes(graph, health, self.filter_input.value or "") if is_large else graph
+        self.filter_input.set_visibility(is_large)
+        self._selection.set_visibility(is_large)
+        self._selection.set_text(
+            f"{len(selected.nodes)} of {len(graph.nodes)} are shown: first those that run, failed, are late or wait."
+        )
+        return selected
 
     def _show_hint(self, snapshot: ProjectSnapshot) -> None:
         channels = [c.registered for c in snapshot.status.channels]

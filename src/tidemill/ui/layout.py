@@ -103,9 +103,11 @@ class _LayoutBuilder:
 
     def order_columns(self) -> None:
         """Sort each column by its neighbours' positions."""
+        places = {k: i for column in self.columns.values() for i, k in enumerate(column)}
         for rank, sides in self._sweep_columns():
-            places = {k: i for column in self.columns.values() for i, k in enumerate(column)}
-            self.columns[rank].sort(key=lambda k: _compute_mean([places[n] for n in sides[k]], places[k]))
+            column = self.columns[rank]
+            column.sort(key=lambda k: _compute_mean([places[n] for n in sides[k]], places[k]))
+            places |= {k: i for i, k in enumerate(column)}
 
     def compute_places(self) -> dict[str, DiagramPlace]:
         for column in self.columns.values():

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tidemill.model.run import Run
+from tidemill.model.run import Run, RunKind
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import RegisteredTrigger, RegisteredWorkflow
 from tidemill.runtime.inspect.status import ChannelConsumer, ChannelStatus, FlowStatus, ProjectStatus, read_status
@@ -54,6 +54,24 @@ class ProjectSnapshot:
             for channel in dict.fromkeys(c for t in flow.tasks for c, _ in t.writes):
                 writers[channel].append(flow)
         return writers
+
+    @cached_property
+    def written_index(self) -> Mapping[str, list[ChannelStatus]]:
+        """By flow, the channels that its tasks write."""
+        written: dict[str, list[ChannelStatus]] = defaultdict(list)
+        for channel in self.status.channels:
+            for flow in self.writer_index[channel.registered.channel.name]:
+                written[flow.name].append(channel)
+        return written
+
+    @cached_property
+    def active_index(self) -> Mapping[str, list[Run]]:
+        """By flow, its runs that have not ended."""
+        active: dict[str, list[Run]] = defaultdict(list)
+        for run in self.status.active:
+            if run.kind is RunKind.FLOW:
+                active[run.subject].append(run)
+        return active
 
     @cached_property
     def unread_index(self) -> Mapping[str, dict[str, int]]:

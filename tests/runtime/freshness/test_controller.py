@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benchmarks.statement_count import count_statements
 from tests.runtime.mill import Mill
 
 import tidemill as tm
@@ -340,3 +341,26 @@ def test_a_strict_plan_reads_consistent_inputs(tmp_path: Path) -> None:
         controller.execute_run(mill.fire_due_triggers()[0], mill.binding("ranked"))
         assert mill.rows("ranked") == rows
         mill.close()
+
+
+def count_plan_statements(directory: Path, unrelated: int) -> int:
+    """The statements of one plan in a workflow with a number of tables that have nothing to do with it."""
+    wf = tm.Workflow("wide")
+    for number in range(unrelated + 1):
+        wf.input(f"in{number}", "id bigint")
+        wf.table(f"t{number}", "n bigint")
+        wf.sql(f"t{number}", f"SELECT count(*) AS n FROM in{number}", target_lag=60)
+    directory.mkdir()
+    mill = Mill(wf.build_spec(), directory)
+    mill.insert("in0", "1")
+    mill.now += 61
+    (run,) = mill.fire_due_triggers()
+    with count_statements(mill.catalog) as statements:
+        mill.attempt(run)
+    assert mill.rows("t0") == {(1,)}
+    mill.close()
+    return statements.count
+
+
+def test_a_plan_costs_as_much_among_many_unrelated_tables(tmp_path: Path) -> None:
+    assert count_plan_statements(tmp_path / "one", 0) == count_plan_statements(tmp_path / "many", 20)

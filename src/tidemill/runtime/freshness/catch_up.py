@@ -12,13 +12,10 @@ from math import inf
 from tidemill.model.stateful import WindowTaskSpec
 from tidemill.model.task import ReadMode, Task
 from tidemill.ports.catalog import CatalogReader
-from tidemill.ports.records import DeltaLink
+from tidemill.ports.records import DeltaLink, Reader
 from tidemill.runtime.freshness.planning import PlannedRun, RunPlan
 from tidemill.scheduler.dispatcher import DispatchLimits
 from tidemill.scheduler.job import Job, JobProfile, UpdateCost
-
-Reader = tuple[str, str, str]
-"""A flow, a task of it, and a channel whose changes the task reads."""
 
 
 @dataclass(frozen=True, slots=True)

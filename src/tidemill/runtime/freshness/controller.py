@@ -18,6 +18,7 @@ from tidemill.model.trigger import LagTrigger
 from tidemill.model.workflow import WorkflowSpec
 from tidemill.planner.catalog_state import PlanDecision
 from tidemill.planner.refresh_mode import RefreshChoice
+from tidemill.planner.workflow_graph import select_upstream
 from tidemill.ports.engine import Progress
 from tidemill.runtime.freshness.catch_up import CatchUpLimit, limit_plan
 from tidemill.runtime.freshness.planning import PlannedRun, PlanningContext, RunPlan
@@ -76,7 +77,7 @@ class FreshnessController:
 
         `on_choice` is called before the run with the chosen variant and the reason for each declared table.
         """
-        context = self._build_context()
+        context = self._build_context(binding)
         plan = context.plan_run(binding, fresh=True, variant=variant)
         on_choice(plan.choices)
         written = self._run_planned(plan.prerequisites, {})
@@ -84,12 +85,13 @@ class FreshnessController:
         upto, details = _compute_read_positions(own_run, written), _describe_plan(plan)
         return self.executor.run_flow(own_run.binding, self.updates, progress, upto=upto, details=details)
 
-    def _build_context(self) -> PlanningContext:
-        return PlanningContext(self.executor.catalog, self.updates, self.workflow, self.incremental, self.strict)
+    def _build_context(self, binding: BoundFlow) -> PlanningContext:
+        workflow = select_upstream(self.workflow, binding)
+        return PlanningContext(self.executor.catalog, self.updates, workflow, self.incremental, self.strict)
 
     def _plan_run(self, run: Run, binding: BoundFlow, variant: str | None) -> RunPlan:
         """Plan a requested run; if that fails, the run fails."""
-        context = self._build_context()
+        context = self._build_context(binding)
         try:
             if variant is not None or not context.find_goals(binding):
                 return context.plan_run(binding, variant=variant)

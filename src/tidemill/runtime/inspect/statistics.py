@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tidemill.model.run import Run, RunKind, RunState
+from tidemill.model.run import Run
 from tidemill.ports.catalog import CatalogReader
 from tidemill.runtime.freshness.staleness import StalenessHistory, StalenessMeasure, measure_staleness
 from tidemill.runtime.inspect.status import ProjectStatus
@@ -31,12 +31,12 @@ class TaskStatistics:
 def compute_statistics(catalog: CatalogReader, status: ProjectStatus) -> list[TaskStatistics]:
     now = catalog.read_time()
     priorities = {name: f.priority for name, f in catalog.flows.read_statistics().items()}
+    newest, queues = catalog.runs.list_newest_finished(RECENT_RUNS), _count_queued_blocks(status)
     statistics: list[TaskStatistics] = []
     for flow in status.flows:
-        runs = catalog.runs.list(subject=flow.name, state=RunState.FINISHED, limit=RECENT_RUNS)
-        finished = [r for r in runs if r.kind is RunKind.FLOW and r.stats.get("tasks")]
+        finished = [r for r in newest.get(flow.name, ()) if r.stats.get("tasks")]
         for task in (t.name for t in flow.tasks):
-            queue, priority = _count_queued_blocks(status, flow.name, task), priorities.get(flow.name, 1.0)
+            queue, priority = queues.get((flow.name, task), 0), priorities.get(flow.name, 1.0)
             statistics.append(_compute_task_statistics(flow.name, task, priority, finished, queue, now))
     return statistics
 
@@ -55,9 +55,13 @@ def _compute_task_statistics(
     return TaskStatistics(flow, task, priority, len(stats), seconds, selectivity, *rates, queue)
 
 
-def _count_queued_blocks(status: ProjectStatus, flow: str, task: str) -> int:
-    consumers = (c for channel in status.channels for c in channel.consumers)
-    return max((c.behind for c in consumers if (c.flow, c.task) == (flow, task)), default=0)
+def _count_queued_blocks(status: ProjectStatus) -> dict[tuple[str, str], int]:
+    """Count the unread blocks of each task, by flow and task: those of its channel with the most."""
+    queues: dict[tuple[str, str], int] = {}
+    for consumer in (c for channel in status.channels for c in channel.consumers):
+        key = (consumer.flow, consumer.task)
+        queues[key] = max(consumer.behind, queues.get(key, 0))
+    return queues
 
 
 Sample = tuple[Mapping[str, str], float | None]

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
+from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from tidemill.app.wiring import Tidemill
-from tidemill.encoding.block_rows import RowSelection, split_into_chunks
-from tidemill.runtime.inspect.change_feed import find_next_block
+from tidemill.encoding.block_rows import RowSelection
 from tidemill.server.batching import RequestBatcher
 from tidemill.server.dependencies import AS_VIEWER, ApiOptions, Mill, Name, TheOptions
+from tidemill.server.shared_blocks import SharedBlocks
 from tidemill.wire.push_messages import CLOSE_GOING_AWAY, CLOSE_INTERNAL_ERROR
 from tidemill.wire.subscribe_client import SubscriptionDocument
 
@@ -27,11 +26,11 @@ class SubscriberSocket:
     """Serves one open socket. Blocks are read at the subscriber's pace, so a slow one only delays itself."""
 
     socket: WebSocket
-    mill: Tidemill
     channel: str
     selection: RowSelection
     options: ApiOptions
     heads: Heads
+    blocks: SharedBlocks
 
     async def serve(self, position: int) -> None:
         """Send blocks after `position` until the subscriber disconnects or the time limit expires: it reconnects."""
@@ -51,11 +50,9 @@ class SubscriberSocket:
         """Send all existing blocks after `position`; returns the last position sent."""
         head = await self.heads.enqueue_item(self.channel)
         while position < head and not disconnect.done():
-            block = await run_in_threadpool(find_next_block, self.mill.catalog.blocks, self.channel, position, head)
-            async for chunk in iterate_in_threadpool(
-                split_into_chunks(block, self.mill.store.open_file, self.selection)
-            ):
-                await self.socket.send_text(chunk.to_text())
+            block = await self.blocks.find_next(self.channel, position, head)
+            async for message in self.blocks.list_messages(block, self.selection):
+                await self.socket.send_text(message)
             position = block.seq
         return position
 
@@ -84,7 +81,7 @@ async def subscribe_channel(
     state = socket.app.state
     with suppress(WebSocketDisconnect):
         try:
-            await SubscriberSocket(socket, mill, name, selection, options, state.heads).serve(position)
+            await SubscriberSocket(socket, name, selection, options, state.heads, state.blocks).serve(position)
             await socket.close(CLOSE_GOING_AWAY)
         except WebSocketDisconnect:
             raise
