@@ -1,12 +1,16 @@
 """Parquet: columns by name, with types that widen to the channel's without loss.
 
 A timestamp without a zone is read as UTC if the channel's type is an instant.
+
+A small file can hold many rows: pages are compressed, and a dictionary stores a value once for all of its rows. So the
+decoded size is estimated before rows are read, and counted while they are read.
 """
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 from sqlglot import exp
@@ -18,22 +22,90 @@ from tidemill.intake.input_file import InputFile
 from tidemill.model.schema import Field
 
 _BATCH_ROWS = 65_536
+_PIECE_BYTES = 64 << 20
+"""The decoded size of rows that are converted at once."""
+_ROW_BYTES = 8  # of memory for each row, besides its values
+_OFFSET_BYTES = 4  # of each text, besides its characters
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
+"""Bytes of a value, by physical type."""
 
 
 def read_parquet(source: InputFile, layout: DeltaLayout) -> Generator[tuple[pa.RecordBatch, float], None, None]:
-    options = {"page_checksum_verification": True, "coerce_int96_timestamp_unit": "us"}
-    with _translate_errors(source), pq.ParquetFile(source.data, **options) as file:
+    with _translate_errors(source), _open_parquet(source) as file:
         file_schema = file.schema_arrow
         layout.check_names(source, file_schema.names)
         columns = [_build_column(source, layout.schema.get_field(f.name), f.type) for f in file_schema]
         first_row = 1
-        for cells in file.iter_batches(batch_size=_BATCH_ROWS):
+        for cells in _read_batches(source, file):
             arrays = {
                 column.field.name: column.convert_cells(source, cells.column(i), first_row)
                 for i, column in enumerate(columns)
             }
             first_row += cells.num_rows
             yield layout.build_batch(arrays, cells.num_rows), (first_row - 1) / file.metadata.num_rows
+
+
+def _open_parquet(source: InputFile) -> pq.ParquetFile:
+    """The file, whose declared rows fit. Columns that may be larger than declared are read as dictionaries."""
+    metadata = pq.read_metadata(source.data)
+    source.check_decoded_size(estimate_decoded_size(metadata))
+    options = {"page_checksum_verification": True, "coerce_int96_timestamp_unit": "us"}
+    return pq.ParquetFile(source.data, read_dictionary=_list_expanding_columns(metadata), **options)
+
+
+def estimate_decoded_size(metadata: pq.FileMetaData) -> int:
+    """A lower bound of the memory of all rows: their declared pages, and no less than their values of fixed width."""
+    return sum(_estimate_group(metadata.row_group(i)) for i in range(metadata.num_row_groups))
+
+
+def _estimate_group(group: pq.RowGroupMetaData) -> int:
+    chunks = [group.column(i) for i in range(group.num_columns)]
+    sizes = (max(c.total_uncompressed_size, c.num_values * _WIDTHS.get(c.physical_type, _OFFSET_BYTES)) for c in chunks)
+    return int(max(0, group.num_rows) * _ROW_BYTES + sum(max(0, size) for size in sizes))
+
+
+def _list_expanding_columns(metadata: pq.FileMetaData) -> list[str]:
+    """The columns of texts whose values may repeat so often that a batch of them would not fit in a piece."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    chunks = (group.column(i) for group in groups for i in range(group.num_columns))
+    expanding = (c for c in chunks if c.physical_type == "BYTE_ARRAY" and _is_expanding(c))
+    return list(dict.fromkeys(chunk.path_in_schema for chunk in expanding))
+
+
+def _is_expanding(chunk: pq.ColumnChunkMetaData) -> bool:
+    is_repeated = any("DICTIONARY" in encoding for encoding in chunk.encodings)
+    return is_repeated and min(chunk.num_values, _BATCH_ROWS) * chunk.total_uncompressed_size > _PIECE_BYTES
+
+
+def _read_batches(source: InputFile, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    """The rows of one row group after the other, in pieces whose decoded size is limited."""
+    decoded = 0
+    for group in range(file.num_row_groups):
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group]):
+            decoded += measure_decoded_size(batch)
+            source.check_decoded_size(decoded)
+            yield from _split_batch(batch)
+
+
+def _split_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    if batch.num_rows <= 1 or measure_decoded_size(batch) <= _PIECE_BYTES:
+        yield batch
+        return
+    middle = batch.num_rows // 2
+    yield from _split_batch(batch.slice(0, middle))
+    yield from _split_batch(batch.slice(middle))
+
+
+def measure_decoded_size(batch: pa.RecordBatch) -> int:
+    """The size of the batch with every value of a dictionary written out."""
+    return sum(_measure_column(column) for column in batch.columns)
+
+
+def _measure_column(column: pa.Array) -> int:
+    if not pt.is_dictionary(column.type) or not _is_text(column.type.value_type):
+        return max(int(column.nbytes), len(column) * _OFFSET_BYTES)
+    lengths = pc.take(pc.binary_length(column.dictionary), column.indices)
+    return len(column) * _OFFSET_BYTES + int(pc.sum(lengths).as_py() or 0)
 
 
 @contextmanager
@@ -60,6 +132,10 @@ def _convert_cells(cells: pa.Array, kind: exp.DataType) -> pa.Array:
 
 _BITS = {exp.DType.TINYINT: 8, exp.DType.SMALLINT: 16, exp.DType.INT: 32, exp.DType.BIGINT: 64}
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pt.is_string(kind) or pt.is_binary(kind) or pt.is_large_string(kind) or pt.is_large_binary(kind))
 
 
 def can_widen(source: pa.DataType, kind: exp.DataType) -> bool:
