@@ -377,7 +377,7 @@ def _build_budgets(storage: config.StorageSettings) -> StorageBudgets:
 
 def _create_home(project: Path) -> None:
     try:
-        (project / config.STATE_DIRECTORY).mkdir(exist_ok=True)
+        (project / config.STATE_DIRECTORY).mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise ConfigError(
             f"{project / config.STATE_DIRECTORY} cannot be created: {error.strerror}; choose a writable directory"
