@@ -72,7 +72,7 @@ def shorten_names(names: Sequence[str]) -> str:
     """The names, or the first of them, for a message.
 
     >>> shorten_names(["a", "b"]), len(shorten_names(["x" * 1000] * 1000))
-    ('a, b', 10111)
+    ('a, b', 10108)
     """
     shown = ", ".join(name[:_MAX_NAME] for name in names[:_MAX_NAMES])
     return shown if len(names) <= _MAX_NAMES else f"{shown}, and more"

@@ -8,9 +8,9 @@ decoded size is estimated before rows are read, and counted while they are read.
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 from sqlglot import exp
@@ -19,15 +19,15 @@ from tidemill.encoding.arrow_types import INSTANTS, list_struct_fields, parse_de
 from tidemill.intake.cell_columns import ColumnConverter
 from tidemill.intake.delta_layout import DeltaLayout
 from tidemill.intake.input_file import InputFile
+from tidemill.intake.parquet_size import (
+    estimate_decoded_size,
+    list_expanding_columns,
+    measure_decoded_size,
+    split_batch,
+)
 from tidemill.model.schema import Field
 
 _BATCH_ROWS = 65_536
-_PIECE_BYTES = 64 << 20
-"""The decoded size of rows that are converted at once."""
-_ROW_BYTES = 8  # of memory for each row, besides its values
-_OFFSET_BYTES = 4  # of each text, besides its characters
-_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
-"""Bytes of a value, by physical type."""
 
 
 def read_parquet(source: InputFile, layout: DeltaLayout) -> Generator[tuple[pa.RecordBatch, float], None, None]:
@@ -47,34 +47,12 @@ def read_parquet(source: InputFile, layout: DeltaLayout) -> Generator[tuple[pa.R
 
 def _open_parquet(source: InputFile) -> pq.ParquetFile:
     """The file, whose declared rows fit. Columns that may be larger than declared are read as dictionaries."""
-    metadata = pq.read_metadata(source.data)
-    source.check_decoded_size(estimate_decoded_size(metadata))
-    options = {"page_checksum_verification": True, "coerce_int96_timestamp_unit": "us"}
-    return pq.ParquetFile(source.data, read_dictionary=_list_expanding_columns(metadata), **options)
-
-
-def estimate_decoded_size(metadata: pq.FileMetaData) -> int:
-    """A lower bound of the memory of all rows: their declared pages, and no less than their values of fixed width."""
-    return sum(_estimate_group(metadata.row_group(i)) for i in range(metadata.num_row_groups))
-
-
-def _estimate_group(group: pq.RowGroupMetaData) -> int:
-    chunks = [group.column(i) for i in range(group.num_columns)]
-    sizes = (max(c.total_uncompressed_size, c.num_values * _WIDTHS.get(c.physical_type, _OFFSET_BYTES)) for c in chunks)
-    return int(max(0, group.num_rows) * _ROW_BYTES + sum(max(0, size) for size in sizes))
-
-
-def _list_expanding_columns(metadata: pq.FileMetaData) -> list[str]:
-    """The columns of texts whose values may repeat so often that a batch of them would not fit in a piece."""
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    chunks = (group.column(i) for group in groups for i in range(group.num_columns))
-    expanding = (c for c in chunks if c.physical_type == "BYTE_ARRAY" and _is_expanding(c))
-    return list(dict.fromkeys(chunk.path_in_schema for chunk in expanding))
-
-
-def _is_expanding(chunk: pq.ColumnChunkMetaData) -> bool:
-    is_repeated = any("DICTIONARY" in encoding for encoding in chunk.encodings)
-    return is_repeated and min(chunk.num_values, _BATCH_ROWS) * chunk.total_uncompressed_size > _PIECE_BYTES
+    options: dict[str, Any] = {"page_checksum_verification": True, "coerce_int96_timestamp_unit": "us"}
+    if source.max_bytes is not None:
+        metadata = pq.read_metadata(source.data)
+        source.check_decoded_size(estimate_decoded_size(metadata))
+        options["read_dictionary"] = list_expanding_columns(metadata)
+    return pq.ParquetFile(source.data, **options)
 
 
 def _read_batches(source: InputFile, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
@@ -84,28 +62,7 @@ def _read_batches(source: InputFile, file: pq.ParquetFile) -> Iterator[pa.Record
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group]):
             decoded += measure_decoded_size(batch)
             source.check_decoded_size(decoded)
-            yield from _split_batch(batch)
-
-
-def _split_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    if batch.num_rows <= 1 or measure_decoded_size(batch) <= _PIECE_BYTES:
-        yield batch
-        return
-    middle = batch.num_rows // 2
-    yield from _split_batch(batch.slice(0, middle))
-    yield from _split_batch(batch.slice(middle))
-
-
-def measure_decoded_size(batch: pa.RecordBatch) -> int:
-    """The size of the batch with every value of a dictionary written out."""
-    return sum(_measure_column(column) for column in batch.columns)
-
-
-def _measure_column(column: pa.Array) -> int:
-    if not pt.is_dictionary(column.type) or not _is_text(column.type.value_type):
-        return max(int(column.nbytes), len(column) * _OFFSET_BYTES)
-    lengths = pc.take(pc.binary_length(column.dictionary), column.indices)
-    return len(column) * _OFFSET_BYTES + int(pc.sum(lengths).as_py() or 0)
+            yield from split_batch(batch)
 
 
 @contextmanager
@@ -132,10 +89,6 @@ def _convert_cells(cells: pa.Array, kind: exp.DataType) -> pa.Array:
 
 _BITS = {exp.DType.TINYINT: 8, exp.DType.SMALLINT: 16, exp.DType.INT: 32, exp.DType.BIGINT: 64}
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pt.is_string(kind) or pt.is_binary(kind) or pt.is_large_string(kind) or pt.is_large_binary(kind))
 
 
 def can_widen(source: pa.DataType, kind: exp.DataType) -> bool:
