@@ -12,7 +12,7 @@ CAMPAIGN := JDK_JAVA_OPTIONS="-XX:ReservedCodeCacheSize=400m -XX:+UseParallelGC"
 # The tests start many processes. Bytecode caching stays on, so that no process compiles all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: preflight setup demo test suite test-long test-spark-only test-memory bench-test test-cluster check chromium lock bench crash search corpus soak pictures clean
+.PHONY: preflight setup demo test suite test-long test-spark-only test-memory bench-test test-cluster check chromium lock bench crash search corpus soak fuzz pictures clean
 
 preflight:
 	@$(PYTHON) scripts/preflight.py
@@ -83,6 +83,9 @@ test-memory: setup  ## refresh a join with ten million rows with 64 MB for the d
 soak: setup  ## for ten minutes, kill and suspend servers, cut their connections and shift their clocks
 	@TIDEMILL_SOAK=600 $(BIN)/python -m pytest tests/acceptance/test_soak.py --timeout 1200
 	@TIDEMILL_SOAK=600 TIDEMILL_SOAK_SPARK=1 $(BIN)/python -m pytest tests/acceptance/test_soak.py --timeout 1800
+
+fuzz: setup  ## for half an hour, send valid and invalid requests to the API as every role: no server error, no leak
+	@TIDEMILL_FUZZ=1800 $(BIN)/python -m pytest -n 0 -s --timeout 3600 tests/server/test_fuzz.py
 
 pictures: setup chromium  ## take the screenshots docs/images/page-*.png again
 	@$(BIN)/python -m tests.ui.pictures

@@ -160,7 +160,8 @@ class Client:
     def run(self, run: int) -> schemas.RunDetailsDocument:
         return self._api.get(schemas.RunDetailsDocument, "runs", run)
 
-    def log(self, run: int) -> str:
+    def log(self, run: int) -> str | None:
+        """The log of all attempts at a run; None if the caller may not act on the run."""
         return self._api.get(schemas.RunLogDocument, "runs", run, "log").log
 
     def kill(self, run: int) -> schemas.RunDocument:

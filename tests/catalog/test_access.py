@@ -107,6 +107,16 @@ def test_a_removed_user_loses_tokens_and_ownership(accounts: AccountCatalog) -> 
     assert [u.role for u in accounts.list_users()] == [UserRole.VIEWER]
 
 
+def test_the_holder_of_a_token_is_found_by_its_id_while_it_is_valid(accounts: AccountCatalog) -> None:
+    token = accounts.issue_token("ann").token.id
+    accounts.save_user("ann", UserRole.VIEWER)
+    user, found = accounts.find_holder_by_id(token) or pytest.fail("unknown")
+    assert (user.name, user.role, found.id) == ("ann", UserRole.VIEWER, token)
+    accounts.revoke_token(token)
+    assert accounts.find_holder_by_id(token) is None
+    assert accounts.find_holder_by_id("unknown") is None
+
+
 def test_owners_are_set_all_or_none(accounts: AccountCatalog) -> None:
     accounts.save_user("bob", UserRole.VIEWER)
     accounts.set_owners("w", ["bob", "ann", "bob"])
@@ -120,13 +130,17 @@ def test_owners_are_set_all_or_none(accounts: AccountCatalog) -> None:
 
 def test_the_audit_lists_attempted_actions(accounts: AccountCatalog, clock: FakeClock) -> None:
     first, second = accounts.record_audit(
-        [AuditStart("ann", "t1", "127.0.0.1", "POST /x"), AuditStart("ann", None, "127.0.0.1", "y" * 1000)]
+        [
+            AuditStart("ann", "t1", "127.0.0.1", "POST /x", UserRole.ADMIN),
+            AuditStart("ann", None, "127.0.0.1", "y" * 1000),
+        ]
     )
     assert accounts.record_audit([AuditOutcome(first, 200)]) == [first]
     accounts.record_audit([AuditOutcome(first, 500)])  # the first outcome is final
     newest, oldest = accounts.list_audit_entries()
     assert (newest.id, newest.outcome, len(newest.action)) == (second, None, 500)
     assert (oldest.at, oldest.user, oldest.token, oldest.outcome) == (clock.now, "ann", "t1", 200)
+    assert (oldest.role, newest.role) == (UserRole.ADMIN, None)
     assert accounts.list_audit_entries(before=second) == [oldest]
     assert accounts.list_audit_entries(limit=1) == [newest]
 

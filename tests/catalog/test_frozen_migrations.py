@@ -28,6 +28,7 @@ FROZEN = {
     "0016_field_names.py": "9a0a14ee96c817992a37b9b66c28c3c907226e3e167047e965980e01483c1263",
     "0017_alarms.py": "4c819112a308ce0fa1ea9db4eff0c7f09b0329b9a8db756aaa47b1800e05169d",
     "0018_block_identities.py": "bb38af2431a0217d84fa802491cb4722be5b88634bb17094a14640665d0b11fa",
+    "0019_audit_roles.py": "4cfa7a71e82e3a3e348ef599ded03d44fc76adf8d8a87bd63a96d625cc92119a",
 }
 """SHA-256 of each migration's text. A new migration is added here with the commit that adds it; to correct one, add
 another after it."""

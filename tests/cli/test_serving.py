@@ -85,3 +85,14 @@ def test_access_rejects_unknown_users_and_invalid_durations(starter: Program) ->
     assert starter("access", "token", "stranger").code == 4
     starter.run_ok("access", "user", "ann", "viewer")
     assert starter("access", "token", "ann", "--expires-in", "soon").code == 5
+
+
+def test_commands_that_change_something_are_audited(starter: Program) -> None:
+    starter.run_ok("access", "user", "ann", "developer")
+    starter.run_ok("status")
+    starter("pause", "nope")
+    newest, older = starter.json("access", "audit", "--limit", 2)["entries"]
+    assert (newest["action"], newest["outcome"]) == ("COMMAND tidemill pause workflow=nope", 404)
+    assert (older["action"], older["outcome"]) == ("COMMAND tidemill access user name=ann role=developer", 200)
+    assert (newest["role"], newest["token"], newest["address"]) == (None, None, "this machine")
+    assert "access user" in starter.run_ok("access", "audit").out

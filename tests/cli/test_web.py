@@ -14,7 +14,7 @@ from tidemill.errors import Conflict
 from tidemill.model.access import UserRole
 from tidemill.server.access import Caller
 from tidemill.ui.context import Viewer
-from tidemill.wire.refusals import Forbidden
+from tidemill.wire.refusals import Forbidden, Unidentified
 
 
 @pytest.fixture
@@ -24,8 +24,12 @@ def shop(tmp_path: Path) -> Iterator[ServedProject]:
 
 
 def create_viewer(shop: ServedProject, name: str, role: UserRole) -> Viewer:
-    caller = Caller(name, role, "127.0.0.1", "t1")
+    caller = Caller(name, role, "127.0.0.1", find_token(shop, name))
     return build_viewer(shop.access, Request({"type": "http", "headers": [], "state": {"caller": caller}}))
+
+
+def find_token(shop: ServedProject, name: str) -> str:
+    return shop.access.accounts.list_tokens(name)[0].id
 
 
 @pytest.mark.parametrize(
@@ -59,7 +63,25 @@ def test_actions_are_audited_with_their_outcome(shop: ServedProject) -> None:
     viewer = create_viewer(shop, "owner", UserRole.OPERATOR)
     with viewer.record_action("run words"):
         (entry,) = shop.access.accounts.list_audit_entries()
-        assert (entry.user, entry.token, entry.action, entry.outcome) == ("owner", "t1", "PAGE run words", None)
+        assert (entry.user, entry.token, entry.action, entry.outcome) == (
+            "owner",
+            find_token(shop, "owner"),
+            "PAGE run words",
+            None,
+        )
     with pytest.raises(Conflict), viewer.record_action("kill run 1"):
         raise Conflict("it has ended")
     assert [e.outcome for e in shop.access.accounts.list_audit_entries()] == [409, 200]
+
+
+def test_an_open_page_has_the_present_rights_of_its_viewer(shop: ServedProject) -> None:
+    accounts = shop.access.accounts
+    caller = Caller("owner", UserRole.OPERATOR, "127.0.0.1", find_token(shop, "owner"))
+    request = Request({"type": "http", "headers": [], "state": {"caller": caller}})
+    build_viewer(shop.access, request).check_permission("shop")
+    accounts.save_user("owner", UserRole.VIEWER)
+    demoted = build_viewer(shop.access, request)
+    assert (demoted.can_act_somewhere, demoted.can_act("shop")) == (False, False)
+    accounts.revoke_token(find_token(shop, "owner"))
+    with pytest.raises(Unidentified, match="revoked"):
+        build_viewer(shop.access, request)

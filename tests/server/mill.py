@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,10 @@ from tidemill.app.project import Project
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.model.access import UserRole
+from tidemill.model.schema import Schema
+from tidemill.model.task import Task
 from tidemill.ports.accounts import AccountCatalog
+from tidemill.ports.engine import Log
 from tidemill.server.access import AccessControl
 from tidemill.server.app import PREFIX, build_api
 from tidemill.server.dependencies import ApiOptions
@@ -34,6 +37,7 @@ OPTIONS = ApiOptions(
     stream_seconds=0.0,
 )
 SETTINGS = Settings()
+LOG_TEXT = "logged by a task"
 CSV = b"id,word\n1,one\n2,two\n"
 
 wf = tm.Workflow("shop")
@@ -53,6 +57,10 @@ class Engine(PlainEngine):
 
     def __init__(self, _session: object, locate: Callable[[str], str], _limits: object) -> None:
         super().__init__(locate)
+
+    def run_task(self, task: Task, *args: Any, log: Log, **options: Any) -> Mapping[str, Schema]:
+        log.write(LOG_TEXT)
+        return super().run_task(task, *args, log=log, **options)
 
 
 @dataclass(frozen=True)
@@ -117,7 +125,7 @@ def serve_project(
         mill.apply()
         access = AccessControl(mill.catalog.accounts, enabled=enabled)
         tokens = _create_users(access.accounts)
-        access.accounts.set_owners("shop", ["owner"])
+        access.accounts.set_owners("shop", ["owner", "author"])
         yield ServedProject(mill, access, build_api(mill, access, options), tokens)
 
 
@@ -127,16 +135,21 @@ def _open_without_spark(directory: Path, settings: Settings) -> Tidemill:
         return Tidemill(directory, settings, Project((wf.build_spec(),)))
 
 
+ROLES = {
+    "viewer": UserRole.VIEWER,
+    "owner": UserRole.OPERATOR,
+    "operator": UserRole.OPERATOR,
+    "author": UserRole.DEVELOPER,
+    "developer": UserRole.DEVELOPER,
+    "admin": UserRole.ADMIN,
+}
+"""The users; the owner and the author own the shop."""
+
+
 def _create_users(accounts: AccountCatalog) -> dict[str, str]:
-    roles = {
-        "viewer": UserRole.VIEWER,
-        "owner": UserRole.OPERATOR,
-        "operator": UserRole.OPERATOR,
-        "admin": UserRole.ADMIN,
-    }
-    for name, role in roles.items():
+    for name, role in ROLES.items():
         accounts.save_user(name, role)
-    return {name: accounts.issue_token(name).text for name in roles}
+    return {name: accounts.issue_token(name).text for name in ROLES}
 
 
 def read_state(mill: Tidemill) -> dict[str, Any]:

@@ -5,10 +5,8 @@ A request that the document allows may still be rejected: a schema cannot descri
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import schemathesis
@@ -16,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 from schemathesis.specs.openapi.schemas import OpenApiSchema
+from tests.server.api_document import build_headers, load_document
 from tests.server.mill import ServedProject, serve_project
 from tests.server.test_roles import ALLOWED, NAMES, PUBLIC
 
@@ -30,11 +29,6 @@ SEARCH = settings(
 )
 
 
-@schemathesis.serializer("application/x-ndjson")
-def _serialize_lines(_context: schemathesis.SerializationContext, value: Any) -> bytes:
-    return value if isinstance(value, bytes) else json.dumps(value, default=str).encode()
-
-
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProject]:
     with serve_project(tmp_path_factory.mktemp("shop")) as project:
@@ -45,11 +39,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProject]:
 
 @pytest.fixture(scope="module")
 def document(shop: ServedProject) -> OpenApiSchema:
-    return schemathesis.openapi.from_asgi(f"{PREFIX}/openapi.json", shop.app, headers=build_headers(shop))
-
-
-def build_headers(shop: ServedProject) -> dict[str, str]:
-    return {"Host": "127.0.0.1", "Authorization": f"Bearer {shop.tokens['admin']}"}
+    return load_document(shop)
 
 
 @pytest.mark.parametrize("route", [*ALLOWED, *PUBLIC])

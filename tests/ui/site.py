@@ -2,7 +2,7 @@
 
 It executes runs and shows the page, or does one of both. It prints its port, then serves until its standard input ends.
 Requests with the header `x-viewer: guest` may only read, as may all requests while the project has a file named
-`locked`; an `operator` may act in workflows only.
+`locked`; an `operator` may act in workflows only. While it has a file named `revoked`, no open page has a valid viewer.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Request
+from fastapi.responses import PlainTextResponse
 from tests.acceptance.plain import PlainEngine
 from tests.algebra.evaluate import evaluate_operator
 
@@ -33,10 +34,10 @@ from tidemill.model.view import View
 from tidemill.ports.engine import Log, WriteTarget
 from tidemill.ui.context import Viewer
 from tidemill.ui.page import mount_pages
-from tidemill.wire.refusals import Forbidden
+from tidemill.wire.refusals import Forbidden, Unidentified
 
 KINDS = {int: "BIGINT", float: "DOUBLE"}
-LOCK = "locked"
+LOCK, REVOKED = "locked", "revoked"
 GRACE_SECONDS = 3.0
 """Seconds after which a table is late in these tests, instead of half a minute."""
 
@@ -131,11 +132,17 @@ def _serve_page(mill: Tidemill) -> None:
 def build_site(mill: Tidemill) -> FastAPI:
     app = FastAPI()
 
+    @app.get("/logout")
+    def log_out() -> PlainTextResponse:
+        return PlainTextResponse("logged out")
+
     def find_viewer(request: Request) -> Viewer:
+        if (mill.directory / REVOKED).exists():
+            raise Unidentified("the token is unknown, expired or revoked; ask an admin for another")
         locked = (mill.directory / LOCK).exists()
         return GUEST if locked else VIEWERS.get(request.headers.get("x-viewer", ""), ADMIN)
 
-    mount_pages(app, mill, find_viewer)
+    mount_pages(app, mill, find_viewer, api_prefix="/api/", logout_path="/logout")
     return app
 
 

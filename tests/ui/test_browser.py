@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.ui.project_server import NODES, ProjectServer, start_project_server, start_worker
-from tests.ui.site import LOCK
+from tests.ui.site import LOCK, REVOKED
 
 from tidemill.app.wiring import Tidemill
 from tidemill.model.run import ClaimRequest
@@ -35,6 +35,7 @@ PAGES = (
     "/triggers",
     "/servers",
     "/events",
+    "/audit",
     "/channels/city_totals",
     "/blocks/10?depth=5",
     "/flows/firsts",
@@ -305,6 +306,32 @@ def test_a_revoked_permission_is_checked_at_the_click(shop: ProjectServer) -> No
         page.get_by_role("button", name="Run").click()
         expect(page.get_by_text("You may not do that")).to_be_visible()
         lock.unlink()
+
+
+def test_a_demoted_viewer_loses_the_actions_and_logs_of_an_open_page(shop: ProjectServer) -> None:
+    lock = shop.project / LOCK
+    with shop.page("/flows/firsts") as page:
+        expect(page.get_by_text("begins")).to_be_visible()
+        lock.touch()
+        expect(page.get_by_role("button", name="Run", exact=True)).to_have_count(0)
+        expect(page.get_by_text("begins")).to_have_count(0)
+        lock.unlink()
+        expect(page.get_by_role("button", name="Run", exact=True)).to_be_visible()
+
+
+def test_a_page_whose_token_was_revoked_is_logged_out(shop: ProjectServer) -> None:
+    revoked = shop.project / REVOKED
+    with shop.page("/runs") as page:
+        revoked.touch()
+        expect(page.get_by_text("logged out")).to_be_visible()
+        revoked.unlink()
+
+
+def test_only_admins_see_the_audit_log(shop: ProjectServer) -> None:
+    with shop.page("/audit", viewer="operator") as page:
+        expect(page.get_by_text("Only admins see the audit log")).to_be_visible()
+        expect(page.get_by_role("link", name="Audit log")).to_have_count(0)
+        expect(page.get_by_role("table", name="Audit log")).to_have_count(0)
 
 
 def test_the_keyboard_reaches_a_card_and_opens_it(shop: ProjectServer) -> None:

@@ -17,6 +17,7 @@ from tidemill.api.workflow import Workflow
 from tidemill.errors import BadInput, WorkflowError
 from tidemill.model import workflow as model
 from tidemill.model.analysis import NO_KNOWLEDGE, SchemaKnowledge
+from tidemill.model.query import find_excess
 from tidemill.model.renamed import find_renamed_key
 from tidemill.model.trigger import from_json
 
@@ -151,6 +152,9 @@ def find_violations(query: str, channels: set[str]) -> Iterator[str]:
     """The constructs of a query that a document may not use."""
     if "${" in query:
         yield "variables such as ${…} are not allowed"
+        return
+    if (excess := find_excess(query)) is not None:
+        yield excess
         return
     try:
         statements = sqlglot.parse(query, dialect="spark")

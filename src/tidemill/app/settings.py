@@ -4,12 +4,15 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from tidemill.app.secret_settings import describe_value
 from tidemill.errors import ConfigError
+from tidemill.model.network import is_loopback
 from tidemill.model.notice import NoticeKind
 from tidemill.model.renamed import find_renamed_key
 from tidemill.model.units import parse_duration, parse_size
@@ -36,15 +39,28 @@ _Size = Annotated[str, _check(parse_size)]
 _Duration = Annotated[str, _check(parse_duration)]
 
 
+def _check_network(text: str) -> str:
+    try:
+        ip_network(text)
+    except ValueError as error:
+        raise ValueError("expected an address or a network, such as 10.0.0.1 or 10.0.0.0/8") from error
+    return text
+
+
+_Network = Annotated[str, AfterValidator(_check_network)]
+
+
 class CatalogSettings(_Section):
-    url: str = f"sqlite:///{STATE_DIRECTORY}/catalog.db"  # or postgresql://user:password@host/database
+    # or postgresql://user:password@host/database
+    url: str = Field(default=f"sqlite:///{STATE_DIRECTORY}/catalog.db", repr=False)
 
 
 class StorageSettings(_Section):
-    url: str = f"{STATE_DIRECTORY}/blocks"  # a directory, or any URL that fsspec supports, such as s3://bucket/prefix
+    # a directory, or any URL that fsspec supports, such as s3://bucket/prefix
+    url: str = Field(default=f"{STATE_DIRECTORY}/blocks", repr=False)
     staged: bool | None = None  # remote URLs: use a local cache (default), or let Spark access them directly
     cache: str = f"{STATE_DIRECTORY}/cache"
-    options: dict[str, Any] = Field(default_factory=dict)  # passed to fsspec
+    options: dict[str, Any] = Field(default_factory=dict, repr=False)  # passed to fsspec
     budget: _Size | None = None  # for datasets of one-shot workflows, such as "50 GB"; none: unlimited
     budgets: dict[str, _Size] = Field(default_factory=dict)  # the same for single workflows, by their names
     channel_budget: _Size | None = None  # for the blocks of all channels; none: unlimited
@@ -60,7 +76,7 @@ class QuotaSettings(_Section):
 
 class SparkSettings(_Section):
     master: str = "local[*]"
-    settings: dict[str, str] = Field(default_factory=dict)
+    settings: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
 class EngineSettings(_Section):
@@ -108,7 +124,7 @@ class WebhookSettings(_Section):
     """Notices as signed JSON."""
 
     kind: Literal["webhook"]
-    url: str
+    url: str = Field(repr=False)  # it may contain a token
     secret: str = Field(repr=False)
     events: tuple[NoticeKind, ...] = tuple(NoticeKind)
 
@@ -138,12 +154,22 @@ ReceiverSettings = Annotated[WebhookSettings | MailSettings, Field(discriminator
 class ApiSettings(_Section):
     """The HTTP API of `tidemill up`."""
 
-    host: str = "127.0.0.1"  # other addresses only with access control
+    host: str = "127.0.0.1"
     port: int = Field(default=8484, ge=0, le=65535)
     allowed_hosts: tuple[str, ...] = ()  # host names of the server for clients, besides those of loopback
-    authentication: bool = False  # callers need a token; else every user of this machine is an admin
-    max_failed_logins: int = Field(default=10, ge=1)  # invalid tokens from one address per minute, before it must wait
+    authentication: bool | None = None  # callers need a token; none: if other machines can reach the API
+    max_failed_logins: int = Field(default=10, ge=1)  # invalid tokens from one address per minute
+    trusted_proxies: tuple[_Network, ...] = ()  # their X-Forwarded-For and X-Forwarded-Proto are believed
+    max_connections: int = Field(default=1000, ge=1)  # beyond, the one that waits longest without a request is closed
+    header_timeout: float = Field(default=10.0, gt=0)  # seconds within which a connection must send its headers
     max_upload_bytes: int = Field(default=1024**3, ge=1)  # bytes of one insert, compressed and uncompressed
+
+    @property
+    def requires_token(self) -> bool:
+        """Whether callers need a token. Without it, every user of this machine is an admin."""
+        if self.authentication is not None:
+            return self.authentication
+        return bool(self.trusted_proxies) or not is_loopback(self.host)
 
 
 class PushSettings(_Section):
@@ -202,7 +228,7 @@ class WebhookDeliverySettings(_DeliverySettings):
     """The rows of new blocks as signed JSON lines."""
 
     kind: Literal["webhook"]
-    url: str
+    url: str = Field(repr=False)  # it may contain a token
     secret: str = Field(repr=False)
 
 
@@ -232,7 +258,7 @@ class MaintenanceSettings(_Section):
     snapshots: int = Field(default=50, ge=0)  # number of the newest positions of a channel that stay readable
     retention: _Duration | None = None  # and the positions of this period, such as "7 days"
     small_file_bytes: int = Field(default=32 * 1024 * 1024, ge=0)  # bytes; larger files are shared when compacting
-    audit_retention: _Duration = "90 days"  # retention of the audit log of the API and the page
+    audit_retention: _Duration = "90 days"  # retention of the audit log
     grace_period: _Duration = "2 minutes"  # time before files of garbage-collected blocks are removed from the store
     orphan_retention: _Duration = "1 day"  # time before files of attempts that ended without a result are removed
     history_retention: _Duration = "90 days"  # retention of submissions and events, unless they are needed longer
@@ -266,9 +292,6 @@ class Settings(_Section):
     deliver: dict[str, DeliverySettings] = Field(default_factory=dict)  # by the receiver's name
     notify: dict[str, ReceiverSettings] = Field(default_factory=dict)  # by the receiver's name
 
-
-_SECRETS = frozenset({"secret", "password", "options", "url"})
-"""Keys whose values are not repeated in error messages."""
 
 _ENVIRONMENT = {
     "TIDEMILL_CATALOG_URL": ("catalog", "url"),
@@ -342,7 +365,7 @@ def load_settings(project: Path, environment: Mapping[str, str] = os.environ) ->
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(map(str, first["loc"]))
-        found = "" if _SECRETS & set(first["loc"]) else f" (found {first['input']!r})"
+        found = describe_value(first["input"], first["loc"], first["type"])
         raise ConfigError(f"{project / SETTINGS_FILE}: {location}: {first['msg']}{found}") from None
 
 

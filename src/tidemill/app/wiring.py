@@ -445,7 +445,7 @@ def _build_quotas(quotas: Mapping[str, config.QuotaSettings]) -> dict[str, Workf
 
 def _create_home(project: Path) -> None:
     try:
-        (project / config.STATE_DIRECTORY).mkdir(exist_ok=True)
+        (project / config.STATE_DIRECTORY).mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise ConfigError(
             f"{project / config.STATE_DIRECTORY} cannot be created: {error.strerror}; choose a writable directory"

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction, repeat_batches
-from tidemill.catalog.rows import build_reader
+from tidemill.catalog.rows import AnyRow, build_reader
 from tidemill.catalog.tables import audit, tokens, users, workflow_owners
 from tidemill.catalog.transaction import Transaction
 from tidemill.errors import NotFound
@@ -88,14 +88,20 @@ class SqlAccountCatalog(CatalogPart):
         return None if parsed is None else self._find_holder(parsed[1], parsed[2])
 
     @in_snapshot
+    def find_holder_by_id(self, connection: Connection, token: str) -> tuple[User, Token] | None:
+        row = _read_token(connection, token)
+        return None if row is None else self._select_usable(connection, row)
+
+    @in_snapshot
     def _find_holder(self, connection: Connection, token: str, secret: str) -> tuple[User, Token] | None:
-        joined = select(tokens, users.c.role, users.c.created.label("known")).join_from(tokens, users)
-        row = connection.execute(joined.where(tokens.c.id == token, users.c.active)).one_or_none()
-        now = self.database.read_time_with(connection)
+        row = _read_token(connection, token)
         matches = hmac.compare_digest(_hash_secret(secret), _DUMMY_DIGEST if row is None else row.digest)
-        if row is None or not matches or not _to_token(row).is_usable(now):
-            return None
-        return User(row.user, row.role, row.known), _to_token(row)
+        return self._select_usable(connection, row) if row is not None and matches else None
+
+    def _select_usable(self, connection: Connection, row: AnyRow) -> tuple[User, Token] | None:
+        token = _to_token(row)
+        is_usable = token.is_usable(self.database.read_time_with(connection))
+        return (User(row.user, row.role, row.known), token) if is_usable else None
 
     @in_snapshot
     def list_owners(self, connection: Connection, workflow: str) -> list[str]:
@@ -139,6 +145,12 @@ class SqlAccountCatalog(CatalogPart):
         query = select(audit).order_by(audit.c.id.desc()).limit(limit)
         rows = connection.execute(query if before is None else query.where(audit.c.id < before))
         return [_to_audit_entry(row) for row in rows]
+
+
+def _read_token(connection: Connection, token: str) -> AnyRow | None:
+    """A token of an active user, with the user's role."""
+    joined = select(tokens, users.c.role, users.c.created.label("known")).join_from(tokens, users)
+    return connection.execute(joined.where(tokens.c.id == token, users.c.active)).one_or_none()
 
 
 def _check_user(tx: Transaction, name: str) -> None:

@@ -1,9 +1,10 @@
 """Database engines: dialect-neutral read and write transactions, locks, and translation of errors."""
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select, text
@@ -32,7 +33,7 @@ def _parse_url(address: str) -> URL:
     try:
         url = make_url(address)
     except ArgumentError as error:
-        raise CatalogError(f"{address!r} is not the address of a catalog; {_EXPECTED}") from error
+        raise CatalogError(f"[catalog] url is not the address of a catalog; {_EXPECTED}") from error
     match url.get_backend_name():
         case "postgresql" | "postgres":
             return url.set(drivername=f"{_POSTGRESQL}+psycopg")
@@ -52,9 +53,17 @@ def format_url(url: URL) -> str:
 
 def _build_sqlite_engine(url: URL) -> Engine:
     engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
+    event.listen(engine, "do_connect", lambda *_: _create_private_file(url.database or ""))
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _create_private_file(path: str) -> None:
+    """Create a new catalog readable by its owner alone; SQLite gives its log and its index the same permissions."""
+    if not path.startswith("file:"):
+        with suppress(OSError):  # SQLite reports why the file cannot be used
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

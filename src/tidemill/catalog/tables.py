@@ -421,6 +421,7 @@ audit = _table(
     Column("id", Id, primary_key=True),
     Column("at", Double, nullable=False),
     Column("user", Text, nullable=False),
+    Column("role", build_enum_type(UserRole)),
     Column("token", Text),
     Column("address", Text, nullable=False),
     Column("action", Text, nullable=False),

@@ -4,14 +4,15 @@ from typing import Annotated
 
 import typer
 
-from tidemill.cli.command import Tidemill
-from tidemill.cli.output import Answer, build_table
+from tidemill.cli.command import Limit, Tidemill
+from tidemill.cli.output import Answer, build_table, render_list
+from tidemill.display import columns
 from tidemill.display.formatting import format_age
 from tidemill.errors import BadInput, translate_value_error
 from tidemill.model.access import Token, UserRole
 from tidemill.model.timestamps import format_iso
 from tidemill.model.units import parse_duration
-from tidemill.wire.account_schemas import TokenDocument, UserDocument
+from tidemill.wire.account_schemas import AuditLogDocument, TokenDocument, UserDocument
 from tidemill.wire.command_schemas import AccountsDocument
 
 User = Annotated[str, typer.Argument(help="The user's name.")]
@@ -63,6 +64,13 @@ def owners(
     mill.catalog.accounts.set_owners(workflow, users or [])
     current = mill.catalog.accounts.list_owners(workflow)
     return Answer({"workflow": workflow, "owners": current}, f"{workflow} belongs to {', '.join(current) or 'no user'}")
+
+
+def audit(mill: Tidemill, limit: Limit = 20) -> Answer:
+    """List the changes over the API, by the page and by commands, the newest first."""
+    entries, now = mill.catalog.accounts.list_audit_entries(limit=limit), mill.catalog.read_time()
+    shown = render_list("", columns.AUDIT, entries, now, empty="no changes")
+    return Answer(AuditLogDocument.build(entries=entries), shown)
 
 
 def _format_state(token: Token, now: float) -> str:

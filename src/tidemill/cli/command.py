@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+import getpass
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
@@ -11,8 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidemill.app.auditing import audit_change
 from tidemill.cli import lazy_imports
 from tidemill.cli.output import Answer, show_answer
+from tidemill.display.formatting import escape_controls
+from tidemill.model.access import AuditStart
 
 if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill as Tidemill
@@ -33,15 +38,29 @@ def open_project(ctx: typer.Context) -> Tidemill:
     return lazy_imports.Tidemill.open(find_start(ctx))
 
 
+def _audit_command(mill: Tidemill, path: str, arguments: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """Record a command with its arguments. Its user is that of the operating system, and needs no role."""
+    shown = (f"{n}={v}" for n, v in arguments.items() if v and isinstance(v, str | int | float | Path | list))
+    action = escape_controls(" ".join(["COMMAND", path, *shown]))
+    return audit_change(mill.catalog.accounts, AuditStart(_find_user_name(), None, "this machine", action))
+
+
+def _find_user_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run without a name for its user
+        return str(os.getuid())
+
+
 _CONTEXT = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)
 _AS_JSON = Parameter("as_json", Parameter.KEYWORD_ONLY, annotation=AsJson, default=False)
 
 
-def build_command(function: Callable[..., Answer | None]) -> Callable[..., None]:
+def build_command(function: Callable[..., Answer | None], *, audited: bool = False) -> Callable[..., None]:
     """The command that calls a function with its options.
 
     A parameter `mill` is the project, open while the function runs. A command whose function returns an `Answer` has
-    the option `--json`, and ends with the exit code of the answer.
+    the option `--json`, and ends with the exit code of the answer. One that is `audited` is in the audit log.
     """
     declared = signature(function, eval_str=True)
     names = set(declared.parameters)
@@ -55,6 +74,8 @@ def build_command(function: Callable[..., Answer | None]) -> Callable[..., None]
         with ExitStack() as stack:
             if "mill" in names:
                 arguments["mill"] = stack.enter_context(open_project(ctx))
+            if audited:
+                stack.enter_context(_audit_command(arguments["mill"], ctx.command_path, arguments))
             answer = function(**arguments)
         if answer is not None:
             show_answer(as_json, answer.document, *answer.parts)

@@ -17,6 +17,7 @@ from tidemill.cli.command import Tidemill, find_start
 from tidemill.cli.output import Answer, build_table, print_message
 from tidemill.display.formatting import format_plural
 from tidemill.errors import BlockDamaged, ConfigError, EngineError, StorageError, StoreMismatch, TidemillError
+from tidemill.model.network import hide_credentials
 from tidemill.model.units import format_size
 from tidemill.ports.records import RECOVERING, SERVING
 from tidemill.runtime.maintenance.store_ownership import check_not_rolled_back
@@ -141,7 +142,7 @@ def _check_workflows(mill: Tidemill) -> str:
 def _check_spark(mill: Tidemill) -> str:
     session = mill.spark
     session.range(1000).count()
-    return f"ran a job on {mill.settings.spark.master}"
+    return f"ran a job on {hide_credentials(mill.settings.spark.master)}"
 
 
 _MACHINE = (("python", _check_python), ("java", _check_java), ("pyspark", _check_pyspark), ("disk", _check_disk_space))

@@ -45,7 +45,16 @@ COMMANDS: tuple[Callable[..., Answer | None], ...] = (
     *(maintenance.compact, maintenance.gc, maintenance.maintenance, maintenance.adopt_store),
     *(oneshot.storage, oneshot.pin, oneshot.unpin),
 )
-ACCESS = (access.users, access.user, access.token, access.revoke, access.owners)
+ACCESS = (access.users, access.user, access.token, access.revoke, access.owners, access.audit)
+CHANGES = frozenset(
+    {
+        *(apply.apply, insert.insert, runs.run, runs.kill, oneshot.submit, oneshot.storage, oneshot.pin, oneshot.unpin),
+        *(serve.up, serve.register, serve.remove, serve.pause, serve.resume, serve.prioritise, serve.dispatching),
+        *(maintenance.compact, maintenance.gc, maintenance.maintenance),
+        *(access.user, access.token, access.revoke, access.owners),
+    }
+)
+"""Commands that change the project, or may do so: they are recorded in the audit log."""
 SIM = (sim.staleness, sim.policies)
 
 
@@ -60,7 +69,7 @@ def build_program() -> typer.Typer:
 
 def _add_commands(app: typer.Typer, functions: Sequence[Callable[..., Answer | None]]) -> None:
     for function in functions:
-        app.command(function.__name__.replace("_", "-"))(build_command(function))
+        app.command(function.__name__.replace("_", "-"))(build_command(function, audited=function in CHANGES))
 
 
 def _add_group(app: typer.Typer, name: str, help: str, functions: Sequence[Callable[..., Answer | None]]) -> None:

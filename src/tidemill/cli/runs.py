@@ -109,7 +109,7 @@ def runs(
 def _show_run(mill: Tidemill, run: Run, *, only_log: bool) -> Answer:
     document = inspection.read_run_details(mill.catalog, run.id)
     if only_log:
-        return Answer(document, document.log.rstrip("\n"))
+        return Answer(document, (document.log or "").rstrip("\n"))
     now = mill.catalog.read_time()
     return Answer(
         document,
@@ -118,7 +118,7 @@ def _show_run(mill: Tidemill, run: Run, *, only_log: bool) -> Answer:
         *(render_list(f"steps of {task}", columns.STEP, steps) for task, steps in run.list_steps().items() if steps),
         render_list("reads", columns.READ, document.reads),
         render_list("blocks", tables.BLOCK, document.blocks, now),
-        f"log\n{document.log.rstrip()}",
+        f"log\n{(document.log or '').rstrip()}",
     )
 
 

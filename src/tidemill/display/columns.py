@@ -6,6 +6,7 @@ from typing import Any
 from tidemill.display import formatting as fmt
 from tidemill.display import table
 from tidemill.display.table import Column, TableCell, show_state
+from tidemill.model.access import AuditEntry
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
 from tidemill.model.quota import QuotaUsage
@@ -75,6 +76,17 @@ EVENT: tuple[Column[Event], ...] = (
 
 def _format_detail(detail: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {f'{v:.3f}' if isinstance(v, float) else v}" for name, v in detail.items())
+
+
+AUDIT: tuple[Column[AuditEntry], ...] = (
+    Column(">entry", lambda e, _: e.id),
+    Column("when", lambda e, now: fmt.format_age(e.at, now)),
+    Column("user", lambda e, _: e.user),
+    Column("role", lambda e, _: e.role),
+    Column("from", lambda e, _: e.address),
+    Column("action", lambda e, _: fmt.escape_controls(e.action)),
+    Column(">status", lambda e, _: e.outcome),
+)
 
 
 def is_overdue(trigger: RegisteredTrigger, now: float) -> bool:

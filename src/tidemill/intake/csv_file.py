@@ -28,7 +28,7 @@ _SENTINEL = "\0end of file\0"
 def read_csv(source: InputFile, layout: DeltaLayout) -> Generator[tuple[pa.RecordBatch, float], None, None]:
     _check_not_nested(source, layout)
     with source.open_text() as (stream, raw):
-        names = _read_header(source, stream)
+        names = _read_header(source, source.read_lines(stream))
         layout.check_names(source, names)
         fields = (layout.schema.get_field(name) for name in names)
         columns = [ColumnConverter(f, lambda cells, kind: from_text(cells.cast(pa.string()), kind)) for f in fields]
@@ -50,10 +50,9 @@ def _check_not_nested(source: InputFile, layout: DeltaLayout) -> None:
             )
 
 
-def _read_header(source: InputFile, stream: BufferedReader) -> list[str]:
-    lines = (line.decode() for line in iter(stream.readline, b""))
+def _read_header(source: InputFile, lines: Iterator[bytes]) -> list[str]:
     try:
-        names = next(csv.reader(lines, strict=True), [])
+        names = next(csv.reader((line.decode() for line in lines), strict=True), [])
     except (UnicodeDecodeError, csv.Error) as error:
         raise source.build_error(
             f"its header cannot be read ({error}); expected the names of the columns in UTF-8"
@@ -138,7 +137,8 @@ def _diagnose_csv(source: InputFile, width: int) -> BadInput:
 
 
 def _find_first_error(source: InputFile, stream: BufferedReader, width: int) -> BadInput | None:
-    reader = csv.reader((line.decode(errors="backslashreplace") for line in stream), strict=True)
+    lines = (line.decode(errors="backslashreplace") for line in source.read_lines(stream))
+    reader = csv.reader(lines, strict=True)
     row, line = -1, 1
     try:
         for values in reader:

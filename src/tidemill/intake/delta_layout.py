@@ -46,7 +46,7 @@ class DeltaLayout:
         if duplicates:
             raise source.build_error(f"column {duplicates[0]!r} occurs twice; name each column once")
         if missing:
-            raise source.build_error(f"{_format_columns(missing)} missing; it has {', '.join(names)}")
+            raise source.build_error(f"{_format_columns(missing)} missing; it has {shorten_names(names)}")
         if extra:
             raise source.build_error(f"{_format_columns(extra)} unknown; expected {', '.join(self.schema.names)}")
 
@@ -62,4 +62,17 @@ class DeltaLayout:
 
 
 def _format_columns(names: Sequence[str]) -> str:
-    return f"column {names[0]} is" if len(names) == 1 else f"columns {', '.join(names)} are"
+    return f"column {shorten_names(names)} is" if len(names) == 1 else f"columns {shorten_names(names)} are"
+
+
+_MAX_NAMES, _MAX_NAME = 50, 200  # names in a message, and characters of one: a file may have millions
+
+
+def shorten_names(names: Sequence[str]) -> str:
+    """The names, or the first of them, for a message.
+
+    >>> shorten_names(["a", "b"]), len(shorten_names(["x" * 1000] * 1000))
+    ('a, b', 10108)
+    """
+    shown = ", ".join(name[:_MAX_NAME] for name in names[:_MAX_NAMES])
+    return shown if len(names) <= _MAX_NAMES else f"{shown}, and more"

@@ -10,12 +10,18 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
 from tidemill.errors import BadInput
 from tidemill.model.schema import Field
+from tidemill.model.units import format_size
+from tidemill.wire.refusals import TooLarge
+
+MAX_LINE_BYTES = 16 << 20
+"""The greatest length of a line of a text file."""
 
 
 class Format(StrEnum):
@@ -60,9 +66,10 @@ class InputFile:
     size: int
     modified: int = 0  # nanoseconds
     gzipped: bool = False
+    max_bytes: int | None = None  # the greatest size of its decoded rows; None: unlimited
 
     @classmethod
-    def from_path(cls, path: Path, format: str | None) -> InputFile:
+    def from_path(cls, path: Path, format: str | None, max_bytes: int | None = None) -> InputFile:
         with _translate_io_errors(path):
             status = path.stat()
         if S_ISDIR(status.st_mode):
@@ -70,7 +77,8 @@ class InputFile:
         if not S_ISREG(status.st_mode):
             raise BadInput(f"{path} is not a regular file; save the data in a file and insert that")
         is_gzipped = path.suffix == ".gz"
-        return cls(path, str(path), _detect_format(path, format), status.st_size, status.st_mtime_ns, is_gzipped)
+        kind = _detect_format(path, format)
+        return cls(path, str(path), kind, status.st_size, status.st_mtime_ns, is_gzipped, max_bytes)
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str, format: str) -> InputFile:
@@ -93,6 +101,19 @@ class InputFile:
             if stream.peek(3)[:3] == codecs.BOM_UTF8:
                 stream.read(3)
             yield stream, raw
+
+    def read_lines(self, stream: BufferedReader) -> Iterator[bytes]:
+        """The lines of a text file. Only one is in memory, and none that is longer than `MAX_LINE_BYTES`."""
+        for number, line in enumerate(iter(partial(stream.readline, MAX_LINE_BYTES + 1), b""), start=1):
+            if len(line) > MAX_LINE_BYTES:
+                raise self.build_error(f"line {number} is longer than {format_size(MAX_LINE_BYTES)}; split its rows")
+            yield line
+
+    def check_decoded_size(self, size: int) -> None:
+        """Raise `TooLarge` if rows of this size exceed the limit."""
+        if self.max_bytes is not None and size > self.max_bytes:
+            limit = format_size(self.max_bytes)
+            raise TooLarge(f"{self.name}: its rows take more than {limit}; insert them in parts. Nothing was inserted")
 
     def measure_progress(self, raw: BufferedReader) -> float:
         return raw.tell() / self.size if self.size else 1.0

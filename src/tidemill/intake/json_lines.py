@@ -6,7 +6,6 @@ values are strings as in CSV; a map is an object with string keys.
 
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from io import BufferedReader
 from itertools import accumulate, chain
 from typing import Any
 
@@ -119,7 +118,7 @@ def read_json_lines(source: InputFile, layout: DeltaLayout) -> Generator[tuple[p
     columns = [ColumnConverter(field, to_arrow_array) for field in layout.schema]
     first_row = 1
     with source.open_text() as (stream, raw):
-        for lines in _read_chunks(stream):
+        for lines in _read_chunks(source.read_lines(stream)):
             rows = [_parse_line(source, line, first_row + i) for i, line in enumerate(lines)]
             _check_names(source, layout, rows, first_row)
             arrays = {
@@ -130,10 +129,18 @@ def read_json_lines(source: InputFile, layout: DeltaLayout) -> Generator[tuple[p
             first_row += len(rows)
 
 
-def _read_chunks(stream: BufferedReader) -> Iterator[list[bytes]]:
+def _read_chunks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
     """Non-blank lines, a megabyte at a time: more live objects would slow down Python's garbage collector."""
-    while lines := stream.readlines(_CHUNK_BYTES):
-        yield [line for line in lines if not line.isspace()]
+    chunk, size = list[bytes](), 0
+    for line in lines:
+        size += len(line)
+        if not line.isspace():
+            chunk.append(line)
+        if size >= _CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -33,12 +33,13 @@ READERS: Mapping[Format, Reader] = {
 }
 
 
-def load_file(path: Path, request: LoadRequest) -> LoadResult:
+def load_file(path: Path, request: LoadRequest, max_bytes: int | None = None) -> LoadResult:
     """Write the rows of a file as a block.
 
-    Raises `BadInput`, and leaves no files, if any row is invalid. Without rows no file is written.
+    Raises `BadInput`, and leaves no files, if any row is invalid, or if the decoded rows take more than `max_bytes`.
+    Without rows no file is written.
     """
-    source, updates = InputFile.from_path(path, request.format), request.updates
+    source, updates = InputFile.from_path(path, request.format, max_bytes), request.updates
     digest = source.compute_digest()
     layout = DeltaLayout.from_schema(request.schema, updates)
     if request.kind is BlockKind.BASE:

@@ -1,10 +1,14 @@
 """Parquet: columns by name, with types that widen to the channel's without loss.
 
 A timestamp without a zone is read as UTC if the channel's type is an instant.
+
+A small file can hold many rows: pages are compressed, and a dictionary stores a value once for all of its rows. So the
+decoded size is estimated before rows are read, and counted while they are read.
 """
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,25 +19,50 @@ from tidemill.encoding.arrow_types import INSTANTS, list_struct_fields, parse_de
 from tidemill.intake.cell_columns import ColumnConverter
 from tidemill.intake.delta_layout import DeltaLayout
 from tidemill.intake.input_file import InputFile
+from tidemill.intake.parquet_size import (
+    estimate_decoded_size,
+    list_expanding_columns,
+    measure_decoded_size,
+    split_batch,
+)
 from tidemill.model.schema import Field
 
 _BATCH_ROWS = 65_536
 
 
 def read_parquet(source: InputFile, layout: DeltaLayout) -> Generator[tuple[pa.RecordBatch, float], None, None]:
-    options = {"page_checksum_verification": True, "coerce_int96_timestamp_unit": "us"}
-    with _translate_errors(source), pq.ParquetFile(source.data, **options) as file:
+    with _translate_errors(source), _open_parquet(source) as file:
         file_schema = file.schema_arrow
         layout.check_names(source, file_schema.names)
         columns = [_build_column(source, layout.schema.get_field(f.name), f.type) for f in file_schema]
         first_row = 1
-        for cells in file.iter_batches(batch_size=_BATCH_ROWS):
+        for cells in _read_batches(source, file):
             arrays = {
                 column.field.name: column.convert_cells(source, cells.column(i), first_row)
                 for i, column in enumerate(columns)
             }
             first_row += cells.num_rows
             yield layout.build_batch(arrays, cells.num_rows), (first_row - 1) / file.metadata.num_rows
+
+
+def _open_parquet(source: InputFile) -> pq.ParquetFile:
+    """The file, whose declared rows fit. Columns that may be larger than declared are read as dictionaries."""
+    options: dict[str, Any] = {"page_checksum_verification": True, "coerce_int96_timestamp_unit": "us"}
+    if source.max_bytes is not None:
+        metadata = pq.read_metadata(source.data)
+        source.check_decoded_size(estimate_decoded_size(metadata))
+        options["read_dictionary"] = list_expanding_columns(metadata)
+    return pq.ParquetFile(source.data, **options)
+
+
+def _read_batches(source: InputFile, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    """The rows of one row group after the other, in pieces whose decoded size is limited."""
+    decoded = 0
+    for group in range(file.num_row_groups):
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group]):
+            decoded += measure_decoded_size(batch)
+            source.check_decoded_size(decoded)
+            yield from split_batch(batch)
 
 
 @contextmanager

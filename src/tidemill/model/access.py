@@ -9,8 +9,9 @@ from enum import StrEnum
 class UserRole(StrEnum):
     """A role includes the rights of the roles before it."""
 
-    VIEWER = "viewer"  # read everything
-    OPERATOR = "operator"  # run, kill and insert in workflows that the user owns or that have no owner
+    VIEWER = "viewer"  # read everything but the logs of runs
+    OPERATOR = "operator"  # insert, run, kill and read logs in workflows that the user owns or that have no owner
+    DEVELOPER = "developer"  # register code in these workflows, and submit programs
     ADMIN = "admin"
 
     def covers_role(self, other: UserRole) -> bool:
@@ -50,14 +51,15 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One change requested over the API; `outcome` is the HTTP status of the response, if there was one."""
+    """One change over the API, by the page or by a command; `outcome` is its HTTP status, once it has ended."""
 
     id: int
     at: float
     user: str
+    role: UserRole | None  # at that time; None for commands, which need none, and for entries of earlier releases
     token: str | None
     address: str
-    action: str  # method and path
+    action: str  # method and path, action of the page, or command
     outcome: int | None
 
 
@@ -69,6 +71,7 @@ class AuditStart:
     token: str | None
     address: str
     action: str
+    role: UserRole | None = None
 
 
 @dataclass(frozen=True, slots=True)

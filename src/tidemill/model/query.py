@@ -1,6 +1,8 @@
 """Spark SQL as text: normalisation of queries, and detection of nondeterministic ones."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
 
 from sqlglot import Token, TokenType, exp, parse_one, tokenize
 from sqlglot.errors import SqlglotError
@@ -15,6 +17,53 @@ NONDETERMINISTIC_FUNCTIONS = frozenset(
     }
 )
 """Nondeterministic functions; some of them are deterministic with certain arguments, such as a seed."""
+
+_T = TokenType
+_OPERATORS = frozenset(
+    {
+        *(_T.AND, _T.OR, _T.NOT, _T.XOR, _T.EXCLAMATION, _T.EQ, _T.NEQ, _T.NULLSAFE_EQ, _T.LT, _T.LTE, _T.GT, _T.GTE),
+        *(_T.PLUS, _T.DASH, _T.STAR, _T.SLASH, _T.DIV, _T.MOD, _T.DPIPE, _T.PIPE, _T.AMP, _T.CARET, _T.TILDE),
+        *(_T.LIKE, _T.ILIKE, _T.RLIKE, _T.IN, _T.IS, _T.BETWEEN, _T.WHEN, _T.DCOLON, _T.ARROW),
+        *(_T.SELECT, _T.JOIN, _T.UNION, _T.EXCEPT, _T.INTERSECT),
+    }
+)
+_DEPTH_STEPS = {_T.L_PAREN: 1, _T.L_BRACKET: 1, _T.R_PAREN: -1, _T.R_BRACKET: -1}
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """Bounds on a query that arrives in a request: analysing it takes time that grows faster than its length."""
+
+    operators: int = 500
+    tokens: int = 20_000
+    depth: int = 100  # of parentheses
+
+
+QUERY_LIMITS = QueryLimits()
+
+
+def find_excess(query: str, limits: QueryLimits = QUERY_LIMITS) -> str | None:
+    """Which limit a query exceeds, found without parsing it; None if it exceeds none.
+
+    >>> find_excess("SELECT 1 FROM t WHERE " + " OR ".join(["x = 1"] * 8000))
+    'it has 32004 tokens; expected at most 20000: split it into several tables'
+    >>> find_excess("SELECT 1 FROM t WHERE x = 1") is None
+    True
+    """
+    tokens = _tokenize_query(query) or ()
+    sizes = {
+        "tokens": (len(tokens), limits.tokens),
+        "operators": (sum(t.token_type in _OPERATORS for t in tokens), limits.operators),
+        "levels of parentheses": (_measure_depth(tokens), limits.depth),
+    }
+    name = next((name for name, (size, limit) in sizes.items() if size > limit), None)
+    if name is None:
+        return None
+    return f"it has {sizes[name][0]} {name}; expected at most {sizes[name][1]}: split it into several tables"
+
+
+def _measure_depth(tokens: Iterable[Token]) -> int:
+    return max(accumulate((_DEPTH_STEPS.get(t.token_type, 0) for t in tokens), initial=0))
 
 
 def normalise_query(query: str) -> str:

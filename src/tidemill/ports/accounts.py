@@ -26,6 +26,9 @@ class AccountCatalog(Protocol):
     def find_token_holder(self, text: str) -> tuple[User, Token] | None:
         """The user and token for this text; None if it is unknown, expired or revoked."""
 
+    def find_holder_by_id(self, token: str) -> tuple[User, Token] | None:
+        """The user and token with this id, as they are now; None if it is unknown, expired or revoked."""
+
     def list_owners(self, workflow: str) -> list[str]:
         """The users that own a workflow; empty if it has no owner."""
 

@@ -5,15 +5,16 @@ import logging
 import threading
 import time
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 
 from starlette.concurrency import run_in_threadpool
 
-from tidemill.model.access import UserRole
+from tidemill.model.access import Token, User, UserRole
+from tidemill.model.network import is_loopback
 from tidemill.ports.accounts import AccountCatalog
 from tidemill.ports.catalog import Clock
-from tidemill.server.request_guard import is_loopback
 from tidemill.wire.refusals import Forbidden, TooManyFailures, Unidentified
 
 _REMEMBERED = 10_000  # addresses at most, so that guessing from ever new addresses does not fill the memory
@@ -21,7 +22,7 @@ _NETWORK = 64  # bits of an IPv6 address that one customer shares
 
 
 class Throttle:
-    """Refuses requests from an address after `max_failures` failures within `window` seconds."""
+    """Counts failures by address, and says when there were `max_failures` within `window` seconds."""
 
     def __init__(self, clock: Clock, *, max_failures: int = 10, window: float = 60.0) -> None:
         self._clock = clock
@@ -31,7 +32,7 @@ class Throttle:
         self._lock = threading.Lock()
 
     def check_address(self, address: str) -> None:
-        """Raise if the address has to wait; its tokens are not checked then."""
+        """Raise if the address has to wait."""
         with self._lock:
             recent = self._list_recent(_to_network(address))
             if len(recent) < self._max_failures:
@@ -87,24 +88,48 @@ class Caller:
 
 
 class AccessControl:
-    """Identifies callers and checks their roles. While it is off, only this machine may call, as an admin."""
+    """Identifies callers and checks their roles. While it is off, only this machine may call, as an admin.
 
-    def __init__(self, accounts: AccountCatalog, *, enabled: bool, throttle: Throttle | None = None) -> None:
+    `admits_all`: while it is off, other machines may call, too.
+    """
+
+    def __init__(
+        self, accounts: AccountCatalog, *, enabled: bool, admits_all: bool = False, throttle: Throttle | None = None
+    ) -> None:
         self.accounts = accounts
         self.enabled = enabled
+        self.admits_all = admits_all
         self._throttle = throttle or Throttle(time.monotonic)
 
     async def identify_caller(self, address: str, authorization: str | None) -> Caller:
         """The caller at `address` with this Authorization header; raises if it is not allowed."""
         if self.enabled:
             return await run_in_threadpool(self._identify_by_token, address, authorization)
-        if not is_loopback(address):
+        if not self.admits_all and not is_loopback(address):
             raise Forbidden("access control is off, so only this machine may call; turn it on to let others in")
         return Caller(LOCAL_CALLER, UserRole.ADMIN, address)
+
+    def identify_again(self, caller: Caller) -> Caller:
+        """The caller with its present role; raises if its token is no longer valid. It reads the catalog."""
+        if caller.token is None:
+            return caller
+        holder = self.accounts.find_holder_by_id(caller.token)
+        if holder is None:
+            raise Unidentified(_INVALID_TOKEN)
+        return _build_caller(holder, caller.address)
 
     def check_role(self, caller: Caller, role: UserRole) -> None:
         if not caller.role.covers_role(role):
             raise Forbidden(f"this needs the role {role}, and {caller.name} is {caller.role}; ask an admin")
+
+    def can_operate(self, caller: Caller, find_workflow: Callable[[], str | None]) -> bool:
+        """Whether the caller may act on an object; `find_workflow` is called only if its workflow matters."""
+        try:
+            self.check_role(caller, UserRole.OPERATOR)
+            self.check_workflow_access(caller, None if caller.role is UserRole.ADMIN else find_workflow())
+        except Forbidden:
+            return False
+        return True
 
     def check_workflow_access(self, caller: Caller, workflow: str | None) -> None:
         """Raise unless the caller may change the workflow. Only admins may change objects of unregistered workflows."""
@@ -117,14 +142,22 @@ class AccessControl:
             raise Forbidden(f"workflow {workflow!r} belongs to {', '.join(owners)}; ask them, or an admin")
 
     def _identify_by_token(self, address: str, authorization: str | None) -> Caller:
+        """A valid token is always accepted: wrong ones of others at the same address do not keep its holder out."""
         if authorization is None:
             raise Unidentified("show who you are with the header 'Authorization: Bearer tdm_…'; an admin issues tokens")
-        self._throttle.check_address(address)
         secret = authorization[len(_SCHEME) :].strip() if authorization.lower().startswith(_SCHEME) else ""
         holder = self.accounts.find_token_holder(secret)
         if holder is None:
+            self._throttle.check_address(address)
             self._throttle.record_failure(address)
             log.warning("invalid token from %s", address)
-            raise Unidentified("the token is unknown, expired or revoked; ask an admin for another")
-        user, token = holder
-        return Caller(user.name, user.role, address, token.id)
+            raise Unidentified(_INVALID_TOKEN)
+        return _build_caller(holder, address)
+
+
+_INVALID_TOKEN = "the token is unknown, expired or revoked; ask an admin for another"
+
+
+def _build_caller(holder: tuple[User, Token], address: str) -> Caller:
+    user, token = holder
+    return Caller(user.name, user.role, address, token.id)

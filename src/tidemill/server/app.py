@@ -86,7 +86,7 @@ def build_api(
             Middleware(RequestGuard, names=options.allowed_hosts, responder=responder),
             Middleware(PageAuthentication, access=access),
             Middleware(ApiAuthentication, access=access),
-            Middleware(BodyLimit, limit=options.max_body_bytes),
+            Middleware(BodyLimit, limit=options.max_body_bytes, timeout=options.body_timeout),
         ],
     )
     for kind in (TidemillError, RequestValidationError, WebSocketRequestValidationError, HTTPException):
@@ -130,7 +130,12 @@ def _insert_all(
 def build_access(mill: Tidemill) -> AccessControl:
     api_settings = mill.settings.api
     throttle = Throttle(time.monotonic, max_failures=api_settings.max_failed_logins)
-    return AccessControl(mill.catalog.accounts, enabled=api_settings.authentication, throttle=throttle)
+    return AccessControl(
+        mill.catalog.accounts,
+        enabled=api_settings.requires_token,
+        admits_all=api_settings.authentication is False,
+        throttle=throttle,
+    )
 
 
 def build_application(mill: Tidemill, access: AccessControl, wake: Callable[[], None]) -> FastAPI:

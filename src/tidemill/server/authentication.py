@@ -1,13 +1,13 @@
 """Authentication before a request's body is read, and the audit log of changes."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tidemill.app.auditing import audit_change
 from tidemill.errors import TidemillError
 from tidemill.model.access import AuditOutcome, AuditStart
 from tidemill.ports.accounts import AccountCatalog
@@ -16,19 +16,14 @@ from tidemill.server.batching import RequestBatcher
 from tidemill.server.request_guard import HEALTH_PATHS, SAFE_METHODS
 from tidemill.wire.refusals import find_status
 
-_OK = 200
+
+def audit_action(accounts: AccountCatalog, caller: Caller, action: str) -> AbstractContextManager[None]:
+    """Record an action of the page in the audit log."""
+    return audit_change(accounts, build_audit_start(caller, f"PAGE {action}"))
 
 
-@contextmanager
-def audit_action(accounts: AccountCatalog, caller: Caller, action: str) -> Iterator[None]:
-    """Record an action in the audit log before it runs, so that no change is without an entry."""
-    (entry,) = accounts.record_audit([AuditStart(caller.name, caller.token, caller.address, f"PAGE {action}")])
-    try:
-        yield
-    except Exception as error:
-        accounts.record_audit([AuditOutcome(entry, find_status(type(error)))])
-        raise
-    accounts.record_audit([AuditOutcome(entry, _OK)])
+def build_audit_start(caller: Caller, action: str) -> AuditStart:
+    return AuditStart(caller.name, caller.token, caller.address, action, caller.role)
 
 
 log = logging.getLogger("tidemill.server.access")
@@ -65,7 +60,7 @@ class ApiAuthentication:
 
     async def _audit_request(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         action = f"{scope.get('method', 'SOCKET')} {_escape_path(scope['path'])}"
-        entry = await self._audit.enqueue_item(AuditStart(caller.name, caller.token, caller.address, action))
+        entry = await self._audit.enqueue_item(build_audit_start(caller, action))
 
         async def send_with_outcome(message: Message) -> None:
             """Record the outcome before sending it, so that a caller with a response finds it in the audit log."""

@@ -24,6 +24,10 @@ class ApiOptions:
     """Sizes are in bytes, times in seconds."""
 
     allowed_hosts: tuple[str, ...] = ()  # names by which clients may address the server, besides those of loopback
+    trusted_proxies: tuple[str, ...] = ()  # addresses or networks whose X-Forwarded-For and -Proto are believed
+    max_connections: int = 1000  # open at the same time; beyond, the one that waits longest is closed
+    header_timeout: float = 10.0  # within which a connection must send the headers of a request
+    body_timeout: float = 60.0  # within which the body of a request other than an insert must arrive
     max_upload_bytes: int = 1024**3  # of one insert, compressed and decompressed
     max_body_bytes: int = 1024**2  # of any other request
     max_shared_bytes: int = 256 * 1024  # inserts up to this size may share a block with concurrent ones
@@ -144,4 +148,6 @@ AS_CHANNEL_OPERATOR = [require_role(UserRole.OPERATOR, resolve_workflow=resolve_
 AS_FLOW_OPERATOR = [require_role(UserRole.OPERATOR, resolve_workflow=resolve_flow_workflow)]
 AS_RUN_OPERATOR = [require_role(UserRole.OPERATOR, resolve_workflow=resolve_run_workflow)]
 AS_WORKFLOW_OPERATOR = [require_role(UserRole.OPERATOR, resolve_workflow=resolve_named_workflow)]
-AS_DOCUMENT_OPERATOR = [require_role(UserRole.OPERATOR, resolve_workflow=resolve_document_workflow)]
+AS_DEVELOPER = [require_role(UserRole.DEVELOPER)]
+AS_DOCUMENT_DEVELOPER = [require_role(UserRole.DEVELOPER, resolve_workflow=resolve_document_workflow)]
+AS_WORKFLOW_DEVELOPER = [require_role(UserRole.DEVELOPER, resolve_workflow=resolve_named_workflow)]

@@ -121,5 +121,8 @@ def _translate_error(error: BaseException) -> TidemillError | None:
             return TooLarge(error.detail)
         case HTTPException(status_code=400):
             return BadInput("the body cannot be read; send one JSON document")
+        case RecursionError():
+            log.warning("a request is nested too deeply to be processed", exc_info=error)
+            return BadInput("the request is nested too deeply to be processed; simplify its queries and documents")
         case _:
             return None

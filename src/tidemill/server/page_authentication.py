@@ -4,6 +4,7 @@ The cookie is the token, which scripts cannot read and other sites cannot make a
 origins are refused earlier (see `request_guard`), sockets included.
 """
 
+import asyncio
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
@@ -21,6 +22,7 @@ from tidemill.server.request_guard import HEALTH_PATHS
 COOKIE = "tidemill_token"
 LOGIN, LOGOUT = "/login", "/logout"
 _MAX_FORM_BYTES = 1000  # bytes of the form
+_FORM_SECONDS = 10.0  # within which it must arrive
 _POLICY_VIOLATION = 1008  # the close code of a socket for a policy violation
 
 _FORM = """<!doctype html><html lang="en"><head><meta charset="utf-8">
@@ -68,27 +70,35 @@ class PageAuthentication:
     async def _handle_login(self, request: Request) -> Response:
         if request.url.path == LOGOUT:
             response: Response = RedirectResponse(LOGIN, 303)
-            response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+            response.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=_is_encrypted(request))
             return response
         if request.method != "POST":
             return HTMLResponse(_FORM.format(message=""))
-        return await self._sign_in(request)
+        try:
+            return await self._sign_in(request)
+        except TimeoutError:
+            return HTMLResponse(_FORM.format(message="The token did not arrive in time."), 408)
 
     async def _sign_in(self, request: Request) -> Response:
         body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > _MAX_FORM_BYTES:
-                return HTMLResponse(_FORM.format(message="This is not a token."), 413)
+        async with asyncio.timeout(_FORM_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > _MAX_FORM_BYTES:
+                    return HTMLResponse(_FORM.format(message="This is not a token."), 413)
         token = (parse_qs(body.decode("ascii", "replace")).get("token") or [""])[0].strip()
         try:
             await self._identify_caller(request.scope, token)
         except TidemillError:
             return HTMLResponse(_FORM.format(message="The token is unknown, expired or revoked."), 401)
         response = RedirectResponse("/", 303)
-        secure = request.url.scheme == "https"
-        response.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=secure)
+        response.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=_is_encrypted(request))
         return response
+
+
+def _is_encrypted(request: Request) -> bool:
+    """Whether the browser uses TLS, as far as this server or a trusted proxy says."""
+    return request.url.scheme == "https"
 
 
 def _read_cookie(scope: Scope) -> str | None:

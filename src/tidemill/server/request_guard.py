@@ -4,7 +4,6 @@ A page of another site can make a browser call this machine (cross-site requests
 machine's address (DNS rebinding). The first is detected by `Origin`, the second by `Host`.
 """
 
-import ipaddress
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -16,21 +15,6 @@ from tidemill.server.error_handlers import ErrorResponder
 from tidemill.wire.refusals import Forbidden, Misdirected
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
-
-
-def is_loopback(host: str) -> bool:
-    """
-    >>> is_loopback("127.0.0.2"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, True, False)
-    """
-    if host == "localhost":
-        return True
-    try:
-        parsed = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
-    return (mapped or parsed).is_loopback
 
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})

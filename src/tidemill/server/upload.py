@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import tempfile
 import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from enum import StrEnum
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -42,21 +44,66 @@ class MemoryBudget:
         self._released = asyncio.Event()
 
 
-class BodyLimit:
-    """Reads the body of a request before any other processing, up to a limit."""
+MAX_JSON_DEPTH = 64
+"""The greatest depth of a JSON document: far less than parsers and recursive functions can process."""
 
-    def __init__(self, app: ASGIApp, *, limit: int) -> None:
+_JSON_STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
+
+
+def is_nested_deeply(body: bytes) -> bool:
+    """Whether a JSON text is nested deeper than `MAX_JSON_DEPTH`. Brackets in strings do not count.
+
+    >>> is_nested_deeply(b"[" * 65), is_nested_deeply(b'{"a": "' + b"[" * 65 + b'"}'), is_nested_deeply(b"[{}]" * 65)
+    (True, False, False)
+    """
+    if body.count(b"[") + body.count(b"{") <= MAX_JSON_DEPTH:
+        return False
+    steps = (_DEPTH_STEPS.get(found[0], 0) for found in _JSON_STRUCTURE.finditer(body))
+    return any(depth > MAX_JSON_DEPTH for depth in accumulate(steps))
+
+
+_DEPTH_STEPS = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
+
+
+def _check_depth(body: bytes) -> None:
+    if is_nested_deeply(body):
+        raise BadInput(f"the document is nested deeper than {MAX_JSON_DEPTH} levels; flatten it")
+
+
+class BodyLimit:
+    """Reads the body of a request before any other processing: up to a limit, in limited time, and without deep JSON.
+
+    Inserts are excepted: they are processed as they are received.
+    """
+
+    def __init__(self, app: ASGIApp, *, limit: int, timeout: float) -> None:
         self._app = app
         self._limit = limit
+        self._timeout = timeout
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_http = scope["type"] == "http"
         if is_http and not (scope["method"] == "POST" and scope["path"].endswith(("/blocks", "/events"))):
             check_declared_size(Headers(scope=scope), self._limit)
-            receive = await self._read_body(receive)
+            receive = await self._read_in_time(receive)
         await self._app(scope, receive, send)
 
-    async def _read_body(self, receive: Receive) -> Receive:
+    async def _read_in_time(self, receive: Receive) -> Receive:
+        try:
+            async with asyncio.timeout(self._timeout):
+                messages = await self._read_body(receive)
+        except TimeoutError as error:
+            raise BadInput(f"the body did not arrive within {self._timeout:g} s; send it again") from error
+        if body := b"".join(message.get("body", b"") for message in messages):
+            await run_in_threadpool(_check_depth, body)
+        replayed = iter(messages)
+
+        async def replay_messages() -> Message:
+            return next(replayed, None) or await receive()
+
+        return replay_messages
+
+    async def _read_body(self, receive: Receive) -> list[Message]:
         messages: list[Message] = []
         size, has_more = 0, True
         while has_more:
@@ -66,12 +113,7 @@ class BodyLimit:
             has_more = message.get("more_body", False)
             if size > self._limit:
                 raise build_too_large_error(self._limit)
-        replayed = iter(messages)
-
-        async def replay_messages() -> Message:
-            return next(replayed, None) or await receive()
-
-        return replay_messages
+        return messages
 
 
 def check_declared_size(headers: Headers, limit: int) -> None:

@@ -29,6 +29,7 @@ from tidemill.model.error_summary import (
     mask_literals,
     summarize_error,
 )
+from tidemill.model.network import hide_credentials
 from tidemill.model.run import BACKFILL_TAG_PREFIX
 from tidemill.spark import class_archive
 
@@ -170,7 +171,8 @@ def start_session(
             builder = SparkSession.builder if "spark.remote" in config else SparkSession.builder.master(master)
             return builder.config(map=config).getOrCreate()
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:
-        raise EngineError(f"Spark did not start with master {master!r}: {extract_first_line(error)}") from error
+        shown = hide_credentials(master)
+        raise EngineError(f"Spark did not start with master {shown!r}: {extract_first_line(error)}") from error
 
 
 @contextmanager

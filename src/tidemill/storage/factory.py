@@ -10,6 +10,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from tidemill.errors import ConfigError
+from tidemill.model.network import hide_credentials
 from tidemill.ports.storage import BlockStore
 from tidemill.storage.local import LocalBlockStore
 from tidemill.storage.paths import PATTERN_CHARACTERS
@@ -39,8 +40,10 @@ def _open_file_system(url: str, options: Mapping[str, object]) -> tuple[Abstract
     try:
         fs, root = url_to_fs(url, **options)
     except (ImportError, ValueError, TypeError) as error:
+        shown = hide_credentials(url)
         raise ConfigError(
-            f"cannot open the block store {url}: {error}; expected a path or a URL such as s3://bucket/blocks, "
+            f"cannot open the block store {shown}: {str(error).replace(url, shown)}; "
+            "expected a path or a URL such as s3://bucket/blocks, "
             "with the fsspec package for its scheme installed (for s3: pip install 'tidemill[s3]')"
         ) from error
     return fs, root
@@ -61,7 +64,7 @@ def _check_plain(path: str) -> str:
     special = sorted(PATTERN_CHARACTERS.intersection(path))
     if special:
         raise ConfigError(
-            f"the block store {path} has {' '.join(special)} in its path, which Spark reads as a pattern; "
-            "choose a path without them"
+            f"the block store {hide_credentials(path)} has {' '.join(special)} in its path, "
+            "which Spark reads as a pattern; choose a path without them"
         )
     return path

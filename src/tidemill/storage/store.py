@@ -15,6 +15,7 @@ from fsspec import AbstractFileSystem
 
 from tidemill.errors import BlockDamaged, RowsMissing, StorageError, StoreMismatch
 from tidemill.model.block import DataFile
+from tidemill.model.network import hide_credentials
 from tidemill.model.store import MARKER_FORMAT, RUNS_DIRECTORY, StoreMarker
 from tidemill.storage.paths import PATTERN_CHARACTERS, check_literal_path, check_path, is_marker
 from tidemill.storage.trouble import translate_errors
@@ -38,7 +39,7 @@ class FileBlockStore(ABC):
         self._fs = fs
         self._root = root.rstrip("/")  # as `fs` names it
         self._runs_root = f"{self._root}/{RUNS_DIRECTORY}"
-        self.name = name.rstrip("/") or name  # as shown to users
+        self.name = hide_credentials(name.rstrip("/") or name)  # as shown to users
 
     @abstractmethod
     def stage_directory(self, directory: str) -> str: ...
@@ -232,7 +233,7 @@ class DirectBlockStore(FileBlockStore):
 
     def __init__(self, fs: AbstractFileSystem, root: str, url: str) -> None:
         super().__init__(fs, root, url)
-        scheme, _, path = self.name.partition("://")
+        scheme, _, path = url.rstrip("/").partition("://")
         self._spark_root = f"{_HADOOP_SCHEMES.get(scheme, scheme)}://{path}"
 
     def stage_directory(self, directory: str) -> str:

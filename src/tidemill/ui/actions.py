@@ -16,7 +16,7 @@ from tidemill.errors import TidemillError
 from tidemill.model.block import Block
 from tidemill.model.submission import StoredDataset
 from tidemill.runtime.runs.requests import find_flow_workflow, find_run_workflow, request_flow_run
-from tidemill.ui.context import PageContext
+from tidemill.ui.context import PageContext, Viewer
 from tidemill.ui.elements import ActionButton, HtmlText, add_box, run_off_loop
 
 T = TypeVar("T")
@@ -96,15 +96,16 @@ class PageActions:
         self, action: str, workflow: Callable[[], str | None], work: Callable[[], T], describe: Callable[[T], str]
     ) -> None:
         """Do the work if the viewer has the permission now, and show the result; the audit log has the action."""
-        viewer = self.context.get_viewer()
 
-        def run_permitted() -> T:
+        def run_permitted(viewer: Viewer) -> T:
             viewer.check_permission(workflow())
             with viewer.record_action(action):
                 return work()
 
         try:
-            ui.notify(describe(await run_off_loop(run_permitted)))
+            viewer = await self.context.check_viewer()
+            if viewer is not None:
+                ui.notify(describe(await run_off_loop(run_permitted, viewer)))
         except TidemillError as error:
             ui.notify(self.context.mill.redactor.summarize(error), type="negative", multi_line=True)
 

@@ -1,7 +1,6 @@
 """`/channels/…`: one channel, its contents and their provenance."""
 
 from dataclasses import dataclass
-from functools import partial
 
 from tidemill.app.wiring import Tidemill
 from tidemill.display import columns
@@ -90,21 +89,17 @@ async def show_channel(context: PageContext, name: str) -> None:
         snapshot = await context.feed.read_snapshot()
         problem = f"No channel {name!r} is registered."
         if await context.find_or_report(lambda: snapshot.channel_index.get(name), problem):
-            pins = await run_off_loop(partial(context.get_viewer().can_act, None))
-            await context.keep_refreshing(_ChannelPage(context, name, can_pin=pins).refresh_page)
+            await context.keep_refreshing(_ChannelPage(context, name).refresh_page)
 
 
 class _ChannelPage:
-    def __init__(self, context: PageContext, name: str, *, can_pin: bool) -> None:
-        """`can_pin`: whether the viewer may act on all workflows, which pinning needs: storage is shared."""
+    def __init__(self, context: PageContext, name: str) -> None:
         self._context = context
-        self._can_pin = can_pin
         self._name = name
         self._stored = ChannelBlocks((), {})
         self._heading = PageHeading("channel", name)
         with self._heading.actions:
             self._compact = ActionButton("Compact", lambda: PageActions(context).compact_channel(name))
-            self._compact.set_visibility(context.get_viewer().can_act_somewhere)
         self._facts = FactList()
         with add_box("columns"):
             with add_section("Schema"):
@@ -128,6 +123,7 @@ class _ChannelPage:
         if status is None:
             raise NotFound(f"channel {self._name!r} is no longer registered")
         stored = await run_off_loop(read_channel_blocks, self._context.mill, self._name)
+        self._compact.set_visibility(self._context.get_viewer().can_act_somewhere)
         registered, declared = status.registered, status.registered.channel
         self._heading.show_health(judge_health(snapshot, now).channels.get(self._name))
         self._facts.show_values(
@@ -161,7 +157,8 @@ class _ChannelPage:
         )
 
     def _build_pin_cell(self, block: Block) -> TableCell:
-        if not self._can_pin or block.state is not BlockState.FILLED:
+        can_pin = self._context.get_viewer().can_act(None)  # storage is shared by all workflows
+        if not can_pin or block.state is not BlockState.FILLED:
             return TableCell("")
         return TableCell("Unpin" if block.pinned else "Pin", action=lambda: PageActions(self._context).pin_block(block))
 

@@ -1,20 +1,21 @@
 """The context of every page: the project, the viewer, the frame, and the refreshing of its content."""
 
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from fastapi import Request
-from nicegui import ui
+from nicegui import Client, ui
 
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import TidemillError
 from tidemill.ui.elements import ActionButton, HtmlText, add_box, add_link, run_off_loop
 from tidemill.ui.feed import CatalogFeed
 from tidemill.ui.snapshot import ProjectSnapshot
-from tidemill.wire.refusals import Forbidden
+from tidemill.wire.refusals import Forbidden, Unidentified
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,10 @@ class Viewer:
 
 
 ViewerIdentifier = Callable[[Request], Viewer]
-"""Identifies the sender of a request. It is called again before every action, because permissions may have changed."""
+"""Identifies the sender of a request, as it is now; raises `Unidentified` if its token is no longer valid.
+
+It is called again before every refresh and every action, in another thread, because it may read the catalog.
+"""
 
 REFRESH_SECONDS = 5.0
 """Seconds after which a page is refreshed although nothing happened: ages grow, and triggers become overdue."""
@@ -56,9 +60,23 @@ class PageContext:
     mill: Tidemill
     feed: CatalogFeed
     identify_viewer: ViewerIdentifier
+    logout_path: str
+    _viewers: WeakKeyDictionary[Client, Viewer] = field(default_factory=WeakKeyDictionary)
 
     def get_viewer(self) -> Viewer:
-        return self.identify_viewer(ui.context.client.request)
+        """The viewer of this page, as `check_viewer` has found it last."""
+        return self._viewers[ui.context.client]
+
+    async def check_viewer(self) -> Viewer | None:
+        """Identify the viewer again: the present permissions. None: the token is invalid, and the page is left."""
+        client = ui.context.client
+        try:
+            viewer = await run_off_loop(self.identify_viewer, client.request)
+        except Unidentified:
+            ui.navigate.to(self.logout_path)
+            return None
+        self._viewers[client] = viewer
+        return viewer
 
     def format_location(self, location: str) -> str:
         """A source location, relative to the project's directory."""
@@ -109,6 +127,8 @@ class _LiveView:
 
     async def _refresh_once(self) -> None:
         try:
+            if await self._context.check_viewer() is None:
+                return
             snapshot = await self._context.feed.read_snapshot()
             await self._refresh(snapshot, await run_off_loop(self._context.mill.catalog.read_time))
             problem = ""
@@ -128,6 +148,7 @@ PAGES = (
     ("Servers", "/servers"),
     ("Events", "/events"),
 )
+ADMIN_PAGES = (("Audit log", "/audit"),)
 COOKIE = "tidemill-theme"
 THEMES = {"auto": None, "light": False, "dark": True}
 
@@ -139,7 +160,7 @@ def open_frame(context: PageContext, current_path: str, title: str) -> Iterator[
     with add_box("bar", "header"):
         add_link("Skip to content", "#content", "skip")
         add_link("Tidemill", "/", "brand")
-        _add_navigation(current_path)
+        _add_navigation(current_path, (*PAGES, *ADMIN_PAGES) if context.get_viewer().can_act(None) else PAGES)
         with add_box("bar-end"):
             if name := context.get_viewer().name:
                 HtmlText(name, classes="muted")
@@ -150,10 +171,10 @@ def open_frame(context: PageContext, current_path: str, title: str) -> Iterator[
         yield
 
 
-def _add_navigation(current_path: str) -> None:
+def _add_navigation(current_path: str, pages: Sequence[tuple[str, str]]) -> None:
     with add_box("links", "nav") as nav:
         nav.props["aria-label"] = "Pages"
-        for name, href in PAGES:
+        for name, href in pages:
             link = add_link(name, href, "link")
             if href == current_path:
                 link.props["aria-current"] = "page"

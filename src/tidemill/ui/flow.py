@@ -56,7 +56,7 @@ class _FlowPage:
             self._triggers = ValueTable("Triggers", columns.TRIGGER[1:], empty="none: it only runs on request")
         with add_section("Runs"):
             self._runs = ValueTable("Runs", columns.RUN, empty="never run")
-        with add_section("Log of the last run"):
+        with add_section("Log of the last run") as self._log_section:
             self._log = LogView()
         with add_section("Firings"):
             self._firings = ValueTable("Firings", columns.FIRING[1:])
@@ -67,7 +67,6 @@ class _FlowPage:
         self._kill = ActionButton("Kill", self._kill_running, "danger")
         self._pause = ActionButton("Pause workflow", lambda: actions.pause_workflow(self._workflow, paused=True))
         self._resume = ActionButton("Resume workflow", lambda: actions.pause_workflow(self._workflow, paused=False))
-        self._can_act = self._context.get_viewer().can_act_somewhere
 
     async def _kill_running(self) -> None:
         if self._running is not None:
@@ -83,7 +82,9 @@ class _FlowPage:
         self._tasks.show_values([replace(t, location=self._context.format_location(t.location)) for t in flow.tasks])
         self._triggers.show_values(snapshot.trigger_index[self._name], now)
         self._runs.show_values(history.runs, now)
-        self._log.show_text(history.log)
+        can_read_log = await run_off_loop(self._context.get_viewer().can_act, flow.workflow)
+        self._log_section.set_visibility(can_read_log)
+        self._log.show_text(history.log if can_read_log else "")
         self._firings.show_values(history.firings, now)
 
     def _show_buttons(self, snapshot: ProjectSnapshot, flow: FlowStatus, history: FlowHistory) -> None:
@@ -91,7 +92,8 @@ class _FlowPage:
         self._running = next(active, None)
         self._workflow = flow.workflow
         paused = flow.workflow in snapshot.paused_workflows
-        self._run.set_visibility(self._can_act)
-        self._kill.set_visibility(self._can_act and self._running is not None)
-        self._pause.set_visibility(self._can_act and not paused)
-        self._resume.set_visibility(self._can_act and paused)
+        can_act = self._context.get_viewer().can_act_somewhere
+        self._run.set_visibility(can_act)
+        self._kill.set_visibility(can_act and self._running is not None)
+        self._pause.set_visibility(can_act and not paused)
+        self._resume.set_visibility(can_act and paused)

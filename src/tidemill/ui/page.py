@@ -5,12 +5,16 @@ from functools import wraps
 from inspect import signature
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 from nicegui import app as nicegui_app
-from nicegui import ui
+from nicegui import core, ui
+from starlette.routing import Match, Mount
+from starlette.types import ASGIApp, Scope
 
 from tidemill.app.wiring import Tidemill
+from tidemill.ui.audit import show_audit
 from tidemill.ui.block import show_block
 from tidemill.ui.channel import show_channel
 from tidemill.ui.context import PageContext, ViewerIdentifier
@@ -45,17 +49,21 @@ PAGES: Mapping[str, Callable[..., Awaitable[None]]] = {
     "/triggers": show_triggers,
     "/servers": show_servers,
     "/events": show_events,
+    "/audit": show_audit,
 }
 
 
-def mount_pages(app: FastAPI, mill: Tidemill, identify_viewer: ViewerIdentifier) -> None:
+def mount_pages(
+    app: FastAPI, mill: Tidemill, identify_viewer: ViewerIdentifier, *, api_prefix: str, logout_path: str
+) -> None:
     """Serve the web pages of an open project at `/`, to all viewers that `identify_viewer` accepts.
 
-    They take every path that no route of `app` has, so mount them last, and once per process, because NiceGUI is a
-    singleton. Pages have their own Content-Security-Policy; other protection (`identify_viewer`, a login) must also
-    cover the paths below `/_nicegui_ws`, through which they are updated.
+    They take every path that no route of `app` has, but for those with `api_prefix`. So mount them last, and once per
+    process, because NiceGUI is a singleton. Pages have their own Content-Security-Policy; other protection
+    (`identify_viewer`, a login) must also cover the paths below `/_nicegui_ws`, through which they are updated. A page
+    whose viewer may no longer see it goes to `logout_path`.
     """
-    desk = PageContext(mill, CatalogFeed(mill.catalog), identify_viewer)
+    desk = PageContext(mill, CatalogFeed(mill.catalog), identify_viewer, logout_path)
     nicegui_app.on_startup(desk.feed.start)
     ui.add_css(STYLE, shared=True)
     for path, show in PAGES.items():
@@ -71,6 +79,32 @@ def mount_pages(app: FastAPI, mill: Tidemill, identify_viewer: ViewerIdentifier)
         show_welcome_message=False,
         reconnect_timeout=10.0,
     )
+    core.sio.eio.cors_allowed_origins = is_own_origin
+    mounted = app.router.routes.pop()
+    assert isinstance(mounted, Mount)
+    app.router.routes.append(_PageMount(mounted.path, mounted.app, api_prefix=api_prefix))
+
+
+class _PageMount(Mount):
+    """The pages, at every path but those of the API: a wrong path or method there has an answer of the API."""
+
+    def __init__(self, path: str, app: ASGIApp, *, api_prefix: str) -> None:
+        super().__init__(path, app)
+        self._api_prefix = api_prefix
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        return (Match.NONE, {}) if scope["path"].startswith(self._api_prefix) else super().matches(scope)
+
+
+def is_own_origin(origin: str | None, environ: Mapping[str, Any]) -> bool:
+    """Whether a page of this server opens the connection, which is updated through it.
+
+    The scheme is not compared: a proxy may terminate TLS.
+
+    >>> is_own_origin("https://mill:1", {"HTTP_HOST": "mill:1"}), is_own_origin("https://x", {"HTTP_HOST": "mill"})
+    (True, False)
+    """
+    return origin is None or urlsplit(origin).netloc.lower() == str(environ.get("HTTP_HOST", "")).lower()
 
 
 def _register_page(context: PageContext, path: str, show: Callable[..., Awaitable[None]]) -> None:
@@ -79,7 +113,8 @@ def _register_page(context: PageContext, path: str, show: Callable[..., Awaitabl
 
     @wraps(show)
     async def serve_page(**parameters: Any) -> None:
-        await show(context, **parameters)
+        if await context.check_viewer() is not None:
+            await show(context, **parameters)
 
     serve_page.__signature__ = declared.replace(  # type: ignore[attr-defined]
         parameters=list(declared.parameters.values())[1:]

@@ -10,6 +10,7 @@ from tidemill.display.columns import format_subject_url
 from tidemill.display.formatting import format_duration, format_utc
 from tidemill.display.table import Column, TableCell, format_run_url, select_columns
 from tidemill.model.run import ACTIVE_STATES, PENDING_STATES, Run, RunState
+from tidemill.runtime.runs.requests import find_run_workflow
 from tidemill.ui import elements
 from tidemill.ui.actions import PageActions
 from tidemill.ui.context import PageContext, open_frame
@@ -30,7 +31,6 @@ class _RunsPage:
     def __init__(self, context: PageContext, state: RunState | None) -> None:
         self._context = context
         self._state = state
-        self._can_act = context.get_viewer().can_act_somewhere
         elements.HtmlText("Runs", "h1")
         with elements.add_section("Recent", "by owner and track"):
             self._strip = _RunStrip()
@@ -47,7 +47,8 @@ class _RunsPage:
         self._table.show_values(runs[:MAX_RUNS], now)
 
     def _build_kill_cell(self, run: Run, _now: float) -> TableCell:
-        if not self._can_act or run.state not in (*ACTIVE_STATES, *PENDING_STATES):
+        can_act = self._context.get_viewer().can_act_somewhere
+        if not can_act or run.state not in (*ACTIVE_STATES, *PENDING_STATES):
             return TableCell("")
         return TableCell("Kill", action=lambda: PageActions(self._context).kill_run(run.id, run.subject))
 
@@ -124,7 +125,7 @@ class _RunPage:
                 self._reads = ValueTable("Read", columns.READ, empty="nothing, or it did not finish")
             with elements.add_section("Blocks written"):
                 self._written = ValueTable("Blocks", WRITTEN)
-        with elements.add_section("Log"):
+        with elements.add_section("Log") as self._log_section:
             self._log = elements.LogView()
 
     async def _kill_run(self) -> None:
@@ -153,4 +154,11 @@ class _RunPage:
         self._steps.show_values(step for steps in run.list_steps().values() for step in steps)
         self._reads.show_values(details.reads)
         self._written.show_values(details.blocks)
-        self._log.show_text(details.log)
+        await self._show_log(details.log or "")
+
+    async def _show_log(self, log: str) -> None:
+        """Show the log to viewers who may act on the run: it has the full text of errors."""
+        viewer, catalog = self._context.get_viewer(), self._context.mill.catalog
+        is_visible = await run_off_loop(lambda: viewer.can_act(find_run_workflow(catalog, self._number)))
+        self._log_section.set_visibility(is_visible)
+        self._log.show_text(log if is_visible else "")

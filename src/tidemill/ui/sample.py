@@ -27,6 +27,8 @@ def add_sample(context: PageContext, channel: str) -> None:
         status.set_text("Reading …")
         button.props["disabled"] = True
         try:
+            if await context.check_viewer() is None:
+                return
             rows = await run_off_loop(context.mill.rows, channel, None, ROWS)
             status.set_text(f"The first {len(rows)} rows, in no particular order." if rows else "It has no rows.")
             container.clear()

@@ -19,15 +19,12 @@ MAX_DATASETS = 200
 
 async def show_storage(context: PageContext) -> None:
     with open_frame(context, "/storage", "Storage"):
-        view = _StoragePage(context, can_pin=await run_off_loop(partial(context.get_viewer().can_act, None)))
-        await context.keep_refreshing(view.refresh_page)
+        await context.keep_refreshing(_StoragePage(context).refresh_page)
 
 
 class _StoragePage:
-    def __init__(self, context: PageContext, *, can_pin: bool) -> None:
-        """`can_pin`: whether the viewer may act on all workflows, which pinning needs: datasets belong to none."""
+    def __init__(self, context: PageContext) -> None:
         self._context = context
-        self._can_pin = can_pin
         # It caches the history, so that repeated reports are cheap.
         self._evictor = context.mill.oneshot_service.build_evictor()
         HtmlText("Storage", "h1")
@@ -51,8 +48,12 @@ class _StoragePage:
         with add_box("actions"):
             self._pause = ActionButton("Pause", partial(self._set_paused, paused=True))
             self._resume = ActionButton("Resume", partial(self._set_paused, paused=False))
-            run = ActionButton("Run now", PageActions(self._context).run_maintenance)
-        run.set_visibility(self._can_pin)
+            self._run = ActionButton("Run now", PageActions(self._context).run_maintenance)
+
+    @property
+    def _can_pin(self) -> bool:
+        """Whether the viewer may act on all workflows, which pinning needs: datasets belong to none."""
+        return self._context.get_viewer().can_act(None)
 
     async def _set_paused(self, *, paused: bool) -> None:
         await PageActions(self._context).pause_maintenance(paused=paused)
@@ -63,6 +64,7 @@ class _StoragePage:
         automatic = self._context.mill.settings.maintenance.automatic
         state = "is paused" if paused else "is automatic"
         self._maintenance.set_text(f"Maintenance {state if automatic else 'is not automatic: the settings say so'}.")
+        self._run.set_visibility(self._can_pin)
         self._pause.set_visibility(self._can_pin and not paused)
         self._resume.set_visibility(self._can_pin and paused)
 

@@ -24,7 +24,6 @@ async def show_triggers(context: PageContext) -> None:
 class _TriggersPage:
     def __init__(self, context: PageContext) -> None:
         self._context = context
-        self._can_act = context.get_viewer().can_act_somewhere
         HtmlText("Triggers", "h1")
         with add_section("Conditions"):
             self._conditions = ValueTable("Conditions", columns.TRIGGER, empty="no flow has a trigger")
@@ -40,7 +39,7 @@ class _TriggersPage:
         self._firings.show_values(firings, now)
 
     def _build_pause_cell(self, workflow: RegisteredWorkflow, _now: float) -> TableCell:
-        if not self._can_act:
+        if not self._context.get_viewer().can_act_somewhere:
             return TableCell("")
         pause = partial(PageActions(self._context).pause_workflow, workflow.name, paused=not workflow.paused)
         return TableCell("Resume" if workflow.paused else "Pause", action=pause)

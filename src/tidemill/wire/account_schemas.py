@@ -65,6 +65,7 @@ class AuditEntryDocument(ResponseDocument):
     id: int
     at: Timestamp
     user: str
+    role: UserRole | None
     token: str | None
     address: str
     action: str

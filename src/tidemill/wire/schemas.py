@@ -151,12 +151,12 @@ class RunDetailsDocument(ResponseDocument):
     run: RunDocument
     reads: list[ReadingDocument]
     blocks: list[BlockDocument]
-    log: str
+    log: str | None  # None: the caller may not act on the run
 
 
 class RunLogDocument(ResponseDocument):
     run: int
-    log: str
+    log: str | None  # None: the caller may not act on the run
 
 
 class ReflectedVersionsDocument(ResponseDocument):

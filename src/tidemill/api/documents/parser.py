@@ -5,6 +5,7 @@ does not hide another.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -65,8 +66,8 @@ def parse_json(text: str) -> Any:
 
 
 def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in pairs]
-    duplicate = next((n for n in names if names.count(n) > 1), None)
+    counts = Counter(name for name, _ in pairs)
+    duplicate = next((name for name, count in counts.items() if count > 1), None)
     if duplicate is not None:
         raise WorkflowError([f"the key {duplicate!r} occurs twice in one object; only one of the two would count"])
     return dict(pairs)

@@ -9,8 +9,11 @@ from pathlib import PurePath
 from typing import Any
 
 from tidemill.model.channel import is_valid_name
+from tidemill.model.query import find_excess
 
 RuleViolations = Iterator[tuple[str, str]]
+
+_MAX_SHOWN = 20  # ids in a message: it is repeated for each problem
 
 
 def to_id(value: str | float) -> str:
@@ -43,7 +46,12 @@ def find_unknown_references(data: Mapping[str, Any]) -> RuleViolations:
         return  # any reference may refer to an action whose id is malformed
     for pointer, reference in _list_references(data):
         if to_id(reference) not in ids:
-            yield pointer, f"there is no action with id {reference!r}; the actions are {', '.join(sorted(ids))}"
+            yield pointer, f"there is no action with id {reference!r}; the actions are {_format_ids(ids)}"
+
+
+def _format_ids(ids: set[str]) -> str:
+    shown = ", ".join(sorted(ids)[:_MAX_SHOWN])
+    return shown if len(ids) <= _MAX_SHOWN else f"{shown} and {len(ids) - _MAX_SHOWN} others"
 
 
 def find_cycle(data: Mapping[str, Any]) -> RuleViolations:
@@ -83,6 +91,13 @@ def find_unreadable_parents(data: Mapping[str, Any]) -> RuleViolations:
             seen.add(name)
 
 
+def find_oversized_queries(data: Mapping[str, Any]) -> RuleViolations:
+    for index, action in enumerate(data.get("actions", ())):
+        excess = find_excess(action["query"]) if "query" in action else None
+        if excess is not None:
+            yield f"/actions/{index}/query", excess
+
+
 RULES = (
     find_missing_actions,
     find_duplicate_ids,
@@ -90,6 +105,7 @@ RULES = (
     find_cycle,
     find_reversed_ends,
     find_unreadable_parents,
+    find_oversized_queries,
 )
 
 

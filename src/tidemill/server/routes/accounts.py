@@ -77,7 +77,7 @@ def set_owners(
 def list_audit_entries(
     access: TheAccess, before: Before = None, limit: Limit = 100
 ) -> account_schemas.AuditLogDocument:
-    """List the changes requested over the API, the newest first."""
+    """List the changes over the API, by the page and by commands, with the users and their roles, the newest first."""
     return account_schemas.AuditLogDocument.build(
         entries=access.accounts.list_audit_entries(before=before, limit=limit)
     )

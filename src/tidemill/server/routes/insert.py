@@ -4,6 +4,7 @@ import asyncio
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -110,7 +111,8 @@ def _insert_upload(
     with _to_file(sent) as path:
         if format is UploadFormat.ARROW:
             path, format = _to_parquet(path, options.max_upload_bytes), UploadFormat.PARQUET
-        return Inserter(mill.executor, _load_upload).insert_file(channel, path, format=format, kind=kind, key=key)
+        load = partial(_load_upload, max_bytes=options.max_upload_bytes)
+        return Inserter(mill.executor, load).insert_file(channel, path, format=format, kind=kind, key=key)
 
 
 @contextmanager
@@ -124,12 +126,12 @@ def _to_file(content: bytes | Path) -> Iterator[Path]:
         yield path
 
 
-def _load_upload(path: Path, request: LoadRequest) -> LoadResult:
+def _load_upload(path: Path, request: LoadRequest, *, max_bytes: int) -> LoadResult:
     """Load a file; messages and the stored run name the upload, not a path of the server."""
     try:
-        return load_file(path, request)
+        return load_file(path, request, max_bytes)
     except BadInput as error:
-        raise BadInput(str(error).replace(str(path), "the upload")) from None
+        raise type(error)(str(error).replace(str(path), "the upload")) from None
 
 
 def _to_parquet(path: Path, limit: int) -> Path:

@@ -1,7 +1,7 @@
 """One-shot workflows: submitting them, their results and usage, and the stored datasets.
 
-An action runs a program that the author of the workflow chose. So only admins, who are trusted with the machine, may
-submit; and only they may pin datasets, which takes storage from others.
+An action runs a program that the author of the workflow chose. So only developers may submit; and only admins may pin
+datasets, which takes storage from others.
 """
 
 import json
@@ -13,7 +13,7 @@ from tidemill.app import serialization
 from tidemill.model.timestamps import parse_moment
 from tidemill.model.usage import UsagePeriod
 from tidemill.retention.usage_history import TimeResolution, UsageSplit
-from tidemill.server.dependencies import AS_ADMIN, AS_VIEWER, Before, Limit, Mill, Number, TheCaller, Wake
+from tidemill.server.dependencies import AS_ADMIN, AS_DEVELOPER, AS_VIEWER, Before, Limit, Mill, Number, TheCaller, Wake
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import oneshot_schemas
 
@@ -23,7 +23,7 @@ _TEXT = r"^[^\x00-\x1f\x7f]+$"
 Key = Annotated[str, Path(description="The action's id, or its name.", pattern=_TEXT, max_length=200)]
 
 
-@submissions.post("/submissions", status_code=201, responses=build_responses(400, 409, 413), dependencies=AS_ADMIN)
+@submissions.post("/submissions", status_code=201, responses=build_responses(400, 409, 413), dependencies=AS_DEVELOPER)
 def submit_workflow(
     mill: Mill, wake: Wake, caller: TheCaller, workflow: Annotated[oneshot_schemas.Document, Body()]
 ) -> oneshot_schemas.SubmissionDocument:

@@ -1,5 +1,6 @@
 """Bound flows, and their runs: details, requests, killing and retrying."""
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -7,7 +8,7 @@ from fastapi import APIRouter, Query
 from tidemill.app import inspection
 from tidemill.model.run import RunKind, RunState
 from tidemill.runtime.inspect.status import read_status
-from tidemill.runtime.runs.requests import request_flow_run, request_retry
+from tidemill.runtime.runs.requests import find_run_workflow, request_flow_run, request_retry
 from tidemill.server import dependencies as deps
 from tidemill.server.error_handlers import build_responses
 from tidemill.wire import explain_schemas, schemas
@@ -60,15 +61,23 @@ def list_runs(
 
 
 @router.get("/runs/{run}", responses=build_responses(404), dependencies=deps.AS_VIEWER)
-def get_run(mill: deps.Mill, run: deps.Number) -> schemas.RunDetailsDocument:
-    """Show one run: the blocks that it read and wrote, and its log."""
-    return inspection.read_run_details(mill.catalog, run)
+def get_run(
+    mill: deps.Mill, access: deps.TheAccess, caller: deps.TheCaller, run: deps.Number
+) -> schemas.RunDetailsDocument:
+    """Show one run: the blocks that it read and wrote; and its log, to callers who may act on it."""
+    details = inspection.read_run_details(mill.catalog, run)
+    is_visible = access.can_operate(caller, partial(find_run_workflow, mill.catalog, run))
+    return details if is_visible else details.model_copy(update={"log": None})
 
 
 @router.get("/runs/{run}/log", responses=build_responses(404), dependencies=deps.AS_VIEWER)
-def get_log(mill: deps.Mill, run: deps.Number) -> schemas.RunLogDocument:
-    """Show the log of all attempts at a run, in order."""
-    return schemas.RunLogDocument(run=run, log=mill.catalog.runs.read_log(run))
+def get_log(
+    mill: deps.Mill, access: deps.TheAccess, caller: deps.TheCaller, run: deps.Number
+) -> schemas.RunLogDocument:
+    """Show the log of all attempts at a run, in order; null to callers who may not act on the run."""
+    log = mill.catalog.runs.read_log(run)
+    is_visible = access.can_operate(caller, partial(find_run_workflow, mill.catalog, run))
+    return schemas.RunLogDocument(run=run, log=log if is_visible else None)
 
 
 @router.post("/runs/{run}/kill", responses=build_responses(404, 409), dependencies=deps.AS_RUN_OPERATOR)

@@ -18,7 +18,7 @@ def list_workflows(mill: deps.Mill) -> server_schemas.WorkflowListDocument:
     return server_schemas.WorkflowListDocument.build(workflows=mill.catalog.workflows.list())
 
 
-@router.post("/workflows", responses=build_responses(400, 409, 413), dependencies=deps.AS_DOCUMENT_OPERATOR)
+@router.post("/workflows", responses=build_responses(400, 409, 413), dependencies=deps.AS_DOCUMENT_DEVELOPER)
 def register_workflow(
     mill: deps.Mill, wake: deps.Wake, document: WorkflowDefinition
 ) -> server_schemas.RegistrationStepsDocument:
@@ -29,7 +29,7 @@ def register_workflow(
 
 
 @router.delete(
-    "/workflows/{name}", status_code=204, responses=build_responses(404, 409), dependencies=deps.AS_WORKFLOW_OPERATOR
+    "/workflows/{name}", status_code=204, responses=build_responses(404, 409), dependencies=deps.AS_WORKFLOW_DEVELOPER
 )
 def remove_workflow(mill: deps.Mill, name: deps.WorkflowName) -> Response:
     """Unregister a workflow that was registered from a document; its data are retained."""
@@ -45,9 +45,16 @@ def plan_changes(mill: deps.Mill) -> server_schemas.RegistrationPlanDocument:
     )
 
 
-@router.post("/apply", responses=build_responses(409), dependencies=deps.AS_ADMIN)
-def apply_changes(mill: deps.Mill, wake: deps.Wake) -> server_schemas.RegistrationPlanDocument:
-    """Register the workflows of the project's files; the response lists the changes, and infeasible targets."""
+@router.post("/apply", responses=build_responses(409), dependencies=deps.AS_DEVELOPER)
+def apply_changes(
+    mill: deps.Mill, wake: deps.Wake, access: deps.TheAccess, caller: deps.TheCaller
+) -> server_schemas.RegistrationPlanDocument:
+    """Register the workflows of the project's files; the response lists the changes, and infeasible targets.
+
+    The caller must be allowed to change all of them.
+    """
+    for workflow in mill.project.workflows:
+        access.check_workflow_access(caller, workflow.name)
     steps = mill.apply()
     wake()
     return server_schemas.RegistrationPlanDocument.build(steps=steps, infeasible_targets=mill.infeasible_targets())
