@@ -2,22 +2,13 @@
 
 from collections.abc import Iterable
 
-_SECRET_PARTS = (
-    *("password", "passwd", "secret", "token", "key", "credential", "signature", "auth"),
-    *("dsn", "url", "options"),  # they may contain a password
-)
+from tidemill.model.redaction import is_secret_name
+
+_SECRET_SECTIONS = frozenset({"dsn", "url", "options"})
+"""Settings whose values may contain a password."""
 _UNKNOWN_PLACES = frozenset({"extra_forbidden", "model_type", "model_attributes_type", "dict_type"})
 """Kinds of errors about a value in a place for which no name is declared: it may be a misspelt password."""
 _MAX_SHOWN = 100  # characters
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether the value under this name may be a secret, judged by the name alone.
-
-    >>> is_secret_name("AWS_SECRET_ACCESS_KEY"), is_secret_name("api-token"), is_secret_name("max_wait")
-    (True, True, False)
-    """
-    return any(part in name.lower() for part in _SECRET_PARTS)
 
 
 def describe_value(value: object, location: Iterable[object], kind: str) -> str:
@@ -28,8 +19,12 @@ def describe_value(value: object, location: Iterable[object], kind: str) -> str:
     >>> describe_value("postgresql://ann:pw@db", ("catalog",), "string_type")
     ''
     """
-    is_secret = kind in _UNKNOWN_PLACES or any(is_secret_name(str(part)) for part in location)
+    is_secret = kind in _UNKNOWN_PLACES or any(_may_be_secret(str(part)) for part in location)
     if is_secret or not isinstance(value, str | int | float) or "://" in str(value):
         return ""
     shown = repr(value)
     return f" (found {shown[:_MAX_SHOWN]})"
+
+
+def _may_be_secret(name: str) -> bool:
+    return name.lower() in _SECRET_SECTIONS or is_secret_name(name)
