@@ -34,7 +34,9 @@ def read_channel(program: Program, name: str) -> Any:
 
 def test_the_status_of_a_project_before_apply_is_empty(tidemill: Program) -> None:
     tidemill.run_ok("init", tidemill.project)
-    assert tidemill.json("status") == {"channels": [], "flows": [], "active": []}
+    status = tidemill.json("status")
+    assert status.pop("health") == {"status": "ok", "reason": None}
+    assert status == {"channels": [], "flows": [], "active": [], "quotas": []}
     assert "channels: none; tidemill apply registers them" in tidemill.run_ok("status").out
 
 
@@ -190,3 +192,15 @@ def test_the_lineage_of_an_event_is_listed(starter: Program, monkeypatch: pytest
     document = {"channel": "orders", "lineage_tag": "17.3!", "relatives": [relative]}
     assert starter.json("lineage", "orders", "17.3!") == document
     assert '{"item": "tea", "wave": "17.3!"}' in starter.run_ok("lineage", "orders", "17.3!").out
+
+
+def test_status_shows_quotas_and_says_which_is_exceeded(busy: Program) -> None:
+    with (busy.project / "tidemill.toml").open("a") as settings:
+        settings.write('\n[quotas.shop]\ntracks = 1\nstorage = "1 B"\n')
+    document = busy.json("status")
+    (quota,) = document["quotas"]
+    assert (quota["tracks"], quota["storage"], quota["is_exceeded"]) == (1, 1, True)
+    assert document["health"]["status"] == "degraded"
+    assert "more than its storage quota of 1 B" in busy.run_ok("status").out
+    refused = busy("run", "report")
+    assert (refused.code, "raise [quotas." in refused.err) == (13, True)

@@ -208,3 +208,5 @@ def test_the_bytes_of_a_shared_file_count_once(driver: Driver) -> None:
     assert driver.catalog.files.count_block_bytes() == inserted.bytes
     driver.catalog.blocks.collect([inserted.id])
     assert driver.catalog.files.count_block_bytes() == inserted.bytes
+    (used,) = driver.catalog.files.count_workflow_bytes().values()
+    assert used == inserted.bytes

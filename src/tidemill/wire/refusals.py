@@ -85,8 +85,8 @@ STATUSES: Mapping[type[TidemillError], int] = {
 def find_status(kind: type[BaseException]) -> int:
     """The status of the nearest base class that has one.
 
-    >>> find_status(errors.ChannelBusy), find_status(errors.GarbageCollected), find_status(ValueError)
-    (409, 410, 500)
+    >>> find_status(errors.ChannelBusy), find_status(errors.QuotaExceeded), find_status(ValueError)
+    (409, 409, 500)
     """
     return next((STATUSES[c] for c in kind.__mro__ if c in STATUSES), 500)
 
