@@ -52,7 +52,7 @@ def test_tokens_are_required_as_soon_as_others_can_reach_the_api(settings: dict[
 def test_the_api_answers_on_the_loopback_address(open_shop: ServedProject, host: str) -> None:
     with HttpListener(open_shop.app, open_shop.access, host, port=0) as listener:
         answer = httpx.get(f"{listener.url}/healthz")
-    assert answer.json() == {"status": "ok"}
+    assert answer.json() == {"status": "ok", "reason": None}
     assert "server" not in answer.headers
 
 

@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 
 from tidemill import errors
 from tidemill.errors import TidemillError, WorkerFailed, WorkflowError
+from tidemill.model.error_summary import summarize_error
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 """The greatest size of an answer in bytes."""
@@ -56,7 +57,7 @@ class ErrorRecord:
     @classmethod
     def from_error(cls, error: BaseException) -> "ErrorRecord":
         if not isinstance(error, TidemillError):
-            return cls("WorkerFailed", (f"{type(error).__name__}: {error}",))
+            return cls("WorkerFailed", (summarize_error(error),))
         kind = next(c for c in type(error).__mro__ if c.__module__ == errors.__name__)
         arguments = (error.problems,) if isinstance(error, WorkflowError) else (str(error),)
         return cls(kind.__name__, arguments, error.retry_in)
