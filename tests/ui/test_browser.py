@@ -311,10 +311,10 @@ def test_a_revoked_permission_is_checked_at_the_click(shop: ProjectServer) -> No
 def test_a_demoted_viewer_loses_the_actions_and_logs_of_an_open_page(shop: ProjectServer) -> None:
     lock = shop.project / LOCK
     with shop.page("/flows/firsts") as page:
-        expect(page.get_by_text("begins")).to_be_visible()
+        expect(page.get_by_role("heading", name="Log of the last run")).to_be_visible()
         lock.touch()
         expect(page.get_by_role("button", name="Run", exact=True)).to_have_count(0)
-        expect(page.get_by_text("begins")).to_have_count(0)
+        expect(page.get_by_role("heading", name="Log of the last run")).to_have_count(0)
         lock.unlink()
         expect(page.get_by_role("button", name="Run", exact=True)).to_be_visible()
 
