@@ -26,7 +26,7 @@ def status(mill: Tidemill, every: Every = False) -> Answer:
     active = render_list("active runs", columns.RUN, visible.active, now)
     targets = [tables.render_targets(visible.channels)] if any(c.target_status for c in visible.channels) else []
     shown = (tables.render_channels(visible.channels, now), *targets, tables.render_flows(visible.flows, now), active)
-    return Answer(StatusDocument.model_validate(visible), *shown)
+    return Answer(lambda: StatusDocument.model_validate(visible), *shown)
 
 
 def staleness(
