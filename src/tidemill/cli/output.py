@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import IO
 
 from pydantic_core import to_jsonable_python
@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from tidemill.cli.large_table import LargeTable
 from tidemill.display.formatting import escape_controls
 from tidemill.display.table import Columns, T, TableCell, read_rows
 from tidemill.model.codec import Json
@@ -25,6 +26,9 @@ _UNLIMITED_WIDTH = 100_000
 """Width of output that is not a terminal: nothing is cut, because a program may read it."""
 
 NONE = "-"
+
+MAX_WRAPPED_ROWS = 200
+"""Rows up to which a table is fitted to the width of a terminal."""
 
 _STYLES = dict.fromkeys(("add", "finished", "fresh"), "green") | dict.fromkeys(("change", "late", "waiting"), "yellow")
 _STYLES |= dict.fromkeys(("claimed", "submitted", "running", "reserved"), "cyan") | {"collected": "dim"}
@@ -38,24 +42,30 @@ def build_console(stream: IO[str]) -> Console:
     return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
 
 
-class Answer:
-    """The answer of a command: a document for programs, or its readable parts for people."""
+Document = ResponseDocument | Json | Callable[[], ResponseDocument]
 
-    def __init__(self, document: ResponseDocument | Json, *parts: RenderableType, exit_code: int = 0) -> None:
+
+class Answer:
+    """The answer of a command: a document for programs, or its readable parts for people.
+
+    A large document may be given as a function that builds it, which is called only if it is printed.
+    """
+
+    def __init__(self, document: Document, *parts: RenderableType, exit_code: int = 0) -> None:
         self.document = document
         self.parts = parts
         self.exit_code = exit_code
 
 
-def show_answer(as_json: bool, document: ResponseDocument | Json, *parts: RenderableType) -> None:
+def show_answer(as_json: bool, document: Document, *parts: RenderableType) -> None:
     """Print the answer of a command: the JSON document, or its readable parts."""
     if as_json:
-        data = to_jsonable_python(document, by_alias=True)
+        data = to_jsonable_python(document() if callable(document) else document, by_alias=True)
         print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False), flush=True)
         return
     out = build_console(sys.stdout)
     for before, part in zip([None, *parts], parts, strict=False):
-        if before is not None and (isinstance(before, Table) or isinstance(part, Table)):
+        if before is not None and (isinstance(before, Table | LargeTable) or isinstance(part, Table | LargeTable)):
             out.print()
         out.print(part, soft_wrap=isinstance(part, str | Text))
 
@@ -87,6 +97,9 @@ def build_table(
     row_list = list(rows)
     if not row_list:
         return Text(f"{title}: {empty}" if title else empty)
+    if len(row_list) > MAX_WRAPPED_ROWS:
+        names, numbers = [h.removeprefix(">") for h in headings], [h.startswith(">") for h in headings]
+        return LargeTable(title, names, numbers, [list(map(_format_cell, row)) for row in row_list])
     table = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     table.show_edge = table.pad_edge = False
     for heading in headings:
@@ -109,7 +122,7 @@ def build_fields(pairs: Iterable[tuple[str, object]]) -> RenderableType:
     return grid
 
 
-def _format_cell(value: object) -> RenderableType:
+def _format_cell(value: object) -> Text | str:
     """Format a cell: styled text is kept, and each item of a list is a line."""
     match value:
         case Text():

@@ -31,7 +31,7 @@ def status(mill: Tidemill, every: Every = False) -> Answer:
     quotas = [render_list("quotas", columns.QUOTA, visible.quotas)] if visible.quotas else []
     problem = [f"degraded: {visible.health.reason}"] if visible.health.reason else []
     shown = (tables.render_channels(visible.channels, now), *targets, tables.render_flows(visible.flows, now), active)
-    return Answer(StatusDocument.model_validate(visible), *problem, *shown, *quotas)
+    return Answer(lambda: StatusDocument.model_validate(visible), *problem, *shown, *quotas)
 
 
 def staleness(
