@@ -76,7 +76,7 @@ EXAMPLES = os.environ.get("TIDEMILL_EXAMPLES")
 settings.register_profile(
     "tidemill",
     deadline=None,
-    max_examples=int(EXAMPLES or 20),
+    max_examples=int(EXAMPLES or 12),
     derandomize=EXAMPLES is None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
     print_blob=True,
