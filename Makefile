@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.tidemill-setup
+CLASSES := $(VENV)/.tidemill-classes
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python  # twice as quick; pip replaces it where it cannot download
 
@@ -12,12 +13,14 @@ CAMPAIGN := JDK_JAVA_OPTIONS="-XX:ReservedCodeCacheSize=400m -XX:+UseParallelGC"
 # The tests start many processes. Bytecode caching stays on, so that no process compiles all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: preflight setup demo test suite test-long test-spark-only test-memory bench-test test-cluster check chromium lock bench crash search corpus soak fuzz pictures clean
+.PHONY: preflight packages setup demo test suite test-long test-spark-only test-memory bench-test test-cluster check chromium lock bench crash search corpus soak fuzz pictures clean
 
 preflight:
 	@$(PYTHON) scripts/preflight.py
 
-setup: preflight $(STAMP)
+packages: preflight $(STAMP)
+
+setup: packages $(CLASSES)
 
 $(STAMP): requirements.lock pyproject.toml scripts/preflight.py
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -25,20 +28,23 @@ $(STAMP): requirements.lock pyproject.toml scripts/preflight.py
 	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > $(VENV)/uv.lock
 	@$(PIP) install --require-hashes -r $(VENV)/uv.lock
 	@$(UV) --no-cache --require-hashes -r requirements.lock || $(PIP) install --require-hashes -r requirements.lock
-	@$(PIP) install --no-deps --editable .
-	@$(BIN)/tidemill prepare
+	@$(UV) --no-deps --editable . || $(PIP) install --no-deps --editable .
 	@touch $(STAMP)
+
+$(CLASSES): $(STAMP)
+	@$(BIN)/tidemill prepare
+	@touch $(CLASSES)
 
 demo: setup  ## run the demonstration on embedded defaults: SQLite, local disk, local Spark
 	@$(BIN)/tidemill demo
 
-test: setup chromium  ## run all checks and all tests
+test:  ## run all checks and all tests
 	@$(MAKE) --no-print-directory --jobs 2 check suite
 
-suite:
+suite: setup chromium
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
-check: setup  ## check style, types, import contracts and words
+check: packages  ## check style, types, import contracts and words
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy

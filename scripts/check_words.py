@@ -14,6 +14,7 @@ import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -124,12 +125,17 @@ class Finding:
         return f"{self.path}:{self.line}: {self.word!r}: write {self.instead}"
 
 
+@cache
+def locate_retired_words(prose: str) -> tuple[tuple[int, str], ...]:
+    """The offsets of retired phrases; most pieces of prose are names that occur often."""
+    return tuple((match.start(), match[0].lower()) for match in ANY_RETIRED.finditer(prose))
+
+
 def find_retired_words(path: str, line: int, prose: str) -> Iterator[Finding]:
     """Retired phrases in one piece of prose that starts at a line."""
-    for match in ANY_RETIRED.finditer(prose):
-        word = match[0].lower()
+    for start, word in locate_retired_words(prose):
         instead = next(instead for pattern, instead in RETIRED.items() if re.fullmatch(pattern, word))
-        yield Finding(path, line + prose.count("\n", 0, match.start()), word, instead)
+        yield Finding(path, line + prose.count("\n", 0, start), word, instead)
 
 
 def is_bare_participle(name: str) -> bool:
@@ -149,6 +155,8 @@ def check_python(path: str, text: str) -> Iterator[Finding]:
             yield from find_retired_words(path, token.start[0], token.string.replace("_", " "))
         elif token.type in {tokenize.COMMENT, tokenize.STRING} or tokenize.tok_name[token.type] == "FSTRING_MIDDLE":
             yield from find_retired_words(path, token.start[0], token.string)
+    if not any(map(is_bare_participle, re.findall(r"\bdef (\w+)", text))):
+        return
     for node in ast.walk(ast.parse(text)):
         is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not is_property(node)
         if is_function and is_bare_participle(node.name):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from py4j.java_gateway import JVMView
 from pyspark.sql import SparkSession
 from sqlalchemy import Connection, MetaData, create_mock_engine
 from sqlalchemy.engine import Engine
@@ -70,13 +71,25 @@ def _create_tables(connection: Connection, checkfirst: bool) -> None:
 
 metadata.create_all = _create_tables
 
+_find_java_name = JVMView.__getattr__
+
+
+@wraps(_find_java_name)
+def _remember_java_name(jvm: JVMView, name: str) -> object:
+    """PySpark looks up the same few classes for each column, and Java searches all jar files for some of the names."""
+    jvm.__dict__[name] = _find_java_name(jvm, name)
+    return jvm.__dict__[name]
+
+
+JVMView.__getattr__ = _remember_java_name
+
 # Without this variable the examples are deterministic; `make search` sets it and gets more, random ones.
 EXAMPLES = os.environ.get("TIDEMILL_EXAMPLES")
 
 settings.register_profile(
     "tidemill",
     deadline=None,
-    max_examples=int(EXAMPLES or 20),
+    max_examples=int(EXAMPLES or 12),
     derandomize=EXAMPLES is None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
     print_blob=True,
@@ -94,6 +107,9 @@ QUICK_SETTINGS = {
 }
 """For hundreds of small, different plans: adapting and compiling each costs more than running it."""
 
+UNUSED_REPORTS = {"spark.python.sql.dataFrameDebugging.enabled": "false", "spark.sql.ui.explainMode": "simple"}
+"""For each column Spark would note the line that made it, and for each query format the plan in full."""
+
 SHIPPED_SETTINGS = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.codegen.wholeStage": "true",
@@ -105,7 +121,7 @@ SHIPPED_SETTINGS = {
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     # A campaign that is suspended for hours can be continued.
     patience = dict.fromkeys(("spark.sql.broadcastTimeout", "spark.network.timeout"), "1d")
-    started = {"spark.driver.memory": "1g", **patience, **QUICK_SETTINGS}
+    started = {"spark.driver.memory": "1g", **patience, **UNUSED_REPORTS, **QUICK_SETTINGS}
     running = session.start_session("local[2]", started, str(tmp_path_factory.mktemp("spark")))
     _remove_default_hadoop_settings(running)
     yield running

@@ -110,14 +110,19 @@ def _inject_fault(chance: random.Random, fleet: chaos.Fleet, proxy: chaos.Wire, 
 
 
 def _wait_until_idle(catalog: SqlCatalog) -> None:
-    """Wait until nothing but the next beat is due, twice with the same runs: a run may change between two queries."""
-    deadline, known = time.monotonic() + PATIENCE, None
+    """Wait until nothing but the next beat is due, twice with the same runs: a run may change between two queries.
+
+    A backlog may take long on a busy machine: the patience begins anew whenever another run has finished.
+    """
+    deadline, finished, known = time.monotonic() + PATIENCE, 0, None
     while time.monotonic() < deadline:
         pending = [t for t in catalog.triggers.list() if t.due is not None and not isinstance(t.leaf, IntervalTrigger)]
         runs = [r for r in catalog.runs.list(limit=100_000) if r.subject != "beats"]
         active = [r for r in runs if r.state in (*PENDING_STATES, *ACTIVE_STATES)]
         if not pending and not active and runs == known:
             return
+        if (count := sum(r.state is RunState.FINISHED for r in runs)) > finished:
+            deadline, finished = time.monotonic() + PATIENCE, count
         known = runs
         time.sleep(0.1)
     raise AssertionError(f"not idle: {pending}, {active}")

@@ -13,6 +13,21 @@ from tidemill.catalog import SqlCatalog, open_catalog
 __all__ = ["backend", "empty_url", "postgresql_url", "server", "sqlite_template", "url"]
 
 
+LONG_ON_POSTGRESQL = {
+    f"test_catalog_{name}.py"
+    for name in (
+        *("alarms", "compaction", "flow_statistics", "history_expiry", "lost_attempts", "minor_compaction", "oneshot"),
+        *("read", "removals", "runs", "schemas", "triggers"),
+    )
+}
+"""Tests of plain statements: `make test-long` repeats them on PostgreSQL. Locks and races are tested on both always."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.path.name in LONG_ON_POSTGRESQL and "[postgresql" in item.name:
+        item.add_marker(pytest.mark.long)
+
+
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()

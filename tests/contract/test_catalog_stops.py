@@ -24,7 +24,7 @@ from tidemill.ports.storage import BlockStore
 from tidemill.runtime.maintenance.vacuum import VacuumService
 from tidemill.runtime.runs.execution import Executor
 
-EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "15"))
 
 
 class Store:

@@ -19,7 +19,7 @@ from tidemill import Client
 @pytest.mark.parametrize(
     ("example", "options", "channel"),
     [
-        ("search_engine", ["--rounds", "1", "--seconds", "0"], "clicks"),
+        long("search_engine", ["--rounds", "1", "--seconds", "0"], "clicks"),
         long("supply_chain", ["--seconds", "1"], "orders"),
         long("sky_survey", ["--seconds", "1"], "annotations"),
     ],

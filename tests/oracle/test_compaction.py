@@ -31,7 +31,7 @@ from tidemill.spark.compaction import find_touched_files, write_files, write_row
 from tidemill.spark.local_work import LocalWork
 
 EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "30"))
-SPARK_EXAMPLES = max(2, EXAMPLES // 50)
+SPARK_EXAMPLES = max(1, EXAMPLES // 50)
 STEPS = ("delta", "delta", "delta", "base", "cancelled", "read", "minor", "major", "maintain", "collect")
 
 

@@ -44,7 +44,7 @@ from tidemill.algebra.rewrite.fuse_steps import FusedProgram, StepSlice
 from tidemill.algebra.rewrite.passes import rewrite_program
 from tidemill.model.change import COUNT, DELETED, Append, Rows, Signed, Updates, Upsert
 
-EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "150"))
+EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "75"))
 
 CHANNELS: dict[str, Updates] = {"appended": Append(), "signed": Signed(), "keyed": Upsert(("k",))}
 COLUMNS = ("k", "v", "w")

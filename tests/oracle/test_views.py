@@ -33,7 +33,7 @@ from tidemill.ports.engine import EngineLimits
 from tidemill.spark.block_reader import BlockReader
 from tidemill.spark.local_work import LocalWork
 
-EXAMPLES = max(2, int(os.environ.get("TIDEMILL_EXAMPLES", "32")) // 16)
+EXAMPLES = max(1, int(os.environ.get("TIDEMILL_EXAMPLES", "16")) // 16)
 _numbers = count()
 
 

@@ -86,7 +86,7 @@ def check_answer(history: History, planner: DynamicProgrammingPlanner, exact: bo
 
 
 @pytest.mark.parametrize("name", RULES)
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(case=cases(4))
 def test_an_existing_plan_is_found_under_all_rules(name: str, case: Case) -> None:
     """Without rules it costs no more than the best plan in which every use is paid for separately."""
@@ -96,7 +96,7 @@ def test_an_existing_plan_is_found_under_all_rules(name: str, case: Case) -> Non
         assume(False)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(case=cases_with_starts())
 def test_dominated_blocks_hide_no_other_plan(case: Case) -> None:
     """With the long-term rule, only plans that use a dominated block for its target can be cheaper.

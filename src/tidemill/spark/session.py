@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -142,6 +143,11 @@ def find_java_problem() -> str | None:
     command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if command is None:
         return f"no Java was found on PATH and JAVA_HOME is not set; install Java {MIN_JAVA_VERSION} or newer"
+    return _find_version_problem(command)
+
+
+@cache
+def _find_version_problem(command: str) -> str | None:
     try:
         process = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except OSError as error:
