@@ -27,7 +27,7 @@ EXAMPLES = max(1, int(os.environ.get("TIDEMILL_EXAMPLES", "32")) // 32)
 LOCAL_WORK = os.environ.get("TIDEMILL_ENGINE_LOCAL", "on")
 """Off: Spark executes every step of every refresh."""
 
-QUERIES, STEPS = (24, 6) if CAMPAIGN else (8, 3)
+QUERIES, STEPS = (24, 6) if CAMPAIGN else (6, 4)
 DEEP = DEPTHS if CAMPAIGN and LOCAL_WORK == "on" else (0, 0, 0, 1)
 """The suite makes 24 comparisons, mostly of plain queries; `make search` also runs deep ones.
 
