@@ -38,7 +38,7 @@ def open_project(ctx: typer.Context) -> Tidemill:
     return lazy_imports.Tidemill.open(find_start(ctx))
 
 
-def _audit_command(mill: Tidemill, path: str, arguments: Mapping[str, Any]) -> AbstractContextManager[None]:
+def audit_command(mill: Tidemill, path: str, arguments: Mapping[str, Any]) -> AbstractContextManager[None]:
     """Record a command with its arguments. Its user is that of the operating system, and needs no role."""
     shown = (f"{n}={v}" for n, v in arguments.items() if v and isinstance(v, str | int | float | Path | list))
     action = escape_controls(" ".join(["COMMAND", path, *shown]))
@@ -75,7 +75,7 @@ def build_command(function: Callable[..., Answer | None], *, audited: bool = Fal
             if "mill" in names:
                 arguments["mill"] = stack.enter_context(open_project(ctx))
             if audited:
-                stack.enter_context(_audit_command(arguments["mill"], ctx.command_path, arguments))
+                stack.enter_context(audit_command(arguments["mill"], ctx.command_path, arguments))
             answer = function(**arguments)
         if answer is not None:
             show_answer(as_json, answer.document, *answer.parts)

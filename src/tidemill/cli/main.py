@@ -49,12 +49,12 @@ ACCESS = (access.users, access.user, access.token, access.revoke, access.owners,
 CHANGES = frozenset(
     {
         *(apply.apply, insert.insert, runs.run, runs.kill, oneshot.submit, oneshot.storage, oneshot.pin, oneshot.unpin),
-        *(serve.up, serve.register, serve.remove, serve.pause, serve.resume, serve.prioritise, serve.dispatching),
+        *(serve.register, serve.remove, serve.pause, serve.resume, serve.prioritise, serve.dispatching),
         *(maintenance.compact, maintenance.gc, maintenance.maintenance),
         *(access.user, access.token, access.revoke, access.owners),
     }
 )
-"""Commands that change the project, or may do so: they are recorded in the audit log."""
+"""Commands that change the project, or may do so: they are recorded in the audit log. `up` records what it applies."""
 SIM = (sim.staleness, sim.policies)
 
 

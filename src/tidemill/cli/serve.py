@@ -17,7 +17,7 @@ import typer
 from tidemill.app import inspection
 from tidemill.app.log_format import configure_logging
 from tidemill.cli import lazy_imports, tables
-from tidemill.cli.command import Limit, Tidemill, find_start
+from tidemill.cli.command import Limit, Tidemill, audit_command, find_start
 from tidemill.cli.output import Answer, build_fields, render_list
 from tidemill.display import columns
 from tidemill.errors import BadInput
@@ -43,7 +43,8 @@ def up(ctx: typer.Context, tracks: Tracks = None) -> None:
         with _handle_signals(mill, loop), lazy_imports.build_listener(mill, loop.wake) as listening:
             log.info("API and page at %s", listening.url)
             mill.engine.start()
-            mill.apply()
+            with audit_command(mill, ctx.command_path, {}):
+                mill.apply()
             with lazy_imports.start_sources(mill, loop.wake):
                 _run_server(loop)
 
