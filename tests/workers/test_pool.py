@@ -29,7 +29,7 @@ LIMITS = WorkerLimits(
 FATAL = {
     "allocate_memory": "exceeded its memory limit",
     "start_bomb": "exceeded its limit of 30 processes",
-    "fill_disk": "of temporary files",
+    "fill_disk": "of temporary files|exceeded its memory limit",  # files in memory count as memory
     "close_descriptors": "closed its connection|ended with status 1",
     "hold_interpreter": "gave no sign of life",
     "kill_process": "ended with signal SIGSEGV",

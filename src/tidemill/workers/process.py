@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,12 +23,16 @@ from typing import Any
 
 from tidemill.errors import TidemillError, WorkerFailed
 from tidemill.model.resource_limits import ResourceLimits
+from tidemill.processes.control_group import ControlGroup, create_control_group
 from tidemill.processes.process_tree import ProcessRecord, ProcessTree
 from tidemill.workers import messages
 
 log = logging.getLogger("tidemill.server")
 
 SCRATCH_PREFIX = "tidemill-worker-"
+
+_OUTER_SIGNALS = (signal.SIGKILL, signal.SIGTERM)
+"""Signals with which a worker is ended from outside: by an operator, or by the kernel when all memory is used up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ class WorkerProcess:
         self._connection = Connection(ours.detach())
         self._lock = threading.Lock()
         self._tree = ProcessTree(self.pid)
+        self._group = self._join_group()
         self._call: Future[messages.CallResult] | None = None
         self.is_ready = False  # it may be called
         self.was_ready = False  # it has been started completely
@@ -106,7 +111,7 @@ class WorkerProcess:
             self._call, self.is_ready, self._called_at = future, False, time.monotonic()
             if self.end_reason is not None:
                 future.set_exception(WorkerFailed(self.end_reason))
-        with suppress(OSError):  # it has ended: the reader sets the exception
+        with suppress(OSError, TypeError):  # it has ended, or just now: the reader sets the exception
             messages.send(self._connection, messages.CallRequest(operation, arguments))
         try:
             result = future.result()
@@ -117,17 +122,20 @@ class WorkerProcess:
         return result.value
 
     def end(self, reason: str, *, is_fault: bool = False) -> None:
-        """Kill the process with all that it started; the first reason counts."""
+        """Kill the process with all that it started; the first reason counts, unless the memory was used up."""
+        if self._group is not None and self._group.has_run_out():
+            memory = ResourceLimits(self._limits.memory).describe_memory()
+            reason, is_fault = f"the worker process {memory}", self.is_busy
         with self._lock:
             if self.end_reason is not None:
                 return
             self.end_reason, self.is_fault, self.is_ready = reason, is_fault, False
         if not self._tree.kill():
             log.error("processes of worker %d cannot be killed", self.number)
-        with suppress(OSError):
-            self._connection.close()
         self._process.kill()
         self._process.wait()
+        if self._group is not None:
+            self._group.remove()
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._on_change(self)
         with self._lock:
@@ -178,11 +186,25 @@ class WorkerProcess:
             if self._limits.disk is not None:
                 resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (self._limits.disk, self._limits.disk))
 
+    def _join_group(self) -> ControlGroup | None:
+        """Let the kernel limit the memory, where this process may create control groups."""
+        if self._limits.memory is None or sys.platform != "linux":
+            return None
+        group = create_control_group(str(self.number), self._limits.memory)
+        if group is None or group.add_process(self.pid):
+            return group
+        group.remove()
+        return None
+
     def _build_environment(self) -> dict[str, str]:
         scratch = str(self._scratch)
         return {**os.environ, "TMPDIR": scratch, "SPARK_LOCAL_DIRS": scratch}
 
     def _read_messages(self) -> None:
+        with closing(self._connection):
+            self._read_until_end()
+
+    def _read_until_end(self) -> None:
         while True:
             try:
                 message = messages.receive_untrusted(self._connection)
@@ -217,7 +239,7 @@ class WorkerProcess:
             self.end("the worker process closed its connection to the server", is_fault=self.is_busy)
             return
         how = f"with signal {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
-        self.end(f"the worker process ended {how}", is_fault=self.is_busy)
+        self.end(f"the worker process ended {how}", is_fault=self.is_busy and -status not in _OUTER_SIGNALS)
 
 
 def build_command(module: str) -> list[str]:
