@@ -6,6 +6,7 @@ import os
 import pickle
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -165,6 +166,19 @@ def test_a_killed_worker_is_not_a_fault_of_users_code(open_pool: Callable[..., P
     assert isinstance(process, int)
     os.kill(process, 9)
     wait_until(lambda: bool(pool.ended))
+    assert not pool.ended[0].is_fault
+
+
+def test_a_worker_killed_during_a_call_is_not_a_fault_of_users_code(open_pool: Callable[..., Pool]) -> None:
+    pool = open_pool()
+    process = pool.call("get_process")
+    assert isinstance(process, int)
+    with ThreadPoolExecutor(1) as threads:
+        call = threads.submit(pool.call, "hold_interpreter")
+        wait_until(lambda: any(w.is_busy for w in pool.workers._workers))
+        os.kill(process, 9)
+        with pytest.raises(WorkerFailed, match="ended with signal SIGKILL"):
+            call.result()
     assert not pool.ended[0].is_fault
 
 
