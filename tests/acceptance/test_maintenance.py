@@ -46,7 +46,7 @@ def insert_and_run(mill: Mill, directory: Path, number: int) -> None:
 
 
 def build_service(mill: Mill, rules: MaintenanceRules = RULES) -> MaintenanceService:
-    return MaintenanceService(mill.executor, lambda: Compactor(mill.executor, {}), rules)
+    return MaintenanceService(mill.executor, lambda: Compactor(mill.executor, {}, rules.limits), rules)
 
 
 def check_content(mill: Mill, batches: int = BATCHES) -> None:

@@ -13,7 +13,7 @@ from tidemill.catalog.engine import acquire_lock, derive_write_engine, format_ur
 from tidemill.catalog.tables import clock, datasets
 from tidemill.errors import CatalogError
 
-REVISION = "0018"  # the newest in `migrations/versions`, written here so that opening need not load them
+REVISION = "0019"  # the newest in `migrations/versions`, written here so that opening need not load them
 
 _LOCK = 0x71DE0001
 _VERSION = Table(

@@ -16,6 +16,7 @@ from tidemill.model.block import BlockKind
 from tidemill.model.notice import AlarmReading
 from tidemill.model.quota import QuotaUsage, WorkflowQuota
 from tidemill.model.store import GracePeriods
+from tidemill.runtime.maintenance.compaction import Compactor
 from tidemill.runtime.maintenance.service import MaintenanceRules, MaintenanceService
 from tidemill.runtime.maintenance.vacuum import BlockBudget
 from tidemill.runtime.oneshot.storage_report import list_quota_shares, read_storage_alarms
@@ -96,10 +97,10 @@ def test_maintenance_collects_older_contents_of_the_workflow_first(mill: Mill) -
         path.write_text(f"id,city\n{number},Ghent\n")
         Inserter(mill.executor, load_file).insert_file("orders", path, kind=BlockKind.BASE)
     rules = MaintenanceRules(points=8, grace=GracePeriods(0.0, 0.0), budgets=(BlockBudget(0, "other"),))
-    MaintenanceService(mill.executor, dict, rules).maintain_channels()
+    MaintenanceService(mill.executor, lambda: Compactor(mill.executor, {}), rules).maintain_channels()
     before = measure_bytes(mill)
     rules = dataclasses.replace(rules, budgets=(BlockBudget(before // 2, "shop"),))
-    result = MaintenanceService(mill.executor, dict, rules).maintain_channels()
+    result = MaintenanceService(mill.executor, lambda: Compactor(mill.executor, {}), rules).maintain_channels()
     assert measure_bytes(mill) <= before // 2
     assert (result.collected.blocks > 0, result.problems) == (True, ())
 
