@@ -47,7 +47,8 @@ def insert_contents(mill: Mill, count: int = CONTENTS) -> None:
 
 def run_maintenance(mill: Mill, limit: int) -> MaintenanceResult:
     rules = MaintenanceRules(points=CONTENTS, keep=86400.0, grace=GracePeriods(0.0, 0.0), budgets=(BlockBudget(limit),))
-    return MaintenanceService(mill.executor, lambda: Compactor(mill.executor, {}, rules.limits), rules).maintain_channels()
+    compactor = Compactor(mill.executor, {}, rules.limits)
+    return MaintenanceService(mill.executor, lambda: compactor, rules).maintain_channels()
 
 
 def list_seqs(mill: Mill) -> list[int]:
