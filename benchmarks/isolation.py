@@ -38,7 +38,7 @@ wf.input("empty", "a int")
 
 
 @wf.task
-def nothing(empty: tm.New) -> tm.Append:
+def nothing(empty: tm.New) -> tm.Delta:
     return empty
 """
 
