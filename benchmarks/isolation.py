@@ -137,10 +137,9 @@ def _time_start(mill: Tidemill) -> float:
 def _measure_idle(mill: Tidemill) -> dict[str, float]:
     """The memory of an idle worker, its share that is Java's, and the share of a core that it uses."""
     assert isinstance(mill, IsolatedTidemill)
-    (pid,) = mill.pool.list_processes()
-    worker = psutil.Process(pid)
-    processes = [worker, *worker.children(recursive=True)]
     time.sleep(IDLE_SECONDS)
+    worker = psutil.Process(min(mill.pool.list_processes()))
+    processes = [worker, *worker.children(recursive=True)]
     before = _sum_cpu(processes)
     time.sleep(IDLE_SECONDS)
     used = (_sum_cpu(processes) - before) / IDLE_SECONDS
