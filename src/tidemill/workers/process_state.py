@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from types import FunctionType, ModuleType
 
@@ -36,7 +36,9 @@ class ProcessGuard:
         self._locale = locale.setlocale(locale.LC_ALL)
         self._mask = os.umask(0o077)
         self._handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
-        self._functions = dict(_list_functions())
+        self._functions: list[_GuardedFunction] = []
+        self._modules: set[str] = set()
+        self._guard_new_modules()
         self._programs = frozenset(_list_programs())
         os.umask(self._mask)
 
@@ -73,11 +75,19 @@ class ProcessGuard:
         return f"{len(started)} programs that users' code started did not end" if started else None
 
     def _find_replaced_function(self) -> str | None:
+        replaced = next((f for f in self._functions if not f.is_in_place()), None)
+        if replaced is not None:
+            return f"users' code replaced {replaced.name}"
+        self._guard_new_modules()
+        return None
+
+    def _guard_new_modules(self) -> None:
         """Functions of modules that were loaded since are compared from the next call on."""
-        now = dict(_list_functions())
-        replaced = [name for name, code in self._functions.items() if now.get(name, code) is not code]
-        self._functions = now
-        return f"users' code replaced {replaced[0]}" if replaced else None
+        for name in sys.modules.keys() - self._modules:
+            module = sys.modules[name]
+            if name.partition(".")[0] in GUARDED_PACKAGES and isinstance(module, ModuleType):
+                self._functions += _list_functions(name, module)
+            self._modules.add(name)
 
 
 def _list_programs() -> Iterable[int]:
@@ -85,23 +95,38 @@ def _list_programs() -> Iterable[int]:
     return (p.pid for p in read_process_table().values() if p.parent == os.getpid() and not p.has_ended)
 
 
-def _list_functions() -> Iterable[tuple[str, object]]:
-    """The functions, classes and methods of the guarded packages' modules, by name, each as a value that identifies it.
+class _GuardedFunction:
+    """A function, method or class, and where it must be found. Thousands are compared after each call."""
 
-    A function is identified by its code, because that can be replaced, too.
-    """
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in GUARDED_PACKAGES and isinstance(module, ModuleType):
-            for key, value in list(vars(module).items()):
-                if isinstance(value, FunctionType):
-                    yield f"{name}.{key}", value.__code__
-                elif isinstance(value, type) and value.__module__ == name:
-                    yield f"{name}.{key}", value
-                    yield from _list_methods(f"{name}.{key}", value)
+    __slots__ = ("_code", "_function", "_key", "_namespace", "_value", "owner")
+
+    def __init__(self, owner: str, namespace: Mapping[str, object], key: str, value: object) -> None:
+        self.owner, self._namespace, self._key, self._value = owner, namespace, key, value
+        self._function = _unwrap_method(value)
+        self._code = getattr(self._function, "__code__", None)
+
+    @property
+    def name(self) -> str:
+        return f"{self.owner}.{self._key}"
+
+    def is_in_place(self) -> bool:
+        """Also the code of a function can be replaced."""
+        code = getattr(self._function, "__code__", None)
+        return self._namespace.get(self._key) is self._value and code is self._code
 
 
-def _list_methods(name: str, owner: type) -> Iterable[tuple[str, object]]:
-    for key, value in list(vars(owner).items()):
-        function = getattr(value, "__func__", value)  # of a class method or static method
-        if isinstance(function, FunctionType):
-            yield f"{name}.{key}", function.__code__
+def _list_functions(owner: str, module: ModuleType) -> Iterable[_GuardedFunction]:
+    """The functions and classes of a module, and the methods of its classes."""
+    for name, value in list(vars(module).items()):
+        if isinstance(value, FunctionType):
+            yield _GuardedFunction(owner, vars(module), name, value)
+        elif isinstance(value, type) and value.__module__ == owner:
+            yield _GuardedFunction(owner, vars(module), name, value)
+            for key, member in list(vars(value).items()):
+                if isinstance(_unwrap_method(member), FunctionType):
+                    yield _GuardedFunction(f"{owner}.{name}", vars(value), key, member)
+
+
+def _unwrap_method(value: object) -> object:
+    """The function of a class method or static method."""
+    return getattr(value, "__func__", value)
