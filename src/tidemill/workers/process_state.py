@@ -98,21 +98,20 @@ def _list_programs() -> Iterable[int]:
 class _GuardedFunction:
     """A function, method or class, and where it must be found. Thousands are compared after each call."""
 
-    __slots__ = ("_code", "_function", "_key", "_namespace", "_value", "owner")
+    __slots__ = ("_code", "_key", "_namespace", "_value", "owner")
 
     def __init__(self, owner: str, namespace: Mapping[str, object], key: str, value: object) -> None:
         self.owner, self._namespace, self._key, self._value = owner, namespace, key, value
-        self._function = _unwrap_method(value)
-        self._code = getattr(self._function, "__code__", None)
+        self._code = getattr(_unwrap_method(value), "__code__", value)
 
     @property
     def name(self) -> str:
         return f"{self.owner}.{self._key}"
 
     def is_in_place(self) -> bool:
-        """Also the code of a function can be replaced."""
-        code = getattr(self._function, "__code__", None)
-        return self._namespace.get(self._key) is self._value and code is self._code
+        """PySpark wraps some functions anew, so equal code counts; it can be replaced without the function."""
+        value = self._namespace.get(self._key, self._value)
+        return getattr(_unwrap_method(value), "__code__", value) is self._code
 
 
 def _list_functions(owner: str, module: ModuleType) -> Iterable[_GuardedFunction]:
