@@ -59,7 +59,8 @@ class Side:
     mill: Tidemill
     next_key: int = 0
     refreshes: list[float] = field(default_factory=list)
-    empty_runs: list[float] = field(default_factory=list)
+    empty_runs: list[float] = field(default_factory=list)  # of a table without new rows
+    empty_tasks: list[float] = field(default_factory=list)  # of a PySpark task that reads and writes no rows
 
     def insert_rows(self, count: int) -> None:
         keys = range(self.next_key, self.next_key + count)
@@ -96,10 +97,11 @@ def measure(
             on_progress(f"round {number + 1} of {WARM_UP + rounds}")
             for side in (here, worker):
                 side.insert_rows(max(1, int(rows * share)))
-                refresh, empty = side.time_run("totals"), side.time_run("nothing")
+                refresh, empty, task = (side.time_run(flow) for flow in ("totals", "totals", "nothing"))
                 if number >= WARM_UP:
                     side.refreshes.append(refresh)
                     side.empty_runs.append(empty)
+                    side.empty_tasks.append(task)
         idle = _measure_idle(worker.mill)
     ratio = median(worker.refreshes) / median(here.refreshes)
     extra_ms = 1000 * (median(worker.empty_runs) - median(here.empty_runs))
@@ -112,6 +114,8 @@ def measure(
         "ratio": round(ratio, 3),
         "here_empty_ms": round(1000 * median(here.empty_runs), 1),
         "extra_empty_ms": round(extra_ms, 1),
+        "here_empty_task_ms": round(1000 * median(here.empty_tasks), 1),
+        "worker_empty_task_ms": round(1000 * median(worker.empty_tasks), 1),
         "start_s": round(start, 2),
         **idle,
         "holds": ratio <= MAX_RATIO and extra_ms <= MAX_EXTRA_MS,
