@@ -6,6 +6,7 @@ from functools import cached_property
 from queue import Empty, LifoQueue
 
 from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.eliminate_ctes import eliminate_ctes
 
@@ -128,8 +129,30 @@ def remove_unused_ctes(query: str) -> str:
 
     >>> remove_unused_ctes("SELECT x FROM (WITH w AS (SELECT 1), v AS (SELECT 2 AS x) SELECT x FROM v)")
     'SELECT x FROM (WITH v AS (SELECT 2 AS x) SELECT x FROM v)'
+
+    Spark ignores the case of names, and a query in which all are used is not rewritten:
+
+    >>> remove_unused_ctes("WITH T AS (select 1 AS x) SELECT x FROM t")
+    'WITH T AS (select 1 AS x) SELECT x FROM t'
     """
     try:
-        return to_sql(eliminate_ctes(parse_query(query)))
+        tree = parse_query(query)
+        unused = _find_unused_ctes(tree)
     except SqlglotError:  # only Spark can parse it
         return query
+    for cte in unused:
+        definitions = cte.parent
+        cte.pop()
+        if definitions is not None and not definitions.expressions:
+            definitions.pop()
+    return to_sql(tree) if unused else query
+
+
+def _find_unused_ctes(tree: exp.Expr) -> list[exp.CTE]:
+    lowered = tree.copy()
+    for identifier in lowered.find_all(exp.Identifier):
+        identifier.set("this", identifier.name.lower())
+    for number, cte in enumerate(lowered.find_all(exp.CTE)):
+        cte.meta["number"] = number
+    used = {cte.meta["number"] for cte in eliminate_ctes(lowered).find_all(exp.CTE)}
+    return [cte for number, cte in enumerate(tree.find_all(exp.CTE)) if number not in used]
