@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from inspect import signature
 
 import pytest
 from tests.cli.program import Program
 
 from tidemill import __version__
+from tidemill.cli.main import CHANGES
 
 COMMANDS = (
     *("init", "doctor", "plan", "apply", "insert", "run", "kill", "status", "flows", "channels", "blocks"),
@@ -47,3 +49,8 @@ def test_a_closed_output_pipe_is_no_error(starter: Program) -> None:
         process.stdout.close()
         assert process.stderr is not None
         assert process.stderr.read() == ""
+
+
+def test_every_audited_command_opens_the_project() -> None:
+    """The audit log is in the project's catalog."""
+    assert [f.__name__ for f in CHANGES if "mill" not in signature(f).parameters] == []
