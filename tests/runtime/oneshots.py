@@ -178,7 +178,7 @@ def bench(
     store = open_store(str(root / "blocks"))
     engine = DigestEngine(store.locate_file)
     executor = Executor(catalog, store, engine, owner, sleep=lambda _: None)  # type: ignore[arg-type]
-    place_copy = LocalDatasetCopier(store.locate_file, root).place_copy
+    place_copy = LocalDatasetCopier(store.locate_file, catalog.datasets.list_copies, root).place_copy
     sources = SourceResolver(reject_source, reject_source)
     shop = OneShotService(executor, sources, {}, lambda name: name, place_copy, budgets)
     try:

@@ -18,7 +18,7 @@ from tests.runtime.oneshots import SCHEMA, Bench, Json, action, bench, chain, ve
 
 from tidemill.api.documents.parser import parse_workflow
 from tidemill.api.documents.tasks import SourceResolver, build_task
-from tidemill.errors import LeaseLost, RunFailed
+from tidemill.errors import LeaseLost, RunFailed, StorageError
 from tidemill.model.run import ClaimRequest, RunState
 from tidemill.model.states import DatasetState as D
 from tidemill.model.submission import ActionResult
@@ -259,6 +259,17 @@ def test_an_output_is_copied_to_its_path_when_computed_or_reused(mill: Bench, tm
     mill.submit(document)
     assert len(list((tmp_path / "out" / "a").iterdir())) == 2
     assert mill.engine.calls == ["a", "b"]
+
+
+def test_a_copy_replaces_the_previous_copy_and_no_file_of_the_user(mill: Bench, tmp_path: Path) -> None:
+    for query, path in (("a", "out"), ("b", "./out")):
+        mill.run(workflow(action(1, query, isManaged=False, path=path)))
+        assert len(list((tmp_path / "out").iterdir())) == 2
+    mine = tmp_path / "out" / "tidemill-mine.parquet"
+    mine.write_text("mine")
+    with pytest.raises(StorageError, match=r"tidemill-mine\.parquet"):
+        mill.run(workflow(action(1, "c", isManaged=False, path="out")))
+    assert mine.read_text() == "mine"
 
 
 def test_the_usage_history_is_filtered_and_split(mill: Bench) -> None:

@@ -18,7 +18,8 @@ def copier(tmp_path: Path) -> LocalDatasetCopier:
     store.mkdir()
     for name in ("one", "two"):
         (store / name).write_text(name)
-    return LocalDatasetCopier(lambda path: str(store / path), tmp_path)
+    requested = [("out", "abc"), ("out", "def"), ("other", "xyz")]
+    return LocalDatasetCopier(lambda path: str(store / path), lambda: requested, tmp_path)
 
 
 ONE, TWO = DataFile("one", 1, 3), DataFile("two", 1, 3)
@@ -55,12 +56,30 @@ def test_a_truncated_copy_is_restored(copier: LocalDatasetCopier, tmp_path: Path
     assert (tmp_path / "out" / "tidemill-abc-0.parquet").read_text() == "one"
 
 
+@pytest.mark.parametrize("name", ["tidemill-mine.parquet", f"tidemill-{'abc':0<16}-0.parquet"])
+def test_a_users_file_named_like_a_copy_is_not_changed(copier: LocalDatasetCopier, tmp_path: Path, name: str) -> None:
+    mine = tmp_path / "out" / name
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    with pytest.raises(StorageError, match="no copies"):
+        copier.place_copy("abc", [ONE], "out")
+    assert mine.read_text() == "mine"
+
+
+def test_a_copy_that_was_requested_at_another_path_is_not_changed(copier: LocalDatasetCopier, tmp_path: Path) -> None:
+    copier.place_copy("xyz", [ONE], "other")
+    (tmp_path / "other").rename(tmp_path / "out")
+    with pytest.raises(StorageError, match="no copies"):
+        copier.place_copy("def", [TWO], "out")
+    assert list_names(tmp_path / "out") == ["tidemill-xyz-0.parquet"]
+
+
 @pytest.mark.parametrize("inside", [True, False])
 def test_foreign_files_are_not_changed(copier: LocalDatasetCopier, tmp_path: Path, inside: bool) -> None:
     mine = tmp_path / "out" / "thesis.txt" if inside else tmp_path / "out"
     mine.parent.mkdir(exist_ok=True)
     mine.write_text("mine")
-    with pytest.raises(StorageError, match="did not write"):
+    with pytest.raises(StorageError, match="no copies"):
         copier.place_copy("abc", [ONE], "out")
     assert mine.read_text() == "mine"
 
@@ -69,7 +88,7 @@ def test_a_foreign_directory_named_like_a_copy_is_not_changed(copier: LocalDatas
     mine = tmp_path / "out" / "tidemill-mine.parquet" / "thesis.txt"
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
-    with pytest.raises(StorageError, match="did not write"):
+    with pytest.raises(StorageError, match="no copies"):
         copier.place_copy("abc", [ONE], "out")
     assert mine.read_text() == "mine"
 
@@ -77,7 +96,7 @@ def test_a_foreign_directory_named_like_a_copy_is_not_changed(copier: LocalDatas
 def test_a_file_at_the_directorys_path_is_not_changed(copier: LocalDatasetCopier, tmp_path: Path) -> None:
     mine = tmp_path / "tidemill-mine.parquet"
     mine.write_text("mine")
-    with pytest.raises(StorageError, match="did not write"):
+    with pytest.raises(StorageError, match="no copies"):
         copier.place_copy("abc", [ONE], mine.name)
     assert mine.read_text() == "mine"
 

@@ -154,7 +154,7 @@ class Tidemill:
             build_source_resolver(self.directory, ship_module),
             os.environ,
             partial(locate_program, self.directory),
-            LocalDatasetCopier(self.store.locate_file, self.directory).place_copy,
+            LocalDatasetCopier(self.store.locate_file, self.catalog.datasets.list_copies, self.directory).place_copy,
             _build_budgets(self.settings.storage),
         )
 

@@ -165,6 +165,11 @@ class SqlDatasetCatalog(CatalogPart):
         rows = connection.execute(query)
         return [DatasetPlacement(row.submission_id, row.key, row.path, store.to_stored_dataset(row)) for row in rows]
 
+    @in_snapshot
+    def list_copies(self, connection: Connection) -> list[tuple[str, Identity]]:
+        query = select(actions.c.path, actions.c.identity).where(actions.c.path.is_not(None)).distinct()
+        return [(row.path, row.identity) for row in connection.execute(query)]
+
     @in_transaction
     def record_copy(self, tx: Transaction, placement: DatasetPlacement) -> None:
         is_action = (actions.c.submission_id == placement.submission, actions.c.key == placement.key)

@@ -56,6 +56,9 @@ class DatasetCatalog(Protocol):
     def list_pending_copies(self, submission: int | None = None) -> list[DatasetPlacement]:
         """List the requested copies of existing datasets that are not made yet."""
 
+    def list_copies(self) -> list[tuple[str, Identity]]:
+        """List the path and the dataset of every copy that was requested."""
+
     def record_copy(self, placement: DatasetPlacement) -> None: ...
     def read_held_bytes(self) -> dict[str, int]:
         """Read the bytes of datasets, by workflow: space is free only when the files are deleted."""
