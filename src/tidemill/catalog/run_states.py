@@ -12,7 +12,7 @@ from tidemill.catalog.queries import check_active, read_run
 from tidemill.catalog.rows import AnyRow, sanitize_text, to_run
 from tidemill.catalog.tables import IS_RESERVED, blocks, insert_keys, logs, runs
 from tidemill.catalog.transaction import Transaction
-from tidemill.catalog.triggers import record_run_state, replace_failed_run
+from tidemill.catalog.triggers import record_run_state, replace_ended_run
 from tidemill.errors import Conflict, LeaseLost
 from tidemill.model.block import BlockState
 from tidemill.model.run import (
@@ -100,7 +100,7 @@ def end_attempt(tx: Transaction, run: AnyRow, *, error: str, log: str, retry_in:
         ended = update_run(tx, run, **values, state=RunState.FAILED, finished=tx.now)
         record_run_state(tx, run, RunMilestone.FAILED)
         if lost:
-            replace_failed_run(tx, run)
+            replace_ended_run(tx, run)
     record_log(tx, run, log)
     tx.record_event(kind, run.subject, run.id, attempt=run.attempt, error=message)
     mark_attempt(tx, run)

@@ -16,7 +16,7 @@ from tidemill.catalog.rows import AnyRow, to_channel_read, to_run
 from tidemill.catalog.run_states import end_attempt, kill_run, lock_owned_run, request_run, update_run
 from tidemill.catalog.tables import IS_RUNNABLE_FLOW, bindings, blocks, channels, logs, run_reads, runs, workflows
 from tidemill.catalog.transaction import Transaction
-from tidemill.catalog.triggers import ensure_pending_run
+from tidemill.catalog.triggers import ensure_pending_run, replace_ended_run
 from tidemill.model.block import Block, BlockKind, BlockState
 from tidemill.model.codec import Json
 from tidemill.model.run import (
@@ -208,6 +208,13 @@ class SqlRunCatalog(CatalogPart):
     @in_transaction
     def kill(self, tx: Transaction, run: int) -> Run:
         return kill_run(tx, read_run(tx.connection, run, lock=True))
+
+    @in_transaction
+    def withdraw(self, tx: Transaction, run: int) -> None:
+        row = read_run(tx.connection, run, lock=True)
+        if row.state in PENDING_STATES:
+            kill_run(tx, row)
+            replace_ended_run(tx, row)
 
     def reclaim_expired(self) -> list[Run]:
         return [run for expired in self._list_expired() if (run := self._reclaim_expired_run(expired)) is not None]

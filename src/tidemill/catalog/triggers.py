@@ -134,15 +134,17 @@ def record_run_state(tx: Transaction, run: AnyRow, milestone: trigger.RunMilesto
     tx.execute(update(triggers).where(*conditions).values(due=due, missed=missed))
 
 
-def replace_failed_run(tx: Transaction, run: AnyRow) -> None:
-    """Request another run in place of one that failed without a fault of its tasks; it takes over the firings.
+def replace_ended_run(tx: Transaction, run: AnyRow) -> None:
+    """Request another run in place of one that ended without a fault of its tasks; it takes over the firings.
 
-    A run that only freshness targets requested is due again by itself. A run without firings continues one that left
-    data unread (it has a due time), or was requested by a caller, who gets the error.
+    If only freshness targets requested the run, they are due again instead. A run without firings continues one that
+    left data unread (it has a due time), or was requested by a caller, who gets the error.
     """
     fired_triggers = tx.execute(select(firings.c.trigger).where(firings.c.run_id == run.id)).scalars().all()
     is_continuation = not fired_triggers and run.due is not None
     if not is_continuation and all(isinstance(trigger.from_json(t), trigger.LagTrigger) for t in fired_triggers):
+        if fired_triggers:
+            _retry_freshness_targets(tx, run.subject)
         return
     not_before = tx.now + _compute_failure_delay(tx, run.subject)
     new_run = ensure_pending_run(tx, run.subject, due=run.due or run.created, not_before=not_before)

@@ -247,6 +247,9 @@ class RunCatalog(RunQueries, Protocol):
         """
 
     def kill(self, run: int) -> Run: ...
+    def withdraw(self, run: int) -> None:
+        """Kill a run unless a process has started it; its triggers stay due."""
+
     def reclaim_expired(self) -> list[Run]:
         """Cancel the reservations of runs whose lease has expired; they become ready again, or failed.
 

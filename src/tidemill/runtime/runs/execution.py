@@ -74,13 +74,13 @@ class Executor:
     ) -> tuple[Run, list[Block]]:
         """Run a bound flow to its end, with the retries that its tasks allow.
 
-        A run of the flow that a dead process left is given up first, once its lease has expired. The other arguments
+        A run of the flow that a dead process left is withdrawn first, once its lease has expired. The other arguments
         are those of `build_flow_work`.
         """
         self.process_runs.recover_claims()
         for expired in self.catalog.runs.reclaim_expired():
             if expired.subject == binding.name:
-                self._give_up(expired.id)
+                self.catalog.runs.withdraw(expired.id)
         run = self.catalog.runs.request(RunKind.FLOW, binding.name, attempts=find_retry_policy(binding).attempts)
         work = self.build_flow_work(binding, updates, progress, upto=upto, details=details)
         while True:
@@ -182,17 +182,12 @@ class Executor:
                 return self.claim_run(run, request)
             except ChannelBusy:
                 if time.monotonic() > deadline:
-                    self._give_up(run)
+                    self.catalog.runs.withdraw(run)
                     raise
                 self.sleep(0.2)
             except TidemillError:
-                self._give_up(run)
+                self.catalog.runs.withdraw(run)
                 raise
-
-    def _give_up(self, run: int) -> None:
-        """Kill the run unless another process has started it."""
-        if self.catalog.runs.read(run).state in PENDING_STATES:
-            self.catalog.runs.kill(run)
 
     def _record_failure(self, run: Run, error: BaseException, log: RunLog, retry_in: float | None) -> None:
         """Record a failed attempt and cancel its reservations, unless another process took the run and has done so."""
