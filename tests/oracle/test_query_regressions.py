@@ -218,6 +218,26 @@ def test_nan_and_negative_zero_are_compared_as_in_spark(spark: SparkSession, sca
     check(spark, queries, [Input("t", f"f {kind}, o struct<f: {kind}>, v int")], history, scale)
 
 
+EMPTY_GROUPS = {
+    "only_empty": "SELECT count(*) AS n, sum(v) AS s FROM t GROUP BY GROUPING SETS (())",
+    "always": "SELECT 7 AS seven FROM t HAVING true",
+    "counted": "SELECT 7 AS seven FROM t HAVING count(*) < 2",
+    "depending": "SELECT 7 AS seven FROM t HAVING (SELECT count(*) FROM u) > 1",
+    "existing": "SELECT k FROM u WHERE EXISTS (SELECT 1 FROM t HAVING 1 < 2)",
+}
+
+
+def test_a_group_of_all_rows_exists_without_rows_exactly_where_spark_has_it(spark: SparkSession) -> None:
+    inputs = [Input("t", "k int, v int", Signed()), Input("u", "k int", Signed())]
+    history = [
+        [Insert("u", [{"k": 1, "_count": 1}])],
+        [Insert("t", [{"k": 1, "v": 5, "_count": 1}, {"k": 2, "v": 6, "_count": 1}])],
+        [Insert("u", [{"k": 2, "_count": 1}])],
+        [Insert("t", [{"k": 1, "v": 5, "_count": -1}, {"k": 2, "v": 6, "_count": -1}])],
+    ]
+    check(spark, EMPTY_GROUPS, inputs, history)
+
+
 PATCHED = {
     "pages": "SELECT u.id, u.k, v.n, v.n IS NULL AS missing FROM u LEFT JOIN v ON u.k = v.k",
     "missing_pages": "SELECT * FROM pages WHERE missing",

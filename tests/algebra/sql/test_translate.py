@@ -31,6 +31,12 @@ def test_no_expression_contains_a_sub_query(query: str) -> None:
         assert "SELECT" not in result
 
 
+def test_repeated_groups_of_all_rows_are_batch_only() -> None:
+    """Spark has none of them where there are no rows, but has a single `GROUPING SETS (())`."""
+    with pytest.raises(NotIncremental, match="several groups of all rows"):
+        translate_query("SELECT count(*) AS n FROM t GROUP BY GROUPING SETS ((), ())", SOURCES)
+
+
 @pytest.mark.parametrize(
     ("clause", "read_as"),
     [

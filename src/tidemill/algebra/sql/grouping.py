@@ -200,6 +200,8 @@ def group_by_sets(
 ) -> Grouped:
     """The union of the sets' groups, with NULL for a key that a set omits, and the column of each key and call."""
     all_keys = {to_sql(k): k for grouping_set in sets for k in grouping_set}
+    if not all_keys:  # Spark has no group without rows here, unlike for a single set
+        raise NotIncremental("several groups of all rows are only supported in batch")
     columns = {t: names.generate_name("key") for t in all_keys}
     columns |= {t: names.generate_name("set") for t in calls} | {t: names.generate_name("in") for t in grouping}
     parts: list[ops.Operator] = []

@@ -165,7 +165,7 @@ class QueryTranslator:
         if qualify:
             items[_QUALIFY] = qualify.this
         expressions = [*items.values(), *([having.this] if having else []), *order_values]
-        if tree.args.get("group") or find_aggregate_calls(expressions):
+        if tree.args.get("group") or having or find_aggregate_calls(expressions):
             rows, expressions = self._translate_groups(tree, rows, expressions)
         outputs, values = dict(zip(items, expressions, strict=False)), expressions[len(items) :]
         if having:
