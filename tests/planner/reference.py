@@ -216,7 +216,7 @@ class PlanSpace:
 
 
 def exclude_dominated(space: PlanSpace, output: str, delivered: Provenance) -> tuple[list[DerivedBlock], set[Edge]]:
-    """The goals and edges that remain if a block is ignored as soon as a later one of its shape can be derived.
+    """The goals and edges that remain if a block is ignored as soon as a later one for the same purpose can be derived.
 
     Only blocks that are used for their target compete: on the output's channel the goals, elsewhere the blocks that
     meet the bounds. A dominated block may still be the base that a delta starts from.
@@ -225,14 +225,27 @@ def exclude_dominated(space: PlanSpace, output: str, delivered: Provenance) -> t
     competing = {p for p in goals if p not in space.existing} | {
         p for p in space.blocks - space.existing if p.channel != output and space.is_within_bounds(p)
     }
-    dominated = {p for p in competing if any(_dominates(other, p, space.time) for other in competing)}
+    dominated = {p for p in competing if any(_dominates(o, p, delivered, output, space.time) for o in competing)}
     edges = {e for e in space.edges if all(p not in dominated or _is_start(space, p, e) for p in e.inputs)}
     return [p for p in goals if p not in dominated], edges
 
 
-def _dominates(later: DerivedBlock, block: DerivedBlock, time: Timeline) -> bool:
+def _dominates(later: DerivedBlock, block: DerivedBlock, delivered: Provenance, output: str, time: Timeline) -> bool:
+    """Whether a block ends later and starts where the other starts; a goal instead leads the consumer as far."""
     is_same_kind = (later.channel, later.shape) == (block.channel, block.shape)
-    return is_same_kind and is_before(block.target, later.target, time)
+    if not is_same_kind or not is_before(block.target, later.target, time):
+        return False
+    if block.channel != output:
+        return later.source == block.source
+    ends = [
+        {p: reached.find_pathway_end(p, time) or -1 for p in reached.pathways}
+        for reached in (_find_reached(delivered, block), _find_reached(delivered, later))
+    ]
+    return all(end <= ends[1].get(pathway, -1) for pathway, end in ends[0].items())
+
+
+def _find_reached(delivered: Provenance, block: DerivedBlock) -> Provenance:
+    return block.target if block.source is None else apply_delta(delivered, block.source, block.target)
 
 
 def _is_start(space: PlanSpace, block: DerivedBlock, edge: Edge) -> bool:

@@ -375,6 +375,53 @@ def test_a_delta_that_does_not_apply_does_not_dominate_one_that_does() -> None:
     assert answer.fallbacks == 0
 
 
+def build_deltas(channel: str, *spans: tuple[int, int]) -> list[BlockNode]:
+    return [BlockNode(channel, D, build_vector(a), build_vector(b), DataSize(5, 5)) for a, b in spans]
+
+
+COPY_TWICE = PlanningGraph(
+    (ChannelNode("a"), ChannelNode("m"), ChannelNode("out", ChannelBounds({("a", "m"): 3}), frozenset([D]))),
+    (TaskNode("t", ("a",), ("m",), LINEAR), TaskNode("u", ("m",), ("out",), LINEAR)),
+)
+"""An output that takes only deltas, behind a channel of deltas."""
+
+
+def test_a_delta_is_not_superfluous_because_another_that_starts_elsewhere_is_fresh_enough() -> None:
+    inventory = build_inventory(
+        COPY_TWICE, *build_deltas("a", (3, 6)), *build_deltas("m", (1, 5)), delivered=build_vector(3)
+    )
+    answer = plan_output(inventory, time=Timeline({"a": [1, 3, 5, 6]}, 7))
+    assert answer.plan is not None
+    assert (answer.plan.delivers, answer.fallbacks) == (*build_deltas("out", (3, 6)), 0)
+
+
+def test_a_later_delta_that_starts_elsewhere_outdoes_none() -> None:
+    """The output is at 3; the delta from 4 to 6 starts where a block of its channel ends, but does not apply."""
+    inventory = build_inventory(
+        COPY_TWICE,
+        *build_deltas("a", (4, 6), (3, 5)),
+        BlockNode("m", B, None, build_vector(4), DataSize(90, 90)),
+        delivered=build_vector(3),
+    )
+    answer = plan_output(inventory, SearchRules(overkill=False), Timeline({"a": [1, 3, 4, 5, 6]}, 7))
+    assert answer.plan is not None
+    assert (answer.plan.delivers, answer.fallbacks) == (*build_deltas("out", (3, 5)), 0)
+
+
+def test_a_delta_that_leads_the_consumer_less_far_does_not_dominate() -> None:
+    """New pages with scores of 4 end later, but leave the consumer's scores at 2; the other brings those of 3."""
+    inventory = build_join_inventory()
+    inventory.add_block(BlockNode("p", B, None, build_vector(5), DataSize(105, 105)))
+    inventory.add_block(BlockNode("s", D, build_vector(2), build_vector(3), DataSize(1, 1)))
+    inventory.add_block(BlockNode("s", B, None, build_vector(4), DataSize(800, 800)))
+    answer = plan_output(inventory, SearchRules(overkill=False), Timeline({"p": [1, 5], "s": [2, 3, 4]}, 6))
+    assert answer.plan is not None
+    assert (answer.plan.cost, answer.plan.delivers) == (
+        116.0,
+        BlockNode("out", D, build_vector(1, 2), build_vector(5, 3)),
+    )
+
+
 def build_inventory(graph: PlanningGraph, *blocks: BlockNode, delivered: Vector) -> LastingInventory:
     """An inventory of blocks and of an output that the consumer has up to a vector."""
     inventory = LastingInventory(GraphIndex(graph))

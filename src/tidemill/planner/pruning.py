@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import le
 
 from tidemill.planner.block_inventory import BlockInventory
 from tidemill.planner.bounds import ChannelLimit, compute_inconsistency
@@ -35,6 +36,13 @@ def relax_rules(rules: SearchRules) -> Iterator[SearchRules]:
             yield rules
 
 
+Purpose = tuple[str, BlockShape, Vector | None]
+"""What a block can be used for: its channel, its shape, and for a delta the content that it starts from.
+
+Goals have the same purpose, regardless of their start: they are applied to the content of the same consumer.
+"""
+
+
 class BlockPruner:
     """Evaluates blocks for one goal at one time. It remembers candidates, because later blocks outdo earlier ones."""
 
@@ -51,8 +59,8 @@ class BlockPruner:
         self._delivered = inventory.delivered[goal]
         self._delivered_ends = self.ends(goal, self._delivered)
         self._joints: dict[str, set[Vector]] = {}
-        self._sufficient: dict[tuple[str, BlockShape], list[Ends]] = {}
-        self._competitors: dict[tuple[str, BlockShape], list[Candidate]] = {}
+        self._sufficient: dict[Purpose, list[Ends]] = {}
+        self._competitors: dict[Purpose, list[Candidate]] = {}
 
     def list_existing(self, channel: str) -> Iterable[BlockNode]:
         inventory = self._inventory
@@ -68,7 +76,7 @@ class BlockPruner:
         is_written = any(block.target) or block.channel not in self._inventory.index.writer
         fit = is_written and self._limits[block.channel].is_satisfied(block.target, ends, self._clock.now)
         if fit:
-            self._sufficient.setdefault((block.channel, block.shape), []).append(ends)
+            self._sufficient.setdefault(self._find_purpose(block), []).append(ends)
         accepted = block.channel == self._goal and self.find_objection(block) is None
         return Candidate(block, ends, fit=fit, accepted=accepted)
 
@@ -76,17 +84,21 @@ class BlockPruner:
         """Return why a block is not accepted as the goal, or None. A delta is checked by its effect on the consumer."""
         if not self._inventory.index.channels[self._goal].is_accepted(block.shape):
             return RejectionReason.UNACCEPTED
-        delivered, reached = self._delivered, block.target
-        if block.source is not None:
-            if not is_legal_delta(delivered, block.source, block.target):
-                return RejectionReason.ILLEGAL
-            reached = apply_delta(delivered, block.source, block.target)
+        if block.source is not None and not is_legal_delta(self._delivered, block.source, block.target):
+            return RejectionReason.ILLEGAL
+        reached = self._find_reached(block)
         limit, ends = self._limits[self._goal], self.ends(self._goal, reached)
         if not can_advance(self._delivered_ends, ends):
             return RejectionReason.NO_PROGRESS
         if not limit.is_fresh(ends, self._clock.now):
             return RejectionReason.STALE
         return None if limit.is_consistent(reached, ends) else RejectionReason.INCONSISTENT
+
+    def _find_reached(self, block: BlockNode) -> Vector:
+        return block.target if block.source is None else apply_delta(self._delivered, block.source, block.target)
+
+    def _find_purpose(self, block: BlockNode) -> Purpose:
+        return block.channel, block.shape, None if block.channel == self._goal else block.source
 
     def is_fit(self, block: BlockNode, ends: Ends, strict: bool) -> bool:
         """Tell whether other blocks may be derived from its target."""
@@ -121,11 +133,21 @@ class BlockPruner:
     def is_overkill(self, block: BlockNode, ends: Ends) -> bool:
         if not self._rules.overkill or block.channel == self._goal:
             return False  # on the goal's channel no existing block is new enough, or there would be no search
-        return any(is_before(e, ends) for e in self._sufficient.get((block.channel, block.shape), ()))
+        return any(is_before(e, ends) for e in self._sufficient.get(self._find_purpose(block), ()))
 
     def is_outdone(self, block: BlockNode, ends: Ends) -> bool:
         """Tell whether a later block, which stays fresh longer, can serve the same purpose. For competing blocks."""
-        return any(is_before(ends, p.ends) for p in self._competitors.get((block.channel, block.shape), ()))
+        competitors = self._competitors.get(self._find_purpose(block), ())
+        return any(self._is_later(other, block, ends) for other in competitors)
+
+    def _is_later(self, other: Candidate, block: BlockNode, ends: Ends) -> bool:
+        """Tell whether a block ends later than another with these ends; a goal must also lead the consumer as far."""
+        if not is_before(ends, other.ends):
+            return False
+        if block.channel != self._goal:
+            return True
+        reached, reached_by_other = (self.ends(self._goal, self._find_reached(b)) for b in (block, other.block))
+        return all(map(le, reached, reached_by_other))
 
     def record_candidate(self, candidate: Candidate) -> None:
         """Remember a block that can be written and competes with others, and mark those that it outdoes.
@@ -137,8 +159,8 @@ class BlockPruner:
         competes = candidate.accepted if candidate.block.channel == self._goal else candidate.fit
         if not competes or not self._rules.long_term:
             return
-        competitors = self._competitors.setdefault((candidate.block.channel, candidate.block.shape), [])
+        competitors = self._competitors.setdefault(self._find_purpose(candidate.block), [])
         for other in competitors:
             if not other.outdone:
-                other.outdone = is_before(other.ends, candidate.ends)
+                other.outdone = self._is_later(candidate, other.block, other.ends)
         competitors.append(candidate)
