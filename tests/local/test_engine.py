@@ -169,6 +169,7 @@ EXPRESSIONS = [
     "s > 'x'", "s <= 'x'", "s < s", "p > q", "f > 0", "f > f", "f >= f", "f < a", "a < f", "f = a", "f + 1", "f * a",
     "a BETWEEN b AND 3", "s NOT BETWEEN 'a' AND s", "a IN (1, 3)", "a IN (1, NULL)", "s NOT IN ('x', 'z')", "a / 2",
     "f / 2", "a / b", "NULL IN (1)", "-f",
+    "9007199254740993 IN (9007199254740992, f)", "9007199254740993 NOT IN (9007199254740992, -f)", "a BETWEEN b AND f",
     "f - f", "CAST(a AS INT)", "CAST(a AS DOUBLE)", "COALESCE(f, a)", "a % 3", "b % 3L", "IF(p, f, 0)", "-a % 2",
     "d = DATE '1996-02-29'", "d < CAST('1996-01-01' AS DATE)", "d BETWEEN DATE '1995-01-01' AND DATE '1996-12-31'",
     "EXTRACT(YEAR FROM d)", "s LIKE '%z'", "s NOT LIKE 'x%'", "s LIKE '_'", "SUBSTRING(s, 2, 1)", "SUBSTRING(s, 1, 9)",
@@ -203,6 +204,7 @@ def test_expressions_equal_sparks(spark: SparkSession) -> None:
     [
         "f = 0.0",
         "m = f",
+        "m IN (1, f)",
         "m * f",
         "m * 2L",
         "CAST(m AS DOUBLE)",

@@ -35,6 +35,8 @@ def infer_type(tree: exp.Expr, types: Types) -> str:
     'DECIMAL(38, 6)'
     >>> infer_type(parse_expression("IF(b > 0, b, 0)"), {"b": "DECIMAL(5, 2)"})
     'DECIMAL(12, 2)'
+    >>> [infer_type(parse_expression(f"f * {other}"), {"f": "FLOAT", "n": "INT"}) for other in "fn"]
+    ['FLOAT', 'DOUBLE']
     """
     match tree:
         case exp.Column() if not tree.table:
@@ -99,7 +101,7 @@ def _infer_arithmetic(tree: exp.Binary, types: Types) -> str:
     if "" in kinds:
         return ""
     if any(k in FLOATS for k in kinds):
-        return "DOUBLE"
+        return "FLOAT" if {*kinds} == {"FLOAT"} else "DOUBLE"
     if all(k in INTEGERS for k in kinds):
         return max(kinds, key=[*INTEGERS].index)
     shapes = [_find_literal_shape(side) or _find_shape(kind) for side, kind in zip(sides, kinds, strict=True)]

@@ -95,8 +95,7 @@ class ExpressionTranslator:
                 sides = [self._compare(sign, value, self.translate_tree(bound)) for sign, bound in bounds]
                 return self._join_logic("AND", sides)
             case exp.In(expressions=[_, *_] as options):
-                value = self.translate_tree(tree.this)
-                return self._join_logic("OR", [self._compare("=", value, self.translate_tree(e)) for e in options])
+                return self._find_member([self.translate_tree(e) for e in (tree.this, *options)])
             case exp.Coalesce():
                 kind, values = self.widen([self.translate_tree(e) for e in (tree.this, *tree.expressions)])
                 return SqlValue(f"COALESCE({', '.join(values)})", kind)
@@ -232,10 +231,19 @@ class ExpressionTranslator:
         return self.cast_to(value, to_decimal_type(value.type))
 
     def _compare(self, sign: str, a: SqlValue, b: SqlValue) -> SqlValue:
-        kind, texts = self.widen([a, b])
+        left, right = self._widen_comparable([a, b])
+        return SqlValue(f"({left} {sign} {right})", T.BooleanType())
+
+    def _find_member(self, values: Sequence[SqlValue]) -> SqlValue:
+        """Whether the first value equals another, in the common type of all."""
+        value, *options = self._widen_comparable(values)
+        return SqlValue(f"({value} IN ({', '.join(options)}))", T.BooleanType())
+
+    def _widen_comparable(self, values: Sequence[SqlValue]) -> list[str]:
+        kind, texts = self.widen(values)
         if kind != T.NullType():
             require_comparable(SqlValue("", kind))
-        return SqlValue(f"({texts[0]} {sign} {texts[1]})", T.BooleanType())
+        return texts
 
     def _join_logic(self, word: str, sides: Sequence[SqlValue]) -> SqlValue:
         return SqlValue(f"({f' {word} '.join(map(self._to_boolean, sides))})", T.BooleanType())
