@@ -84,7 +84,7 @@ def summarize_error(error: BaseException) -> str:
     text = str(error)
     if has_remote_traceback(error):
         return _format_summary(failure := _parse_remote(text), _mask_python(failure))
-    if type(error).__module__.partition(".")[0] in _SPARK_PACKAGES:
+    if is_spark_error(error):
         return format_summary(error, _mask_spark(text))
     failure = _build_failure(error)
     return _format_summary(failure, _mask_python(failure))
@@ -93,6 +93,10 @@ def summarize_error(error: BaseException) -> str:
 def format_summary(error: BaseException, text: str) -> str:
     """The summary of an error with a text that is known to contain no values."""
     return _format_summary(_build_failure(error), text)
+
+
+def is_spark_error(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] in _SPARK_PACKAGES
 
 
 def has_remote_traceback(error: BaseException) -> bool:

@@ -45,6 +45,7 @@ from tidemill.spark.session import (
 )
 from tidemill.spark.session_loss import forbid_stop
 from tidemill.spark.stateful import StatefulTaskRunner
+from tidemill.spark.transient_failures import is_transient
 from tidemill.spark.types import stringify_unsupported
 
 Frames = Mapping[str, DataFrame]
@@ -162,7 +163,11 @@ class SparkEngine:
             error.args = (f"{activity}: {error}",)
             raise
         except Exception as error:
-            raise RunFailed(f"{activity}: {summarize_spark_error(error)}") from error
+            summary = summarize_spark_error(error)
+            if is_transient(error):
+                reason = "Spark lost executors, or did not reach them or the store; retry it, or check both"
+                raise EngineError(f"{activity}: {reason} ({summary})") from error
+            raise RunFailed(f"{activity}: {summary}") from error
 
     def read_frame(self, view: View) -> DataFrame:
         with self._report_errors("reading"):
