@@ -103,7 +103,7 @@ def _insert_batch(mill: Tidemill, batch: Mapping[str, Any]) -> None:
 def _wait_until_ranked(mill: Tidemill) -> None:
     """Wait until all pages are ranked."""
     deadline = time.monotonic() + _PATIENCE
-    newest = mill.catalog.channels.list_versions("pages", 0)[-1]
+    newest = mill.catalog.channels.list_versions({"pages": 0})["pages"][-1]
     while newest not in mill.catalog.channels.read("ranked").head.provenance[_PATHWAY]:
         if time.monotonic() > deadline:
             return
@@ -112,7 +112,7 @@ def _wait_until_ranked(mill: Tidemill) -> None:
 
 def _measure_lag(mill: Tidemill, since: int) -> dict[str, Any]:
     """Read from the catalog how long each crawl waited, and how many blocks missed the consistency target."""
-    crawls = mill.catalog.channels.list_versions("pages", 0)[_WARM_UP:]
+    crawls = mill.catalog.channels.list_versions({"pages": 0})["pages"][_WARM_UP:]
     blocks = mill.catalog.blocks.list_visible("ranked", since, mill.catalog.channels.read("ranked").head.seq)
     finished = {b.seq: mill.catalog.runs.read(b.run).finished for b in blocks if b.run is not None}
     waits = []
@@ -136,7 +136,8 @@ def find_inconsistent_blocks(catalog: CatalogReader, channel: str, since: int = 
     """Read from the catalog the blocks of a channel that exceed its bound on inconsistency."""
     state = catalog.channels.read(channel)
     blocks = catalog.blocks.list_visible(channel, since, state.head.seq)
-    arrivals = {p[0]: catalog.channels.list_versions(p[0], 0) for b in blocks for p in b.channel_provenance.pathways}
+    inputs = {path[0] for b in blocks for path in b.channel_provenance.pathways}
+    arrivals = catalog.channels.list_versions(dict.fromkeys(inputs, 0))
     newest = max((versions[-1] for versions in arrivals.values()), default=0)
     timeline = Timeline(arrivals, newest + 1)
     return [

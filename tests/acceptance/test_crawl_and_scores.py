@@ -86,7 +86,7 @@ class Scenario:
     def replay(self) -> Iterator[str]:
         for when, channel, rows in ARRIVALS:
             self.mill.insert(channel, name_values(SCHEMAS[channel], rows))
-            self.names[self.mill.catalog.channels.list_versions(channel, 0)[-1]] = when
+            self.names[self.mill.catalog.channels.list_versions({channel: 0})[channel][-1]] = when
             if channel == "crawl" and "scores" in self._list_arrived():
                 for table in ("page_scores", "ranked"):
                     self.mill.run(table)
@@ -109,7 +109,7 @@ class Scenario:
         return crawl, scores
 
     def is_consistent(self, table: str) -> bool:
-        versions = {c: self.mill.catalog.channels.list_versions(c, 0) for c in SCHEMAS}
+        versions = self.mill.catalog.channels.list_versions(dict.fromkeys(SCHEMAS, 0))
         now = max(v for channel_versions in versions.values() for v in channel_versions) + 1
         return is_consistent(self.mill.catalog.channels.read(table).head.provenance, Timeline(versions, now))
 

@@ -176,7 +176,7 @@ class Engine:
         self._rounds += 1
         for channel in self._inputs:
             self.mill.insert_rows(channel, batches[channel])
-            version = self.mill.catalog.channels.list_versions(channel, 0)[-1]
+            version = self.mill.catalog.channels.list_versions({channel: 0})[channel][-1]
             self._arrived[channel].append((version, [tuple(row.values()) for row in batches[channel]]))
 
     def run_due(self) -> list[str]:

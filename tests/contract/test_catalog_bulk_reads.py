@@ -38,7 +38,7 @@ def run_without_work(driver: Driver) -> int:
 def test_the_next_version_follows_each_version(driver: Driver) -> None:
     versions = [b.version for b in (driver.insert("a"), driver.insert("a"), driver.insert("a")) if b.version]
     driver.compact("a", driver.head("a"))  # it has the version of the block that it replaces
-    first, *_ = all_versions = driver.catalog.channels.list_versions("a", 0)
+    first, *_ = all_versions = driver.catalog.channels.list_versions({"a": 0})["a"]
     find = driver.catalog.channels.find_next_versions
     assert find({"a": [0]}) == {"a": [first, versions[-1]]}
     assert find({"a": [versions[0], versions[-1]]}) == {"a": [versions[1], versions[-1]]}
@@ -67,6 +67,32 @@ def test_positions_of_many_channels_are_read_in_batches(driver: Driver, monkeypa
     driver.insert("b")
     assert driver.catalog.channels.list_pending_seqs({"a": 0, "b": 0}) == {"a": [1], "b": [1]}
     assert list(driver.catalog.channels.find_next_versions({"a": [0, 1], "b": [0]})) == ["a", "b"]
+
+
+def test_contents_of_many_channels_are_those_of_each_at_its_head(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver.insert("a", kind=BlockKind.BASE)
+    driver.insert("a")
+    driver.compact("a", driver.head("a"))
+    driver.insert("a")
+    driver.open_insert("a")  # not readable yet
+    driver.insert("b")
+    for batch_size in (1, 500):
+        monkeypatch.setattr("tidemill.catalog.queries._BATCH_SIZE", batch_size)
+        contents = driver.catalog.blocks.read_contents(["a", "b", "unused", "unknown"])
+        assert contents == {c: driver.catalog.blocks.read_base_and_deltas(c, 10**9) for c in ("a", "b", "unused")}
+        channels = driver.catalog.channels.read_all(["b", "a"])
+        assert channels == [driver.catalog.channels.read(c) for c in ("a", "b")]
+        assert [c.reserved for c in channels] == [1, 0]
+
+
+def test_cursors_and_costs_are_those_of_the_given_flows(driver: Driver) -> None:
+    for flow in (COPY, OTHER):
+        driver.run_flow(flow)
+    cursors = driver.catalog.channels.read_flow_cursors(["copy", "unknown"])
+    assert cursors == [c for c in driver.catalog.channels.read_cursors() if c.binding == "copy"] != []
+    assert driver.catalog.flows.read_costs(["copy", "other"]) == {}
 
 
 def test_the_newest_run_of_each_flow_is_read(driver: Driver) -> None:
@@ -130,6 +156,10 @@ def test_the_identity_of_a_flow_is_that_of_its_last_application(driver: Driver) 
         lambda d: d.catalog.runs.list_newest_finished(5),
         lambda d: d.catalog.channels.list_pending_seqs({"a": 0, "b": 0, "d": 0}),
         lambda d: d.catalog.channels.find_next_versions({"a": [0, 1, 2], "b": [0]}),
+        lambda d: d.catalog.channels.list_versions({"a": 0, "b": 0}),
+        lambda d: d.catalog.channels.read_all(["a", "b"]),
+        lambda d: d.catalog.channels.read_flow_cursors(["copy", "other"]),
+        lambda d: d.catalog.flows.read_costs(["copy", "other"]),
     ],
 )
 def test_one_statement_reads_all(driver: Driver, read: Callable[[Driver], object]) -> None:

@@ -89,9 +89,8 @@ class Mill:
         return compute_target_status(registered.channel.freshness_target, registered.head.provenance, self.timeline())
 
     def timeline(self) -> Timeline:
-        versions = {
-            c.name: self.catalog.channels.list_versions(c.name, 0) for c in self.workflow.channels if c.role == "input"
-        }
+        inputs = [c.name for c in self.workflow.channels if c.role == "input"]
+        versions = self.catalog.channels.list_versions(dict.fromkeys(inputs, 0))
         newest = max((v[-1] for v in versions.values() if v), default=0)
         return Timeline(versions, max(int(self.now * 1_000_000), newest + 1))
 

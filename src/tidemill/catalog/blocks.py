@@ -10,8 +10,9 @@ A pin excludes a block and its inputs from garbage collection.
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, func, insert, or_, select, update
 
 from tidemill.catalog.channel_heads import lock_channels
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
@@ -93,6 +94,14 @@ class SqlBlockCatalog(CatalogPart):
         return read_blocks(connection, readable.order_by(blocks.c.seq))
 
     @in_snapshot
+    def read_contents(self, connection: Connection, channels: Collection[str]) -> dict[str, list[Block]]:
+        contents: dict[str, list[Block]] = defaultdict(list)
+        for batch in split_batches(channels):
+            for block in read_blocks(connection, _select_contents(batch)):
+                contents[block.channel].append(block)
+        return contents
+
+    @in_snapshot
     def list_deltas(self, connection: Connection, channel: str, since: int, upto: int) -> list[Block]:
         row = read_channel(connection, channel)
         within = _match_span(row, since, min(upto, row.head_seq))
@@ -165,6 +174,18 @@ class SqlBlockCatalog(CatalogPart):
             of_channel = blocks.c.channel_id == read_channel(connection, channel).id
             query = BLOCKS.where(of_channel).order_by(blocks.c.seq.desc(), blocks.c.id.desc())
         return read_blocks(connection, query.limit(limit))
+
+
+def _select_contents(names: Iterable[str]) -> Select[Any]:
+    """The newest readable base of each channel, and the filled deltas after it, up to the head."""
+    bases = select(blocks.c.channel_id, func.max(blocks.c.seq).label("seq")).join_from(blocks, channels)
+    bases = bases.where(IS_READABLE_BASE, blocks.c.seq <= channels.c.head_seq, channels.c.name.in_(names))
+    newest = bases.group_by(blocks.c.channel_id).subquery()
+    is_content = or_(blocks.c.seq > newest.c.seq, and_(blocks.c.seq == newest.c.seq, IS_READABLE_BASE))
+    query = BLOCKS.join(newest, newest.c.channel_id == blocks.c.channel_id)
+    return query.where(is_content, _IS_FILLED, blocks.c.seq <= channels.c.head_seq).order_by(
+        channels.c.name, blocks.c.seq
+    )
 
 
 def _match_span(channel: AnyRow, since: int, upto: int) -> tuple[ColumnElement[bool], ...]:

@@ -13,7 +13,15 @@ from typing import Any
 from sqlalchemy import BigInteger, Connection, Select, Text, and_, column, delete, func, insert, select, update
 
 from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
-from tidemill.catalog.queries import BLOCKS, build_rows, read_channel, read_channel_ids, select_stops, split_batches
+from tidemill.catalog.queries import (
+    BLOCKS,
+    build_rows,
+    check_known,
+    read_channel,
+    read_channel_ids,
+    select_stops,
+    split_batches,
+)
 from tidemill.catalog.rows import AnyRow, build_reader, to_channel, to_head, to_position
 from tidemill.catalog.tables import (
     IS_BASE,
@@ -42,6 +50,8 @@ _CURSORS = (
     .where(bindings.c.active)
     .order_by(bindings.c.name, cursors.c.task, channels.c.name)
 )
+_RESERVED = select(func.count()).where(IS_RESERVED, blocks.c.channel_id == channels.c.id).correlate(channels)
+_CHANNELS = select(channels, _RESERVED.scalar_subquery().label("reserved")).order_by(channels.c.name)
 _IS_FILLED = blocks.c.state == BlockState.FILLED
 _IS_VERSION = (blocks.c.channel_id == channels.c.id, IS_NOT_COMPACTED, blocks.c.seq > 0)
 _NO_COST = {"reads": 0, "seconds": 0.0}
@@ -52,20 +62,32 @@ class SqlChannelCatalog(CatalogPart):
 
     @in_snapshot
     def read(self, connection: Connection, name: str) -> RegisteredChannel:
-        return to_channel(read_channel(connection, name), _count_reserved(connection))
+        (registered,) = _read_channels(connection, [name])
+        return registered
+
+    @in_snapshot
+    def read_all(self, connection: Connection, names: Collection[str]) -> list[RegisteredChannel]:
+        return _read_channels(connection, names)
 
     @in_snapshot
     def read_cursors(self, connection: Connection, channel: str | None = None) -> list[Cursor]:
         query = _CURSORS
         if channel is not None:
             query = query.where(cursors.c.channel_id == read_channel(connection, channel).id)
-        return [Cursor(row.binding, row.task, row.channel, to_position(row)) for row in connection.execute(query)]
+        return [_to_cursor(row) for row in connection.execute(query)]
 
     @in_snapshot
-    def list_versions(self, connection: Connection, channel: str, since: int) -> list[int]:
-        of_channel = (blocks.c.channel_id == read_channel(connection, channel).id, blocks.c.visible >= since)
-        query = select(blocks.c.visible).where(*of_channel, IS_NOT_COMPACTED, blocks.c.seq > 0)
-        return sorted(connection.execute(query).scalars())
+    def read_flow_cursors(self, connection: Connection, flows: Collection[str]) -> list[Cursor]:
+        queries = (_CURSORS.where(bindings.c.name.in_(batch)) for batch in split_batches(flows))
+        return [_to_cursor(row) for query in queries for row in connection.execute(query)]
+
+    @in_snapshot
+    def list_versions(self, connection: Connection, since: Mapping[str, int]) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {name: [] for name in since}
+        for batch in split_batches(since.items()):
+            for row in connection.execute(_select_versions(batch)):
+                found[row.name].append(row.visible)
+        return found
 
     @in_snapshot
     def find_next_versions(
@@ -154,9 +176,25 @@ class SqlChannelCatalog(CatalogPart):
 
     @in_snapshot
     def list(self, connection: Connection) -> list[RegisteredChannel]:
-        rows = connection.execute(select(channels).where(channels.c.active).order_by(channels.c.name)).all()
-        reserved_counts = _count_reserved(connection)
-        return [to_channel(row, reserved_counts) for row in rows]
+        return [to_channel(row) for row in connection.execute(_CHANNELS.where(channels.c.active))]
+
+
+def _read_channels(connection: Connection, names: Collection[str]) -> list[RegisteredChannel]:
+    queries = (_CHANNELS.where(channels.c.name.in_(batch)) for batch in split_batches(names))
+    registered = [to_channel(row) for query in queries for row in connection.execute(query)]
+    check_known(connection, names, {r.channel.name for r in registered})
+    return registered
+
+
+def _to_cursor(row: AnyRow) -> Cursor:
+    return Cursor(row.binding, row.task, row.channel, to_position(row))
+
+
+def _select_versions(positions: Iterable[tuple[str, int]]) -> Select[Any]:
+    """The versions of input channels from the given ones on."""
+    given = build_rows(positions, column("name", Text), column("since", BigInteger))
+    query = select(given.c.name, blocks.c.visible).join_from(given, channels, channels.c.name == given.c.name)
+    return query.join(blocks, and_(*_IS_VERSION, blocks.c.visible >= given.c.since)).order_by(blocks.c.visible)
 
 
 def _select_next_versions(positions: Iterable[tuple[str, int]]) -> Select[Any]:
@@ -182,12 +220,6 @@ def _select_pending(positions: Iterable[tuple[str, int]]) -> Select[Any]:
 
 
 _to_merge_cost = build_reader(ChannelMergeCost, channel="name")
-
-
-def _count_reserved(connection: Connection) -> dict[int, int]:
-    """The number of open reservations, by channel id."""
-    query = select(blocks.c.channel_id, func.count().label("slots")).where(IS_RESERVED).group_by(blocks.c.channel_id)
-    return {row.channel_id: row.slots for row in connection.execute(query)}
 
 
 def _read_newest_visible(connection: Connection, channel: AnyRow, seq: int | None, version: int | None) -> AnyRow:

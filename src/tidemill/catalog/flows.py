@@ -1,7 +1,7 @@
 """Bound flows: their costs, and the statistics by which the dispatcher orders them."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import median
@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Select, func, select
 
 from tidemill.catalog.database import CatalogPart, Database, in_snapshot
 from tidemill.catalog.events import EventKind
+from tidemill.catalog.queries import split_batches
 from tidemill.catalog.rows import AnyRow, to_binding
 from tidemill.catalog.tables import bindings, costs, events, firings, runs, workflows
 from tidemill.model.codec import Json
@@ -157,9 +158,11 @@ class SqlFlowCatalog(CatalogPart):
         return identity
 
     @in_snapshot
-    def read_costs(self, connection: Connection, flow: str) -> dict[tuple[str, str], Json]:
-        query = select(costs).join_from(costs, bindings).where(bindings.c.name == flow)
-        return {(row.task, row.variant): row.model for row in connection.execute(query)}
+    def read_costs(self, connection: Connection, flows: Collection[str]) -> dict[tuple[str, str, str], Json]:
+        query = select(bindings.c.name, costs.c.task, costs.c.variant, costs.c.model).join_from(costs, bindings)
+        queries = (query.where(bindings.c.name.in_(batch)) for batch in split_batches(flows))
+        rows = (row for query in queries for row in connection.execute(query))
+        return {(row.name, row.task, row.variant): row.model for row in rows}
 
     def read_statistics(self) -> dict[str, FlowStatistics]:
         # The snapshot begins with the first statement, so it is current although the lock was waited for.

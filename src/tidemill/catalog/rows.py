@@ -1,6 +1,6 @@
 """Conversion of table rows to values of the model."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -86,10 +86,9 @@ def to_head_values(position: ChannelPosition) -> Json:
     return {f"head_{name}": value for name, value in to_position_values(position).items()}
 
 
-def to_channel(row: AnyRow, reserved: Mapping[int, int]) -> RegisteredChannel:
-    """`reserved` is the number of open reservations by channel id."""
+def to_channel(row: AnyRow) -> RegisteredChannel:
     channel = Channel(row.name, row.role, row.schema, row.updates, freshness_target=row.freshness_target)
-    totals = (row.blocks, row.rows, row.bytes, reserved.get(row.id, 0))
+    totals = (row.blocks, row.rows, row.bytes, row.reserved)
     return RegisteredChannel(channel, to_head(row), *totals, row.workflow, row.declared_schema)
 
 

@@ -56,8 +56,8 @@ class FlowQueries(Protocol):
     def find_identity(self, flow: str) -> Identity | None:
         """The identity of a bound flow as it was last applied; None if no applied workflow declares it."""
 
-    def read_costs(self, flow: str) -> dict[tuple[str, str], Json]:
-        """The cost models of refreshes, fitted from past runs, by task and variant."""
+    def read_costs(self, flows: Collection[str]) -> dict[tuple[str, str, str], Json]:
+        """The cost models of refreshes, fitted from past runs, by flow, task and variant."""
 
     def read_statistics(self) -> dict[str, records.FlowStatistics]:
         """The statistics of all bound flows, by name. Unchanged ones are the same objects as in the last call."""
@@ -69,9 +69,11 @@ class ChannelQueries(Protocol):
     """The channels that applied workflows declare; removed ones can be read by name."""
 
     def read(self, name: str) -> records.RegisteredChannel: ...
+    def read_all(self, names: Collection[str]) -> list[records.RegisteredChannel]: ...
     def read_cursors(self, channel: str | None = None) -> list[records.Cursor]: ...
-    def list_versions(self, channel: str, since: int) -> list[int]:
-        """The versions of an input channel from `since` on, ascending."""
+    def read_flow_cursors(self, flows: Collection[str]) -> list[records.Cursor]: ...
+    def list_versions(self, since: Mapping[str, int]) -> dict[str, list[int]]:
+        """By input channel, its versions from the given one on, ascending."""
 
     def find_next_versions(self, versions: Mapping[str, Collection[int]]) -> dict[str, list[int]]:
         """By input channel, the version after each of these, if there is one, and the newest; ascending."""
@@ -126,6 +128,9 @@ class BlockQueries(Protocol):
     def list_written(self, run: int) -> list[Block]: ...
     def read_base_and_deltas(self, channel: str, at: int) -> list[Block]:
         """The newest filled base at or before `at`, and the filled deltas after it up to `at`."""
+
+    def read_contents(self, channels: Collection[str]) -> dict[str, list[Block]]:
+        """By channel, the newest filled base, and the filled deltas after it, up to the head; without it, nothing."""
 
     def list_deltas(self, channel: str, since: int, upto: int) -> list[Block]:
         """The filled deltas within (since, upto]."""

@@ -362,5 +362,30 @@ def count_plan_statements(directory: Path, unrelated: int) -> int:
     return statements.count
 
 
+def count_read_statements(directory: Path, inputs: int) -> int:
+    """The statements by which a second run of one table reads what it needs of its inputs."""
+    wf = tm.Workflow("wide")
+    names = [f"in{number}" for number in range(inputs)]
+    for name in names:
+        wf.input(name, "id bigint")
+    wf.table("t", "id bigint")
+    wf.sql("t", " UNION ALL ".join(f"SELECT id FROM {name}" for name in names), target_lag=60)
+    directory.mkdir()
+    mill = Mill(wf.build_spec(), directory)
+    for wave in range(2):
+        for number, name in enumerate(names):
+            mill.insert(name, str(100 * wave + number))
+        with count_statements(mill.catalog) as statements:
+            mill.controller.run_flow(mill.binding("t"))
+    assert len(mill.rows("t")) == 2 * inputs
+    mill.close()
+    return statements.count
+
+
+def test_a_run_reads_few_and_many_inputs_by_as_many_queries(tmp_path: Path) -> None:
+    few, many = count_read_statements(tmp_path / "few", 2), count_read_statements(tmp_path / "many", 12)
+    assert many - few <= 2 * 10  # each further input has a cursor to move
+
+
 def test_a_plan_costs_as_much_among_many_unrelated_tables(tmp_path: Path) -> None:
     assert count_plan_statements(tmp_path / "one", 0) == count_plan_statements(tmp_path / "many", 20)

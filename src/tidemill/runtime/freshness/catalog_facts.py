@@ -1,6 +1,7 @@
 """Facts for planning, read from the catalog: sizes of contents and changes, cursors, cost models, states of tables."""
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -8,6 +9,7 @@ from tidemill.algebra.operators import list_scans
 from tidemill.algebra.program import DeclaredQuery
 from tidemill.model.block import ChannelPosition
 from tidemill.model.change import Updates
+from tidemill.model.flow import BoundFlow
 from tidemill.model.run import VOID_IDENTITY
 from tidemill.model.task import Refresh, Task
 from tidemill.model.view import SnapshotDiff, list_blocks
@@ -27,24 +29,36 @@ class CatalogFacts:
 
     catalog: CatalogReader
     updates: Mapping[str, Updates]
+    bindings: Collection[BoundFlow]  # the flows that are planned
     _changes: dict[tuple[str, int], tuple[DataSize, bool]] = field(default_factory=dict)
-    _costs: dict[str, Mapping[tuple[str, str], CostModel]] = field(default_factory=dict)
 
     @cached_property
     def views(self) -> ChannelViews:
-        return ChannelViews(self.catalog, self.updates)
+        views = ChannelViews(self.catalog, self.updates)
+        channels = {c for b in self.bindings for c in b.read_channels | b.written_channels}
+        views.load(channels, channels)
+        return views
 
     @cached_property
     def cursors(self) -> dict[tuple[str, str, str], ChannelPosition]:
         """Positions by flow, task and channel."""
-        return {(c.binding, c.task, c.channel): c.position for c in self.catalog.channels.read_cursors()}
+        cursors = self.catalog.channels.read_flow_cursors(self._flows)
+        return {(c.binding, c.task, c.channel): c.position for c in cursors}
 
     def read_cost_models(self, flow: str, task: str) -> dict[str, CostModel]:
         """Read the cost models of a task's variants that ever ran."""
-        if flow not in self._costs:
-            models = self.catalog.flows.read_costs(flow)
-            self._costs[flow] = {key: CostModel.from_json(data) for key, data in models.items()}
-        return {variant: model for (owner, variant), model in self._costs[flow].items() if owner == task}
+        return self._costs.get((flow, task), {})
+
+    @cached_property
+    def _costs(self) -> dict[tuple[str, str], dict[str, CostModel]]:
+        models: dict[tuple[str, str], dict[str, CostModel]] = defaultdict(dict)
+        for (flow, task, variant), data in self.catalog.flows.read_costs(self._flows).items():
+            models[flow, task][variant] = CostModel.from_json(data)
+        return models
+
+    @cached_property
+    def _flows(self) -> list[str]:
+        return [b.name for b in self.bindings]
 
     def compute_content_size(self, channel: str) -> DataSize:
         registered = self.views.get_channel(channel)

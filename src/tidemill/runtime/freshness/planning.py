@@ -171,7 +171,7 @@ class PlanningContext:
 
     @cached_property
     def _facts(self) -> CatalogFacts:
-        return CatalogFacts(self.catalog, self.updates)
+        return CatalogFacts(self.catalog, self.updates, self.workflow.bindings)
 
     @cached_property
     def _bound_tasks(self) -> dict[str, BoundTask]:
@@ -222,7 +222,7 @@ class PlanningContext:
             for channel, point in self._list_changes(bound_task, reads[name])
         }
         points = [*heads.values(), *cursors.values()]
-        arrivals = {c.name: self._read_arrivals(c.name, points) for c in channels if c.role is ChannelRole.INPUT}
+        arrivals = self._read_arrivals([c.name for c in channels if c.role is ChannelRole.INPUT], points)
         newest = max((versions[-1] for versions in arrivals.values() if versions), default=0)
         return CatalogState(heads, cursors, arrivals, max(int(self.catalog.read_time() * 1_000_000), newest + 1))
 
@@ -237,7 +237,10 @@ class PlanningContext:
             elif bound_task.task.refresh is None:
                 yield channel, ChannelPoint(EMPTY_PROVENANCE, self._facts.compute_content_size(channel))
 
-    def _read_arrivals(self, channel: str, points: Iterable[ChannelPoint]) -> list[int]:
-        """Read the versions of an input from the oldest that any channel reflects."""
-        reflected = (p.reached[path] for p in points for path in p.reached.pathways if path[0] == channel)
-        return self.catalog.channels.list_versions(channel, min((min(versions) for versions in reflected), default=0))
+    def _read_arrivals(self, inputs: Iterable[str], points: Iterable[ChannelPoint]) -> Mapping[str, list[int]]:
+        """Read the versions of each input from the oldest that any channel reflects."""
+        oldest: dict[str, int] = {}
+        reflected = ((path[0], min(v)) for p in points for path, v in p.reached.pathways.items())
+        for name, version in reflected:
+            oldest[name] = min(version, oldest.get(name, version))
+        return self.catalog.channels.list_versions({name: oldest.get(name, 0) for name in inputs})

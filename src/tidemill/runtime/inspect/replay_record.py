@@ -25,7 +25,8 @@ def build_replay_records(catalog: CatalogReader, since: float = 0.0) -> dict[str
     if not recorded:
         raise NotFound("no flow has run twice recently, so there is nothing to replay; let servers run for a while")
     inputs = [c.channel.name for c in catalog.channels.list() if c.channel.role is ChannelRole.INPUT]
-    arrivals = {c: [v / 1e6 for v in catalog.channels.list_versions(c, int(since * 1e6))] for c in inputs}
+    found = catalog.channels.list_versions(dict.fromkeys(inputs, int(since * 1e6)))
+    arrivals = {c: [v / 1e6 for v in versions] for c, versions in found.items()}
     reads = {b.name: b.read_channels for b in catalog.flows.list()}
     records = {name: _build_record(recorded, f, runs[name], reads[name], arrivals) for name, f in recorded.items()}
     return {name: record for name, record in records.items() if record.batches or record.parents}

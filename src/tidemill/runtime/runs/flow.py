@@ -118,6 +118,8 @@ class FlowAttempt:
 
     def _run_task(self, task: Task) -> None:
         views = ChannelViews(self.catalog, self.updates)
+        ports = {r.port for r in task.reads} | {w.port for w in task.writes}
+        views.load(ports, {r.port for r in task.reads if r.mode is ReadMode.ALL})
         consumed = tuple(self._resolve_read(task, views, r) for r in task.reads)
         identities = {w.argument: compute_output_identity(task, w.argument, consumed) for w in task.writes}
         reused = find_reusable_blocks(self.catalog.blocks, self.store, views, task, identities)
@@ -292,13 +294,13 @@ class FlowAttempt:
     def _update_cost_model(
         self, task: Task, volume: ScanVolume, seconds: float, merge_seconds: Mapping[str, float]
     ) -> None:
-        key = (task.name, task.variant.name)
+        key, flow = (task.name, task.variant.name), self.binding.name
         sizes = [
             compute_size(o.files)
             for o in self.outputs
             if o.reservation.task == task.name and o.reservation.channel not in task.state_ports
         ]
-        data = self.catalog.flows.read_costs(self.binding.name).get(key)
+        data = self.catalog.flows.read_costs([flow]).get((flow, *key))
         model = build_prior(task.variant.name, len(sizes)) if data is None else CostModel.from_json(data)
         for channel, seconds_estimate in merge_seconds.items():
             self.merged[channel] = self.merged.get(channel, 0.0) + model.merge_cost.cost_factor * seconds_estimate

@@ -26,6 +26,12 @@ class ChannelViews:
         self._channels: dict[str, RegisteredChannel] = {}
         self._committed: dict[str, list[tuple[int, list[Block]]]] = {}  # by channel: end position, and the blocks
 
+    def load(self, channels: Collection[str], contents: Collection[str] = ()) -> None:
+        """Load channels, and the blocks of the contents of some of them, by one query for each kind."""
+        self._channels |= {r.channel.name: r for r in self._catalog.channels.read_all(channels)}
+        for channel, blocks in self._catalog.blocks.read_contents(contents).items():
+            self._committed.setdefault(channel, []).append((blocks[-1].seq, blocks))
+
     def get_channel(self, name: str) -> RegisteredChannel:
         if name not in self._channels:
             self._channels[name] = self._catalog.channels.read(name)
