@@ -1,6 +1,6 @@
 """Writing DataFrames as block files, checked against the channel's schema, NOT NULL columns and key."""
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from tidemill.algebra.merge import Deltas, merge_deltas
@@ -26,7 +26,7 @@ def write_frame(frame: DataFrame, target: WriteTarget) -> Schema:
     shaped = _merge_delta(frame, content, target) if target.merges_into_empty else _shape_frame(frame, physical, target)
     save_frame(shaped, target)
     if isinstance(target.updates, Upsert | Increment):
-        _check_key(shaped.sparkSession.read.schema(str(physical)).parquet(build_data_path(target.directory)), target)
+        check_key(shaped.sparkSession, content, target)
     return content
 
 
@@ -126,7 +126,9 @@ def _build_checked_column(expected: Field, schema: Schema, target: WriteTarget) 
     return value.alias(expected.name)
 
 
-def _check_key(written: DataFrame, target: WriteTarget) -> None:
+def check_key(spark: SparkSession, content: Schema, target: WriteTarget) -> None:
+    """Check that the rows that were written differ in the key."""
+    written = spark.read.schema(str(target.to_physical_schema(content))).parquet(build_data_path(target.directory))
     key = list(target.updates.key)
     duplicates = written.groupBy(*build_columns(key)).count().filter("count > 1").limit(1).collect()
     if duplicates:
