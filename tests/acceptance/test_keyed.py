@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,11 @@ ROUNDS = int(os.environ.get("TIDEMILL_CRASH_ROUNDS", "0"))
 STRIDE = 1 if ROUNDS else 25
 
 
-def workflow(*, partitions: int = 1, attempts: int = 1, kill_marker: Path | None = None) -> WorkflowSpec:
+def workflow(
+    *, partitions: int = 1, attempts: int = 1, kill_marker: Path | None = None, account: str = "bigint"
+) -> WorkflowSpec:
     wf = tm.Workflow("bank")
-    wf.input("payments", "account bigint, amount bigint")
+    wf.input("payments", f"account {account}, amount bigint")
     wf.input("rates", "account bigint, rate bigint")
 
     @wf.keyed(
@@ -54,7 +57,7 @@ def workflow(*, partitions: int = 1, attempts: int = 1, kill_marker: Path | None
     return wf.build_spec()
 
 
-def write_rows(directory: Path, rows: list[dict[str, int]]) -> Path:
+def write_rows(directory: Path, rows: Sequence[Mapping[str, float]]) -> Path:
     path = directory / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -174,6 +177,13 @@ def test_a_null_key_is_rejected(tmp_path: Path) -> None:
     with open_stateful_mill(tmp_path, workflow()) as mill:
         mill.insert("payments", write_rows(tmp_path, [{"amount": 1}]))
         with pytest.raises(BadInput, match="found NULL in it"):
+            mill.run()
+
+
+def test_a_key_that_is_no_whole_number_is_rejected(tmp_path: Path) -> None:
+    with open_stateful_mill(tmp_path, workflow(account="double")) as mill:
+        mill.insert("payments", write_rows(tmp_path, [{"account": 1.5, "amount": 1}]))
+        with pytest.raises(BadInput, match="a whole number as its key in the column 'account', found values of type"):
             mill.run()
 
 

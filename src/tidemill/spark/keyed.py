@@ -123,10 +123,16 @@ def run_batch(
 
 def _extract_keys(rows: pa.Table, names: Sequence[str]) -> Keys:
     for name in names:
-        if name not in rows.column_names or rows[name].null_count:
-            problem = "NULL in it" if name in rows.column_names else f"the columns {', '.join(rows.column_names)}"
-            expected = f"expected every event to have its key in the column {name!r}"
-            raise BadInput(f"{expected}, found {problem}; filter them first")
+        problem = ""
+        if name not in rows.column_names:
+            problem = f"the columns {', '.join(rows.column_names)}"
+        elif not pa.types.is_integer(rows[name].type):
+            problem = f"values of type {rows[name].type}"
+        elif rows[name].null_count:
+            problem = "NULL in it"
+        if problem:
+            expected = f"expected every event to have a whole number as its key in the column {name!r}"
+            raise BadInput(f"{expected}, found {problem}; filter or cast it first")
     return tuple(rows[name].to_numpy().astype(np.int64) for name in names)
 
 
