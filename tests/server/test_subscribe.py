@@ -98,6 +98,22 @@ def test_garbage_collected_blocks_are_an_error(client: Client, shop: ServedProje
         next(blocks)
 
 
+def test_a_subscription_after_a_block_that_does_not_exist_is_rejected(client: Client) -> None:
+    client.insert("orders", [row(1)])
+    expected = "channel 'orders' ends at block 1, so no block follows 2; subscribe after 1 or an earlier block"
+    with pytest.raises(BadInput, match=expected):
+        next(client.subscribe("orders", after=2))
+    blocks = client.subscribe("orders", after=1)
+    client.insert("orders", [row(2)])
+    assert read_ids(blocks, 1) == [[2]]
+
+
+def test_a_stream_of_events_after_one_that_does_not_exist_is_rejected(client: Client) -> None:
+    last = client.past_events(limit=1)[-1].id
+    with pytest.raises(BadInput, match=f"the last event is {last}, so none follows {last + 1}; stream after {last}"):
+        next(client.events(after=last + 1))
+
+
 def test_invalid_subscriptions_are_rejected(client: Client, shop: ServedProject) -> None:
     with pytest.raises(NotFound):
         next(client.subscribe("nowhere"))

@@ -93,7 +93,7 @@ def build_api(
         app.add_exception_handler(kind, responder.handle_error)
     for router in ROUTERS:
         app.include_router(router, prefix=PREFIX, responses=build_responses(*COMMON_STATUSES))
-    app.include_router(events.streams, prefix=PREFIX, responses=build_response_references(*COMMON_STATUSES))
+    app.include_router(events.streams, prefix=PREFIX, responses=build_response_references(400, *COMMON_STATUSES))
     app.include_router(websub.router)
     app.include_router(status.health, prefix=PREFIX)
     app.include_router(status.health, include_in_schema=False)  # the usual path for probes

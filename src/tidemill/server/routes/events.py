@@ -9,6 +9,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import format_sse_event
 from starlette.concurrency import run_in_threadpool
 
+from tidemill.errors import BadInput
 from tidemill.model.codec import Json
 from tidemill.server.dependencies import AS_VIEWER, After, Limit, Mill, TheFeed, TheOptions
 from tidemill.server.error_handlers import Responses
@@ -53,8 +54,10 @@ async def stream_events(
 
     The stream ends after some minutes; a client that reconnects with the last number seen misses nothing.
     """
-    last = last_event_id if last_event_id is not None else after
-    position = await run_in_threadpool(mill.catalog.events.read_last_id) if last is None else last
+    last = await run_in_threadpool(mill.catalog.events.read_last_id)
+    position = next((number for number in (last_event_id, after) if number is not None), last)
+    if position > last:
+        raise BadInput(f"the last event is {last}, so none follows {position}; stream after {last} or an earlier event")
     until = time.monotonic() + options.stream_seconds
 
     def is_over() -> bool:

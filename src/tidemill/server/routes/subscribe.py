@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tidemill.encoding.block_rows import RowSelection
+from tidemill.errors import BadInput
 from tidemill.server.batching import RequestBatcher
 from tidemill.server.dependencies import AS_VIEWER, ApiOptions, Mill, Name, TheOptions
 from tidemill.server.shared_blocks import SharedBlocks
@@ -75,7 +76,13 @@ async def subscribe_channel(
     registered = await run_in_threadpool(mill.catalog.channels.read, name)
     if registered.channel.schema is not None:
         selection.check_columns(name, registered.channel.schema)
-    position = registered.head.seq if after is None else after
+    head = registered.head.seq
+    position = head if after is None else after
+    if position > head:
+        raise BadInput(
+            f"channel {name!r} ends at block {head}, so no block follows {after}; "
+            f"subscribe after {head} or an earlier block"
+        )
     await socket.accept()
     await socket.send_text(SubscriptionDocument(channel=name, after=position).model_dump_json())
     state = socket.app.state
