@@ -31,6 +31,8 @@ class Schedule:
     priority: float = 1.0  # the weight of its staleness when more is due than can run at once
 
     def build_triggers(self, where: SourceLocation) -> tuple[Trigger, ...]:
+        if not isinstance(self.triggers, Sequence):
+            raise WorkflowError([f"{where}: expected triggers to be a list of triggers, found {self.triggers!r}"])
         return ((build_interval(self.every, where),) if self.every is not None else ()) + tuple(self.triggers)
 
 

@@ -1,19 +1,21 @@
 """The workflows of a project: those that its files and stored documents declare, and their registration."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tidemill.app import registry
 from tidemill.app.project import Project
+from tidemill.app.settings import SETTINGS_FILE, ChannelSetting
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import ConfigError, Conflict, NotFound, TidemillError, WorkflowError
 from tidemill.model.analysis import NO_KNOWLEDGE, SchemaKnowledge
 from tidemill.model.block import Block
 from tidemill.model.change import Updates
+from tidemill.model.channel import ChannelRole
 from tidemill.model.flow import BoundFlow
 from tidemill.model.registration import RegistrationChange, diff_registration
-from tidemill.model.workflow import WorkflowSpec, find_dangling_triggers
+from tidemill.model.workflow import WorkflowSpec, find_dangling_triggers, suggest_similar
 from tidemill.planner.validation import find_target_problems
 from tidemill.planner.workflow_graph import build_graph
 from tidemill.ports.engine import Engine
@@ -26,13 +28,20 @@ log = logging.getLogger("tidemill.server")
 class WorkflowRegistration:
     """Compares the declared workflows with the registered ones, and registers them.
 
-    `load` imports the project's files; it is called once.
+    `load` imports the project's files; it is called once. `channel_settings` are the settings that name channels.
     """
 
-    def __init__(self, catalog: SqlCatalog, engine: Engine, load: Callable[[], Project]) -> None:
+    def __init__(
+        self,
+        catalog: SqlCatalog,
+        engine: Engine,
+        load: Callable[[], Project],
+        channel_settings: Iterable[ChannelSetting] = (),
+    ) -> None:
         self._catalog = catalog
         self._engine = engine
         self._load = load
+        self._channel_settings = tuple(channel_settings)
         self._declared: Project | None = None  # as declared in the files
         self._project: Project | None = None  # resolved with the knowledge of its queries
         self._knowledge = NO_KNOWLEDGE
@@ -64,14 +73,15 @@ class WorkflowRegistration:
         """The changes that `apply` would make.
 
         Raises `WorkflowError` for queries that Spark rejects, freshness targets that contradict each other, and
-        triggers that wait for undeclared channels or flows; and `Conflict`, as `apply` does, for changes that would
-        make existing data unreadable.
+        triggers that wait for undeclared channels or flows; `ConfigError` for settings that name no suitable channel;
+        and `Conflict`, as `apply` does, for changes that would make existing data unreadable.
         """
         knowledge = analysis.read_knowledge(self._catalog.workflows, self._engine)
         self._resolve_project(knowledge)
         analysis.record_knowledge(self._catalog.workflows, knowledge)
         for workflow in self.project.workflows:
             self._check_workflow(workflow)
+        self._check_settings()
         refusals = [
             reason for workflow in self.project.workflows for reason in self._catalog.workflows.list_refusals(workflow)
         ]
@@ -149,13 +159,32 @@ class WorkflowRegistration:
             contradictions = find_target_problems(build_graph(workflow))
             if contradictions:
                 raise WorkflowError([f"workflow {workflow.name!r}, {p.subject}: {p.reason}" for p in contradictions])
-        declared = [workflow, *self.project.workflows]
-        channels = {c.name for w in declared for c in w.channels}
-        channels |= {c.channel.name for c in self._catalog.channels.list()}
-        flows = {b.name for w in declared for b in w.bindings} | {b.name for b in self._catalog.flows.list()}
-        problems = list(find_dangling_triggers(workflow, channels, flows))
+        declared = {w.name: w for w in (*self.project.workflows, workflow)}
+        flows = {b.name for w in declared.values() for b in w.bindings}
+        flows |= {b.name for b in self._catalog.flows.list() if b.workflow not in declared}
+        problems = list(find_dangling_triggers(workflow, self._read_roles(declared), flows))
         if problems:
             raise WorkflowError(problems)
+
+    def _check_settings(self) -> None:
+        """Reject settings that name a channel that no workflow declares, or data for one that is not an input."""
+        roles = self._read_roles({w.name: w for w in self.project.workflows})
+        problems = []
+        for setting in self._channel_settings:
+            role = roles.get(setting.channel)
+            if role is None:
+                hint = suggest_similar(setting.channel, roles)
+                problems.append(f"{setting.key}: no workflow declares a channel {setting.channel!r}{hint}")
+            elif setting.is_input and role is not ChannelRole.INPUT:
+                found = f"{setting.channel!r}, which a task writes; name another, or declare it with input()"
+                problems.append(f"{setting.key}: expected an input channel, found {found}")
+        if problems:
+            raise ConfigError("\n".join(f"{SETTINGS_FILE}: {problem}" for problem in problems))
+
+    def _read_roles(self, declared: Mapping[str, WorkflowSpec]) -> dict[str, ChannelRole]:
+        """The channels after these workflows are applied; those of other workflows stay."""
+        registered = [c.channel for c in self._catalog.channels.list() if c.workflow not in declared]
+        return {c.name: c.role for c in (*registered, *(c for w in declared.values() for c in w.channels))}
 
     def _compute_difference(self, workflow: WorkflowSpec) -> tuple[RegistrationChange, ...]:
         channels = [c.channel for c in self._catalog.channels.list() if c.workflow == workflow.name]

@@ -2,8 +2,8 @@
 
 import os
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -291,6 +291,24 @@ class Settings(_Section):
     sources: dict[str, SourceSettings] = Field(default_factory=dict)  # by the source's name
     deliver: dict[str, DeliverySettings] = Field(default_factory=dict)  # by the receiver's name
     notify: dict[str, ReceiverSettings] = Field(default_factory=dict)  # by the receiver's name
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSetting:
+    """A setting that names a channel."""
+
+    key: str  # "sources.feed.channel"
+    channel: str
+    is_input: bool  # it must be an input channel
+
+
+def list_channel_settings(settings: Settings) -> Iterator[ChannelSetting]:
+    for name, source in settings.sources.items():
+        yield ChannelSetting(f"sources.{name}.channel", source.channel, is_input=True)
+    for name, delivery in settings.deliver.items():
+        yield ChannelSetting(f"deliver.{name}.channel", delivery.channel, is_input=False)
+        if isinstance(delivery, ChannelDeliverySettings):
+            yield ChannelSetting(f"deliver.{name}.to", delivery.to, is_input=True)
 
 
 _ENVIRONMENT = {

@@ -99,7 +99,10 @@ class Tidemill:
             raise
         self.engine: Engine = engine or self._build_spark_engine()
         self.workflows = WorkflowRegistration(
-            self.catalog, self.engine, lambda: project or load_project(directory, settings.workflows)
+            self.catalog,
+            self.engine,
+            lambda: project or load_project(directory, settings.workflows),
+            config.list_channel_settings(settings),
         )
         self.quotas = QuotaGuard(self.catalog.files, _build_quotas(settings.quotas))
         self.executor = Executor(

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from math import inf
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -173,17 +174,36 @@ def find_problems(trigger: Trigger) -> Iterator[str]:
         yield "a compound trigger needs at least one part"
     for _, leaf in list_leaves(trigger):
         match leaf:
-            case IntervalTrigger(seconds) if not seconds > 0:
-                yield f"an interval must be longer than 0 s, not {seconds:g} s"
+            case IntervalTrigger(seconds) if not 0 < seconds < inf:
+                yield f"an interval must be longer than 0 s and finite, not {seconds:g} s"
             case CronTrigger():
                 yield from _find_cron_problems(leaf)
-            case DataTrigger(_, rows, size, age):
+            case DataTrigger(channel, rows, size, age):
+                yield from _find_type_problem("the name of a channel", channel)
                 for quantity, minimum in (("rows", rows), ("bytes", size), ("age", age)):
-                    if minimum is not None and minimum <= 0:
+                    if quantity != "age" and minimum is not None and type(minimum) is not int:
+                        yield f"expected {quantity} to be a whole number, found {minimum!r}"
+                    elif minimum is not None and minimum <= 0:
                         yield f"{quantity} of a data trigger must be more than 0, not {minimum:g}"
+            case RunTrigger(flow):
+                yield from _find_type_problem("the name of a flow", flow)
+            case _ if not isinstance(leaf, Leaf):
+                yield f"expected a trigger such as tm.every('1 day'), found {leaf!r}"
+
+
+def _find_type_problem(expected: str, found: object) -> Iterator[str]:
+    if not isinstance(found, str):
+        yield f"expected {expected}, found {found!r}"
 
 
 def _find_cron_problems(leaf: CronTrigger) -> Iterator[str]:
+    problems = [
+        *_find_type_problem("a cron expression such as '0 3 * * *'", leaf.expression),
+        *_find_type_problem("a time zone such as 'Europe/Berlin'", leaf.zone),
+    ]
+    if problems:
+        yield from problems
+        return
     try:
         next(leaf.iterate_moments(0.0))
     except (CronSimError, ValueError, StopIteration, OSError, LookupError) as error:

@@ -1,6 +1,7 @@
 """Durations and sizes such as '7 days' and '50 GB': parsing, and formats for messages."""
 
 import re
+from numbers import Real
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _NAMES = {
@@ -13,6 +14,7 @@ _NAMES = {
     "day": "d",
     "week": "w",
 }
+_EXAMPLES = "write it like '30s', '15 minutes' or '7 days'"
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 
 
@@ -22,12 +24,14 @@ def parse_duration(duration: str | float) -> float:
     >>> parse_duration("7 days"), parse_duration("1h 30m"), parse_duration(2)
     (604800.0, 5400.0, 2.0)
     """
-    if not isinstance(duration, str):
+    if isinstance(duration, Real) and not isinstance(duration, bool):
         return float(duration)
+    if not isinstance(duration, str):
+        raise ValueError(f"not a duration: {duration!r}; {_EXAMPLES}")
     text = duration.strip().lower()
     parts = _PART.findall(text)
     if not parts or _PART.sub("", text).strip(" ,"):
-        raise ValueError(f"not a duration: {duration!r}; write it like '30s', '15 minutes' or '7 days'")
+        raise ValueError(f"not a duration: {duration!r}; {_EXAMPLES}")
     return sum(float(n) * _find_unit(unit, duration) for n, unit in parts)
 
 

@@ -84,10 +84,10 @@ def _find_unknown_channels(wf: WorkflowSpec) -> Iterator[Problem]:
     known = {c.name for c in wf.channels}
     for task in wf.list_tasks():
         for port in (r.port for r in task.reads if r.port not in known):
-            yield task.location, f"task {task.name!r} reads unknown channel {port!r}{_suggest_similar(port, known)}"
+            yield task.location, f"task {task.name!r} reads unknown channel {port!r}{suggest_similar(port, known)}"
 
 
-def _suggest_similar(name: str, known: Iterable[str], noun: str = "channel") -> str:
+def suggest_similar(name: str, known: Iterable[str], noun: str = "channel") -> str:
     names = sorted(known)
     matches = get_close_matches(name, names, n=1)
     if matches:
@@ -235,7 +235,7 @@ def find_dangling_triggers(workflow: WorkflowSpec, channels: Iterable[str], flow
             if target not in known[noun]:
                 yield (
                     f"{binding.location}: flow {binding.name!r} waits for {noun} {target!r}, which no workflow "
-                    f"declares, and would never run{_suggest_similar(target, known[noun], noun)}; "
+                    f"declares, and would never run{suggest_similar(target, known[noun], noun)}; "
                     "if another workflow declares it, apply that workflow first"
                 )
 
