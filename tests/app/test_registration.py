@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.statement_count import count_statements
 from tests.acceptance.plain import PlainEngine
 
 import tidemill as tm
@@ -14,6 +15,9 @@ from tidemill.app.project import Project
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
 from tidemill.errors import ConfigError, WorkflowError
+from tidemill.model.block import Block, BlockKind
+from tidemill.model.schema import Schema
+from tidemill.model.task import Task
 from tidemill.model.trigger import Trigger
 
 Open = Callable[..., Tidemill]
@@ -110,3 +114,43 @@ def test_settings_may_name_the_channels_of_all_workflows(open_mill: Open) -> Non
     assert open_mill(
         declare("first", "words"), sources=sources, deliver={"out": {**WEBHOOK, "channel": "first_copies"}}
     ).apply()
+
+
+def declare_parts() -> tm.Workflow:
+    """A table of a channel whose columns are known only from its blocks."""
+    wf = tm.Workflow("shop")
+    wf.input("orders", "word string")
+
+    @wf.task
+    def parts(orders: tm.New) -> tm.Base:
+        return orders
+
+    wf.sql("numbers", "SELECT part, count(*) AS n FROM parts GROUP BY part")
+    return wf
+
+
+def test_only_a_run_that_shows_new_columns_applies_the_workflow_again(
+    open_mill: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run of the same thread waits for it, so otherwise it must cost nothing."""
+    mill = open_mill(declare_parts())
+    mill.apply()
+    orders = Block(1, "orders", 1, BlockKind.DELTA, Schema.from_ddl("word string"))
+    parts = Block(2, "parts", 1, BlockKind.BASE, Schema.from_ddl("part string"))
+    applied = []
+    apply = mill.workflows.apply
+    monkeypatch.setattr(mill.workflows, "apply", lambda: applied.append(apply()))
+    counts = []
+    for blocks in ([orders], [parts], [parts], [orders, parts]):
+        with count_statements(mill.catalog) as statements:
+            mill.workflows.apply_learned_schemas(blocks)
+        counts.append(statements.count)
+    assert len(applied) == 1
+    assert [bool(count) for count in counts] == [False, True, False, False]
+
+
+def test_a_run_without_new_columns_hashes_no_code(open_mill: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    mill = open_mill(declare_parts())
+    mill.apply()
+    monkeypatch.setattr(Task, "compute_identity", None)
+    mill.workflows.apply_learned_schemas([Block(1, "orders", 1, BlockKind.DELTA, Schema.from_ddl("word string"))])

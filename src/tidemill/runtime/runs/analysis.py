@@ -89,13 +89,12 @@ def find_learned_schemas(
     """Find schemas observed in blocks of undeclared channels whose columns a declared table depends on."""
     dependencies = {r.port for t in workflow.list_tasks() if t.batch_reason is not None for r in t.reads}
     undeclared = {c.name for c in workflow.channels if c.schema is None}
-    writers = {w.port: t.compute_identity() for t in workflow.list_tasks() if t.refresh is None for w in t.writes}
-    relevant = undeclared & (dependencies | set(knowledge.observed_schemas))
+    written = {b.channel: b.schema for b in blocks if b.schema}
+    relevant = undeclared & written.keys() & (dependencies | set(knowledge.observed_schemas))
     observed = {
-        b.channel: ObservedSchema(b.schema, writers[b.channel]) for b in blocks if b.channel in writers and b.schema
+        w.port: ObservedSchema(written[w.port], task.compute_identity())
+        for task in workflow.list_tasks()
+        for w in task.writes
+        if w.port in relevant and task.refresh is None
     }
-    return {
-        name: schema
-        for name, schema in observed.items()
-        if name in relevant and knowledge.observed_schemas.get(name) != schema
-    }
+    return {name: schema for name, schema in observed.items() if knowledge.observed_schemas.get(name) != schema}
