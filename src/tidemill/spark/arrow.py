@@ -157,9 +157,9 @@ def _check_not_null(rows: pa.Table, content: Schema, target: WriteTarget) -> Non
 
 
 def _has_distinct_keys(rows: pa.Table, content: Schema, target: WriteTarget) -> bool:
-    """Whether no two rows agree on the key; False if only Spark can tell: there 0.0 = -0.0, and texts have collations."""
+    """Whether no two rows agree on the key; False if only Spark can tell: 0.0 = -0.0 there, texts have collations."""
     key = content.select_fields(target.updates.key)
     types = [rows.schema.field(name).type for name in key.names]
     if not all(f.is_exchangeable for f in key) or any(pa.types.is_floating(t) or pa.types.is_nested(t) for t in types):
         return False
-    return rows.group_by(key.names).aggregate([]).num_rows == rows.num_rows
+    return len(rows.group_by(key.names).aggregate([])) == len(rows)
