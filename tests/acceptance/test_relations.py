@@ -103,6 +103,27 @@ def is_joined(page: Row, click: Row) -> bool:
     return page["site"] is not None and page["site"] == click["site"]
 
 
+def test_a_function_of_groups_has_the_same_groups_of_floats_in_every_mode(open_mill: Open) -> None:
+    """NULL, NaN and zero are one group each, although pandas does not distinguish NULL and NaN."""
+    wf = tm.Workflow("sizes")
+    wf.input("events", "f double, v int", updates=tm.Signed())
+    wf.derive("sizes", wf.relation("events").apply("f", count_rows, returns="n int"), refresh="incremental_strict")
+    mill = open_mill(wf)
+    insert(mill, "events", "f double, v int", (0.0, 1), (math.nan, 2), (None, 3), (1.5, 4))
+    mill.run("sizes")
+    signed = "f double, v int, _count bigint"
+    insert(mill, "events", signed, (-0.0, 5, 1), (math.nan, 6, 1), (math.nan, 7, 1), (1.5, 4, -1))
+    mill.run("sizes", variant="incremental")
+    expected = ["0.0 2", "None 1", "nan 3"]
+    assert sorted(f"{row['f']} {row['n']}" for row in mill.rows("sizes")) == expected
+    mill.run("sizes", variant="batch")
+    assert sorted(f"{row['f']} {row['n']}" for row in mill.rows("sizes")) == expected
+
+
+def count_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    return pd.DataFrame({"n": [len(rows)]})
+
+
 # -- a user-defined weak delta ------------------------------------------------------------------------------------
 
 

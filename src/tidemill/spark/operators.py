@@ -12,6 +12,7 @@ from threading import RLock
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tidemill.algebra import operators as ops
 from tidemill.algebra.expression import quote_name
@@ -19,7 +20,7 @@ from tidemill.algebra.rewrite.passes import rewrite_statement
 from tidemill.algebra.views import SmallChangeTest
 from tidemill.spark.custom_merge import apply_custom_merge
 from tidemill.spark.key_joins import exclude_matching, select_matching
-from tidemill.spark.types import build_columns, format_type
+from tidemill.spark.types import build_column, format_type
 
 _MARK = "\0"
 """Surrounds the name of a frame in a statement until other braces are doubled."""
@@ -204,17 +205,24 @@ def _format_call(aggregate: ops.AggregateCall) -> str:
 
 
 def _apply_function(child: DataFrame, op: ops.GroupedMap) -> DataFrame:
-    """Apply the user's function to each group's rows; the keys come before the columns that it returns."""
+    """Apply the user's function to each group's rows; the keys come before the columns that it returns.
+
+    Floating-point keys pass as text, because pandas does not distinguish NaN from NULL. Adding 0 makes -0.0 to 0.0.
+    """
     types = {f.name: format_type(f.dataType) for f in child.schema.fields}
-    schema = ", ".join([*(f"{quote_name(k)} {types[k]}" for k in op.keys), op.schema])
-    return child.groupBy(*build_columns(op.keys)).applyInPandas(_prepend_keys(op.function, op.keys), schema)
+    groups = {k: build_column(k) for k in op.keys}
+    floats = {k: types[k] for k in op.keys if types[k] in ("float", "double")}
+    groups |= {k: (groups[k] + F.lit(0).cast(kind)).cast("string") for k, kind in floats.items()}
+    schema = ", ".join([*(f"{quote_name(k)} {'string' if k in floats else types[k]}" for k in op.keys), op.schema])
+    result = child.groupBy(*groups.values()).applyInPandas(_prepend_keys(op.function, op.keys), schema)
+    return result.withColumns({k: build_column(k).cast(kind) for k, kind in floats.items()})
 
 
-def _prepend_keys(function: Callable[..., Any], keys: tuple[str, ...]) -> Callable[[Any], Any]:
-    def call_function(rows: Any) -> Any:
+def _prepend_keys(function: Callable[..., Any], keys: tuple[str, ...]) -> Callable[[tuple[Any, ...], Any], Any]:
+    def call_function(values: tuple[Any, ...], rows: Any) -> Any:
         result = function(rows)
-        for position, key in enumerate(keys):
-            result.insert(position, key, rows[key].iloc[0] if len(rows) else None)
+        for position, (key, value) in enumerate(zip(keys, values, strict=True)):
+            result.insert(position, key, value)
         return result
 
     return call_function
