@@ -28,8 +28,6 @@ from tidemill.ports.engine import Log, WriteTarget
 class PlainEngine(NoAnalyser):
     """Passes lists of dicts to tasks and writes the lists that they return."""
 
-    start_seconds = 0.0
-
     def __init__(self, locate: Callable[[str], str]) -> None:
         self._locate = locate
 

@@ -93,7 +93,6 @@ class FakeEngine(NoAnalyser):
     session: Callable[[], Any] = field(repr=False)
     locate: Callable[[str], str] = field(repr=False)
     limits: EngineLimits = field(repr=False)
-    start_seconds: float = 0.0
 
     def run_task(
         self,

@@ -75,7 +75,6 @@ class DigestEngine:
     calls: list[str] = field(default_factory=list)
     failing: dict[str, int] = field(default_factory=dict)
     before: Callable[[str], None] = lambda _: None
-    start_seconds: float = 0.0
 
     def run_task(
         self,

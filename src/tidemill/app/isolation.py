@@ -55,8 +55,6 @@ _MAX_DISK = 100 << 30
 class WorkerEngine:
     """The engine of a server: its workers. Nothing runs in the server itself."""
 
-    start_seconds = 0.0
-
     def __init__(self, pool: WorkerPool) -> None:
         self._pool = pool
 

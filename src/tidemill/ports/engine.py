@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -66,6 +67,24 @@ class EngineLimits:
         return content >= self.content_rows and change <= min(self.broadcast_rows, content // 2)
 
 
+@dataclass(slots=True)
+class StartWait:
+    """The seconds for which one thread has waited for an engine to start: chance, and no cost of its work."""
+
+    seconds: float = 0.0
+
+
+_START_WAIT = ContextVar[StartWait]("start_wait")
+
+
+def get_start_wait() -> StartWait:
+    """The wait of this thread, and of those that continue its context."""
+    wait = _START_WAIT.get(None)
+    if wait is None:
+        _START_WAIT.set(wait := StartWait())
+    return wait
+
+
 class Engine(Protocol):
     """Runs tasks. The only implementation is Spark's; tests may use others.
 
@@ -76,10 +95,6 @@ class Engine(Protocol):
         """Start the engine; raises `EngineError` if that fails."""
 
     def report_health(self) -> EngineHealth: ...
-
-    @property
-    def start_seconds(self) -> float:
-        """Total seconds spent on starting the engine, which are not counted as costs of tasks."""
 
     def run_task(
         self,

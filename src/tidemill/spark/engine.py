@@ -23,7 +23,7 @@ from tidemill.model.schema import Schema
 from tidemill.model.stateful import Stateful
 from tidemill.model.task import Command, Function, Refresh, Sql, Task
 from tidemill.model.view import DeltaChain, Snapshot, View, list_blocks
-from tidemill.ports.engine import EngineLimits, Log, WriteTarget
+from tidemill.ports.engine import EngineLimits, Log, WriteTarget, get_start_wait
 from tidemill.spark.analysis import analyse_query, infer_outputs
 from tidemill.spark.batches import count_rows
 from tidemill.spark.block_reader import BlockReader
@@ -72,7 +72,6 @@ class SparkEngine:
         self._sessions: EngineSessions | None = None
         self._fallback_sessions: EngineSessions | None = None  # a second set of sessions with fewer optimizations
         self._started_here = False
-        self.start_seconds = 0.0
         self._lock = threading.RLock()  # held while a session is started or discarded
         self._restart_policy = RestartPolicy()
         self._commands = CommandRunner()
@@ -88,9 +87,11 @@ class SparkEngine:
 
     @property
     def sessions(self) -> EngineSessions:
+        began = monotonic()
         with self._lock:
             if self._sessions is None:
                 self._sessions = self._start_session()
+            get_start_wait().seconds += monotonic() - began
             return self._sessions
 
     def start(self) -> None:
@@ -115,7 +116,6 @@ class SparkEngine:
         if health.retry_in:
             delay = f"it may be started again in {health.retry_in:.1f} s"
             raise EngineLost(f"Spark was lost, and {delay}: {health.problem}", health.retry_in)
-        began = monotonic()
         try:
             self._started_here = find_running_session() is None
             sessions = EngineSessions(self._new_session())
@@ -123,7 +123,6 @@ class SparkEngine:
             if health.problem is not None:
                 self._restart_policy.record_loss(str(error), self._clock())
             raise
-        self.start_seconds += monotonic() - began
         self._restart_policy.record_start(self._clock())
         return sessions
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tidemill.errors import RunFailed, RunKilled, TimeLimitExceeded
-from tidemill.runtime.runs.supervision import run_supervised
+from tidemill.ports.engine import get_start_wait
+from tidemill.runtime.runs.supervision import WorkTimer, run_supervised
 
 
 def test_results_and_errors_are_passed_on() -> None:
@@ -49,3 +51,33 @@ def test_work_whose_jobs_were_cancelled_is_killed() -> None:
 
     with pytest.raises(RunKilled):
         run_supervised(fail, limit=None, lost=lost, stop=lambda: None)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [0.0]
+    monkeypatch.setattr("tidemill.runtime.runs.supervision.monotonic", lambda: now[0])
+    return now
+
+
+def test_work_is_not_charged_for_its_own_wait_for_the_engine(clock: list[float]) -> None:
+    def work() -> None:
+        clock[0] += 46.0 + 7.0
+        get_start_wait().seconds += 46.0
+
+    timer = WorkTimer()
+    run_supervised(work, limit=None, lost=threading.Event(), stop=lambda: None)
+    assert timer.elapsed_seconds == 7.0
+
+
+def test_work_is_charged_its_time_while_other_work_waits_for_the_engine(clock: list[float]) -> None:
+    """Concurrent runs of a server: one starts Spark again, the other needs no Spark."""
+    timer = WorkTimer()
+    with ThreadPoolExecutor(1) as other:
+        other.submit(run_supervised, start_engine, limit=None, lost=threading.Event(), stop=lambda: None).result()
+    clock[0] += 7.0
+    assert timer.elapsed_seconds == 7.0
+
+
+def start_engine() -> None:
+    get_start_wait().seconds += 46.0

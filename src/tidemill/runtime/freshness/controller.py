@@ -51,7 +51,7 @@ class FreshnessController:
         self, run: Run, binding: BoundFlow, limit: CatchUpLimit | None = None, *, variant: str | None = None
     ) -> list[Block] | None:
         """Make one attempt at a run; None if it has to wait, or nothing is due. Data beyond `limit` are due later."""
-        timer = WorkTimer(self.executor.engine)
+        timer = WorkTimer()
         plan = limit_plan(self.executor.catalog, self._plan_run(run, binding, variant), limit)
         prepared = self._run_prerequisites(run, plan)
         if prepared is None:

@@ -61,7 +61,7 @@ class Compactor:
         def commit(claim: RunClaim, log: RunLog, _lease: Lease) -> Block:
             self._check_blocks_exist(compaction)
             log.write_line(f"compacted because {reason}")
-            timer = WorkTimer(self.executor.engine)
+            timer = WorkTimer()
             block = _build_block(compaction, self._write_files(compaction.view, claim, log))
             cost_model = self._update_cost_model(compaction, block, timer.elapsed_seconds)
             return catalog.runs.commit_compaction(claim, block, log=log.text, rewrite_cost=cost_model)

@@ -57,7 +57,7 @@ class ActionRunner:
         action, task = self._build_task(spec)
         self._check_unchanged(spec, action, task)
         self.executor.catalog.runs.mark_running(claim.run.id, claim.run.fencing_token)
-        timer = WorkTimer(self.executor.engine)
+        timer = WorkTimer()
         directory = f"{claim.directory}/{OUTPUT}"
         staged = self.executor.store.stage_directory(directory)
         target = WriteTarget(action.name, BlockKind.BASE, staged, None, Append())

@@ -129,7 +129,7 @@ class FlowAttempt:
         inputs = self._build_inputs(task, views, consumed)
         _check_state(task, inputs)
         targets = {w.argument: self._build_target(task, views, w) for w in task.writes if not w.void}
-        timer = WorkTimer(self.engine)
+        timer = WorkTimer()
         schemas = self._invoke_task(task, inputs, targets)
         files = self._publish_outputs(task, targets)
         watermark = self._read_watermark(task, files)

@@ -4,26 +4,27 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from contextvars import copy_context
 from time import monotonic
 from typing import TypeVar
 
 from tidemill.errors import RunKilled, TimeLimitExceeded
-from tidemill.ports.engine import Engine
+from tidemill.ports.engine import get_start_wait
 
 
 class WorkTimer:
-    """Measures seconds, without those in which the engine was starting: these are chance, and no cost of the work."""
+    """Measures the seconds of this thread's work, without those for which it waited for the engine to start."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self) -> None:
+        self._wait = get_start_wait()
         self._began = self._read_clock()
 
     @property
     def elapsed_seconds(self) -> float:
-        return max(0.0, self._read_clock() - self._began)
+        return self._read_clock() - self._began
 
     def _read_clock(self) -> float:
-        return monotonic() - self._engine.start_seconds
+        return monotonic() - self._wait.seconds
 
 
 T = TypeVar("T")
@@ -48,7 +49,9 @@ def run_supervised(
     Work that ignores `stop` continues in its thread: it can no longer commit, so it does no harm.
     """
     work: Future[T] = Future()
-    threading.Thread(target=_run_work, args=(function, work), name=WORK_THREAD, daemon=True).start()
+    get_start_wait()  # the work continues this context, so its waits count as those of this thread
+    arguments = (_run_work, function, work)
+    threading.Thread(target=copy_context().run, args=arguments, name=WORK_THREAD, daemon=True).start()
     deadline = None if limit is None else time.monotonic() + limit
     try:
         while not wait([work], _POLL_SECONDS).done:
