@@ -2,7 +2,7 @@
 
 import contextlib
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -20,8 +20,11 @@ from tidemill.spark.query_sessions import register_tables
 from tidemill.spark.session import extract_first_line
 from tidemill.spark.types import drop_reserved, from_struct, to_content_schema
 
+IsLost = Callable[[BaseException], bool]
+"""Whether an error shows that the session was lost; such an error is raised, since it says nothing about a query."""
 
-def analyse_query(spark: SparkSession, query: AnalysisRequest) -> Analysis:
+
+def analyse_query(spark: SparkSession, query: AnalysisRequest, is_lost: IsLost) -> Analysis:
     """The columns of a query's result, and why its operators cannot be used; raises `QueryRefused`."""
     frames = {name: _build_empty_frame(spark, schema) for name, schema in query.tables.items()}
     try:
@@ -35,20 +38,24 @@ def analyse_query(spark: SparkSession, query: AnalysisRequest) -> Analysis:
     if query.operators is None:
         return Analysis(schema)
     channels = {query.channels[name]: frame for name, frame in frames.items()}
-    return Analysis(schema, _find_obstacle(spark, query.operators, result, channels))
+    return Analysis(schema, _find_obstacle(spark, query.operators, result, channels, is_lost))
 
 
-def infer_outputs(spark: SparkSession, task: Task, inputs: Schemas) -> dict[str, Schema] | None:
+def infer_outputs(spark: SparkSession, task: Task, inputs: Schemas, is_lost: IsLost) -> dict[str, Schema] | None:
     """The columns that a function returns for empty frames; None if it fails for them, or returns something else."""
     code = task.variant.code
     assert isinstance(code, Function)
     frames = {argument: _build_empty_frame(spark, schema) for argument, schema in inputs.items()}
     outputs = [write.argument for write in task.writes]
-    with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):  # a user's code may raise anything
-        result = code.call(**frames, **task.parameters)
-        results = result if isinstance(result, Mapping) else dict.fromkeys(outputs[:1], result)
-        return {name: drop_reserved(from_struct(results[name].schema)) for name in outputs}
-    return None
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            result = code.call(**frames, **task.parameters)
+            results = result if isinstance(result, Mapping) else dict.fromkeys(outputs[:1], result)
+            return {name: drop_reserved(from_struct(results[name].schema)) for name in outputs}
+    except Exception as error:  # a user's code may raise anything
+        if is_lost(error):
+            raise
+        return None
 
 
 def _build_empty_frame(spark: SparkSession, schema: Schema) -> DataFrame:
@@ -66,7 +73,7 @@ def _format_error(error: PySparkException) -> str:
 
 
 def _find_obstacle(
-    spark: SparkSession, root: Operator, result: DataFrame, channels: Mapping[str, DataFrame]
+    spark: SparkSession, root: Operator, result: DataFrame, channels: Mapping[str, DataFrame], is_lost: IsLost
 ) -> str | None:
     """Why the operators would not give the query's result, or not in a form that can be stored; None if they would."""
 
@@ -83,6 +90,8 @@ def _find_obstacle(
                 return "the sides of a set operation differ in their types"
         stored = [(updates, compiler.build_frame(step).schema) for updates, step in _list_stored_tables(root)]
     except PySparkException as error:
+        if is_lost(error):
+            raise
         return f"Spark does not accept its operators ({error.getCondition()})"
     for computed, expected in zip(incremental.fields, result.schema.fields, strict=False):
         if computed.dataType != expected.dataType:

@@ -219,12 +219,12 @@ class SparkEngine:
     def analyse_query(self, query: AnalysisRequest) -> Analysis:
         """The columns of a query's result, and why it can only be run in batch; raises `QueryRefused`."""
         with self._detect_loss("analysing a query"), self.sessions.small_queries.acquire_session() as spark:
-            return analyse_query(spark, query)
+            return analyse_query(spark, query, self.sessions.monitor.is_lost)
 
     def infer_outputs(self, task: Task, inputs: Schemas) -> Schemas | None:
         """The columns that a function returns, by output; None if they cannot be inferred."""
         with self._detect_loss("analysing a task"), forbid_stop():
-            return infer_outputs(self.quick_session, task, inputs)
+            return infer_outputs(self.quick_session, task, inputs, self.sessions.monitor.is_lost)
 
     def write_frame(self, frame: Any, target: WriteTarget, *, tag: str) -> Schema:
         if not isinstance(frame, DataFrame):
