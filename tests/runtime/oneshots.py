@@ -41,9 +41,10 @@ NO_BUDGETS = StorageBudgets()
 Json = dict[str, Any]
 
 
-def action(key: int | str, query: str, *parents: int | str, **options: Any) -> Json:
-    """An action that reads its parents as p1, p2, …"""
+def action(key: int | str, column: str, *parents: int | str, **options: Any) -> Json:
+    """An action that reads its parents as p1, p2, …, and is called by its column."""
     read = [{"id": parent, "as": f"p{n}"} for n, parent in enumerate(parents, start=1)]
+    query = f"SELECT {column}"
     return {"id": key, "name": f"a{key}", "type": "spark-sql", "query": query, "parentActions": read} | options
 
 
@@ -69,7 +70,7 @@ def digest(query: str, inputs: Iterable[str]) -> str:
 
 @dataclass
 class DigestEngine:
-    """Writes digests. A query in `failing` fails that many times."""
+    """Writes digests. An action in `failing` fails that many times."""
 
     locate: Callable[[str], str]
     calls: list[str] = field(default_factory=list)
@@ -88,11 +89,12 @@ class DigestEngine:
     ) -> Mapping[str, Schema]:
         code = task.variant.code
         assert isinstance(code, Sql)
-        self.calls.append(code.query)
-        self.before(code.query)
-        if self.failing.get(code.query, 0) > 0:
-            self.failing[code.query] -= 1
-            raise RunFailed(f"{code.query}: no such column")
+        column = code.query.removeprefix("SELECT ")
+        self.calls.append(column)
+        self.before(column)
+        if self.failing.get(column, 0) > 0:
+            self.failing[column] -= 1
+            raise RunFailed(f"{column}: no such column")
         output = digest(code.query, [self.read(view) for _, view in sorted(inputs.items())])
         for part in range(PARTS):
             pq.write_table(pa.table({"x": [output]}), Path(outputs["output"].directory) / f"{part}.parquet")

@@ -18,7 +18,7 @@ from tests.runtime.oneshots import SCHEMA, Bench, Json, action, bench, chain, ve
 
 from tidemill.api.documents.parser import parse_workflow
 from tidemill.api.documents.tasks import SourceResolver, build_task
-from tidemill.errors import LeaseLost, RunFailed, StorageError
+from tidemill.errors import LeaseLost, RunFailed, StorageError, WorkflowError
 from tidemill.model.run import ClaimRequest, RunState
 from tidemill.model.states import DatasetState as D
 from tidemill.model.submission import ActionResult
@@ -45,7 +45,7 @@ def mill(url: str, tmp_path: Path) -> Iterator[Bench]:
 
 def build_wide_workflow(actions: int) -> Json:
     """Each action is derived from the previous one and from the one ten before."""
-    actions = [action(n, f"SELECT {n} AS x", *sorted({max(n - 10, 1), n - 1} - {0, n})) for n in range(1, actions + 1)]
+    actions = [action(n, f"{n} AS x", *sorted({max(n - 10, 1), n - 1} - {0, n})) for n in range(1, actions + 1)]
     return workflow(*actions)
 
 
@@ -271,6 +271,16 @@ def test_a_copy_replaces_the_previous_copy_and_no_file_of_the_user(mill: Bench, 
     with pytest.raises(StorageError, match=r"tidemill-mine\.parquet"):
         mill.run(workflow(action(1, "c", isManaged=False, path="out")))
     assert mine.read_text() == "mine"
+
+
+def test_two_workflows_cannot_have_the_same_output_path(mill: Bench) -> None:
+    exported = action(1, "a", isManaged=False, path="out")
+    mill.submit(workflow(exported))
+    with pytest.raises(WorkflowError, match="an output of workflow 'words'"):
+        mill.submit(workflow(exported, name="other"))
+    mill.submit(workflow(exported))
+    mill.submit(chain("a"))  # no longer to that path
+    mill.submit(workflow(exported, name="other"))
 
 
 def test_the_usage_history_is_filtered_and_split(mill: Bench) -> None:

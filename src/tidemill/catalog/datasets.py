@@ -166,6 +166,13 @@ class SqlDatasetCatalog(CatalogPart):
         return [DatasetPlacement(row.submission_id, row.key, row.path, store.to_stored_dataset(row)) for row in rows]
 
     @in_snapshot
+    def list_output_paths(self, connection: Connection) -> list[tuple[str, str]]:
+        newest = select(func.max(submissions.c.id)).group_by(submissions.c.workflow)
+        query = select(submissions.c.workflow, actions.c.path).join_from(actions, submissions)
+        rows = connection.execute(query.where(submissions.c.id.in_(newest), actions.c.path.is_not(None)))
+        return [(row.workflow, row.path) for row in rows]
+
+    @in_snapshot
     def list_copies(self, connection: Connection) -> list[tuple[str, Identity]]:
         query = select(actions.c.path, actions.c.identity).where(actions.c.path.is_not(None)).distinct()
         return [(row.path, row.identity) for row in connection.execute(query)]

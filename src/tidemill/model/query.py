@@ -1,10 +1,11 @@
 """Spark SQL as text: normalisation of queries, and detection of nondeterministic ones."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from sqlglot import Token, TokenType, exp, parse_one, tokenize
+from sqlglot import Token, TokenType, exp, parse, parse_one, tokenize
 from sqlglot.errors import SqlglotError
 
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING})
@@ -60,6 +61,27 @@ def find_excess(query: str, limits: QueryLimits = QUERY_LIMITS) -> str | None:
     if name is None:
         return None
     return f"it has {sizes[name][0]} {name}; expected at most {sizes[name][1]}: split it into several tables"
+
+
+_OTHER_START = re.compile(r"\s*(TABLE|VALUES)\b", re.IGNORECASE)
+_UNPARSED = re.compile(r"\|>|<<|>>|\bwindow\s*\(|[\w)]:[a-z_\[]", re.IGNORECASE)
+"""Parts of valid queries that sqlglot cannot parse: pipes, shifts, time windows, and paths in variants."""
+
+
+def find_syntax_error(query: str) -> str | None:
+    """The error in a query; None if Spark may accept it.
+
+    >>> find_syntax_error("SELECT (x FROM t")
+    'not a SELECT of Spark SQL: Expecting ). Line 1, Col: 11.'
+    """
+    try:
+        trees = [tree for tree in parse(query, dialect="spark") if tree is not None]
+    except (SqlglotError, RecursionError) as error:
+        reason = str(error).partition("\n")[0]
+        return None if _UNPARSED.search(query) else f"not a SELECT of Spark SQL: {reason}"
+    if len(trees) == 1 and (isinstance(trees[0], exp.Query) or _OTHER_START.match(query)):
+        return None
+    return "not a SELECT of Spark SQL: expected one query"
 
 
 def _measure_depth(tokens: Iterable[Token]) -> int:

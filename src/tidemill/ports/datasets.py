@@ -56,6 +56,9 @@ class DatasetCatalog(Protocol):
     def list_pending_copies(self, submission: int | None = None) -> list[DatasetPlacement]:
         """List the requested copies of existing datasets that are not made yet."""
 
+    def list_output_paths(self) -> list[tuple[str, str]]:
+        """List each workflow with the paths of the outputs in its newest submission."""
+
     def list_copies(self) -> list[tuple[str, Identity]]:
         """List the path and the dataset of every copy that was requested."""
 

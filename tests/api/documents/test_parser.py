@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.oracle.corpus.harness import read_queries
 
 from tidemill.api.documents.parser import find_problems, parse_workflow
 from tidemill.errors import WorkflowError
@@ -157,6 +158,9 @@ def test_invalid_json_is_rejected_with_its_line() -> None:
         parse_workflow('{\n"name": "x",\n}')
     with pytest.raises(WorkflowError, match="'name' occurs twice"):
         parse_workflow('{"name": "x", "name": "y"}')
+    with pytest.raises(WorkflowError, match="u0000"):
+        parse_workflow(json.dumps(WORKFLOW | {"name": "a\\\0"}))
+    parse_workflow(json.dumps(WORKFLOW | {"name": r"a\u0000"}))
 
 
 def test_all_problems_are_found_at_once() -> None:
@@ -214,3 +218,18 @@ json_values = st.recursive(
 @given(data=json_values)
 def test_any_other_json_is_rejected_without_an_exception(data: Any) -> None:
     assert find_problems(data)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["SELEC x FROM t", "SELECT (x FROM t", "SELECT 'x FROM t", "DROP TABLE t", "SELECT 1; SELECT 2", "--"],
+)
+def test_a_query_that_is_no_select_is_a_problem(query: str) -> None:
+    (problem,) = find_problems(edit_workflow("actions", 2, "query", to=query))
+    assert (problem.pointer, problem.reason[:12]) == ("/actions/2/query", "not a SELECT")
+
+
+def test_every_query_that_spark_accepts_is_accepted() -> None:
+    """Among them constructs that sqlglot cannot parse."""
+    queries = [*read_queries(only_suite=False).values(), "SELECT 1 AS x;", "VALUES (1)", "(SELECT 1 AS x)"]
+    assert [query for query in queries if find_problems(edit_workflow("actions", 2, "query", to=query))] == []

@@ -115,7 +115,7 @@ def test_inputs_are_distinguished_by_position() -> None:
 def test_all_problems_are_reported_at_once() -> None:
     """Problems of form, rule violations and missing files."""
     data = edit_workflow("endActionId", to=9)
-    data["actions"][0] |= {"isManaged": False, "files": ["gone"]}
+    data["actions"][0] |= {"isManaged": False, "files": ["gone", "lost"]}
     data["actions"][1] |= {"script": "gone.py", "parentActions": [{"id": 7}]}
     data["actions"][2] |= {"isManaged": False, "path": "../data/top/./"}
 
@@ -132,8 +132,36 @@ def test_all_problems_are_reported_at_once() -> None:
         "/endActionId",
         "/actions/1/parentActions/0/id",
         "/actions/3/path",  # that of another output
+        "/actions/0",  # no file
+        "/actions/0",  # nor the other one
         "/actions/1",  # no script
     ]
+
+
+def find_all_problems(data: Any, sources: SourceResolver, *taken: tuple[str, str]) -> list[str]:
+    with pytest.raises(WorkflowError) as error:
+        validate_workflow(json.dumps(data), sources, taken)
+    return error.value.problems
+
+
+def test_a_script_in_another_encoding_is_a_problem_beside_others() -> None:
+    data = edit_workflow("actions", 2, "query", to="SELEC x FROM words")
+    script = "name = 'Zoë'".encode("latin-1")
+    for unreadable in (script, b"# coding: nonsense\n"):
+        files = FILES | {"clean.py": unreadable}
+        query, encoding = find_all_problems(data, SourceResolver(files.__getitem__, lambda _: top))
+        assert query.startswith("/actions/2/query: not a SELECT")
+        assert encoding.startswith("/actions/1: clean.py is not text in UTF-8")
+    files = FILES | {"clean.py": b"# coding: latin-1\n" + script}
+    validate_workflow(json.dumps(WORKFLOW), SourceResolver(files.__getitem__, lambda _: top))
+
+
+def test_an_output_path_of_another_workflow_is_a_problem() -> None:
+    sources = SourceResolver(FILES.__getitem__, lambda _: top)
+    for path in ("/data/top", "/data/./top/", "/data", "/data/top/part"):
+        (problem,) = find_all_problems(WORKFLOW, sources, ("other", path))
+        assert problem.startswith("/actions/3/path: an output of workflow 'other' goes to the same directory")
+    validate_workflow(json.dumps(WORKFLOW), sources, [("other", "/data/elsewhere"), ("words", "/data/top")])
 
 
 def test_relevant_changes_affect_an_action_and_its_descendants() -> None:

@@ -5,8 +5,9 @@ does not hide another.
 """
 
 import json
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from os.path import normpath
@@ -16,6 +17,8 @@ from tidemill.api.documents.form import ACTION, PARENT, TYPES, WORKFLOW, Documen
 from tidemill.api.documents.rules import RULES, choose_argument_name, find_overlapping_paths, to_id
 from tidemill.errors import WorkflowError
 from tidemill.model.action import Action, ActionParent, CommandLine, FunctionCall, OneShotWorkflow, Query, Script, Work
+
+_NUL = re.compile(r"(?<!\\)(\\\\)*\\u0000")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +41,32 @@ def parse_workflow(text: str) -> OneShotWorkflow:
     return _build_workflow(data)
 
 
-def find_problems(data: Any, resolve: Callable[[str], str] = normpath) -> list[DocumentProblem]:
-    """Return all problems of a document. `resolve` returns the canonical name of a directory."""
+def find_problems(
+    data: Any, resolve: Callable[[str], str] = normpath, taken: Iterable[tuple[str, str]] = ()
+) -> list[DocumentProblem]:
+    """Return all problems of a document.
+
+    `resolve` returns the canonical name of a directory; `taken` are workflows and the paths of their outputs.
+    """
     valid, problems = check_form(data)
-    violations = [*(violation for rule in RULES for violation in rule(valid)), *find_overlapping_paths(valid, resolve)]
+    paths = find_overlapping_paths(valid, resolve, taken)
+    violations = [*(violation for rule in RULES for violation in rule(valid)), *paths]
     return [*problems, *(DocumentProblem(pointer, reason) for pointer, reason in violations)]
 
 
-def find_valid_actions(data: Any) -> Iterator[tuple[str, Action]]:
-    """Yield the well-formed actions, with their JSON pointers, regardless of other problems."""
+def find_valid_work(data: Any) -> Iterator[tuple[str, Work]]:
+    """Yield the well-formed work of actions, with their JSON pointers, regardless of other problems."""
     valid, _ = check_form(data)
-    names = {to_id(a["id"]): a.get("name", "") for a in valid.get("actions", ()) if "id" in a}
-    for index, action in enumerate(data["actions"] if "actions" in valid else ()):
-        pointer, problems = f"/actions/{index}", list[DocumentProblem]()
-        _check_action(action, pointer, problems)
-        if not problems:
-            yield pointer, _build_action(action, names)
+    for index, action in enumerate(valid.get("actions", ())):
+        fields = TYPES.get(action.get("type"))
+        if fields is not None and all(field.name in action for field in fields if field.required):
+            yield f"/actions/{index}", _build_work(action)
 
 
 def parse_json(text: str) -> Any:
     """Parse a JSON text; raises `WorkflowError` if it is invalid."""
+    if _NUL.search(text):
+        raise WorkflowError([r"it contains \u0000, which no path and no database can store; leave it out"])
     try:
         return json.loads(text, object_pairs_hook=_reject_duplicate_keys)
     except json.JSONDecodeError as error:

@@ -3,13 +3,13 @@
 Each gets a document with only well-formed fields, and yields JSON pointers with reasons.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePath
 from typing import Any
 
 from tidemill.model.channel import is_valid_name
-from tidemill.model.query import find_excess
+from tidemill.model.query import find_excess, find_syntax_error
 
 RuleViolations = Iterator[tuple[str, str]]
 
@@ -91,11 +91,11 @@ def find_unreadable_parents(data: Mapping[str, Any]) -> RuleViolations:
             seen.add(name)
 
 
-def find_oversized_queries(data: Mapping[str, Any]) -> RuleViolations:
+def find_invalid_queries(data: Mapping[str, Any]) -> RuleViolations:
     for index, action in enumerate(data.get("actions", ())):
-        excess = find_excess(action["query"]) if "query" in action else None
-        if excess is not None:
-            yield f"/actions/{index}/query", excess
+        problem = find_excess(action["query"]) or find_syntax_error(action["query"]) if "query" in action else None
+        if problem is not None:
+            yield f"/actions/{index}/query", problem
 
 
 RULES = (
@@ -105,25 +105,28 @@ RULES = (
     find_cycle,
     find_reversed_ends,
     find_unreadable_parents,
-    find_oversized_queries,
+    find_invalid_queries,
 )
 
 
-def find_overlapping_paths(data: Mapping[str, Any], resolve: Callable[[str], str]) -> RuleViolations:
-    """Beyond the five: no output is placed in or above the directory of another output of the workflow."""
-    used: dict[PurePath, int] = {}
+def find_overlapping_paths(
+    data: Mapping[str, Any], resolve: Callable[[str], str], taken: Iterable[tuple[str, str]]
+) -> RuleViolations:
+    """Beyond the five: no output is placed in or above the directory of another output of any workflow."""
+    others = ((workflow, path) for workflow, path in taken if workflow != data.get("name"))
+    used = {PurePath(resolve(path)): f"an output of workflow {workflow!r}" for workflow, path in others}
     for index, action in enumerate(data.get("actions", ())):
         if action.get("isManaged") is not False or "path" not in action:
             continue
         path = PurePath(resolve(action["path"]))
-        other = next((n for p, n in used.items() if p.is_relative_to(path) or path.is_relative_to(p)), None)
+        other = next((o for p, o in used.items() if p.is_relative_to(path) or path.is_relative_to(p)), None)
         if other is not None:
             yield (
                 f"/actions/{index}/path",
-                f"the output of /actions/{other} goes to the same directory, or one inside of it, and one would "
-                "replace the other; give each a separate path",
+                f"{other} goes to the same directory, or one inside of it, and one would replace the other; "
+                "give each a separate path",
             )
-        used.setdefault(path, index)
+        used.setdefault(path, f"the output of /actions/{index}")
 
 
 def _list_actions(data: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -1,15 +1,16 @@
 """Converts actions to tasks, which are executed and identified like any other task."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from importlib.util import decode_source
 from os.path import normpath
 from typing import Any
 
-from tidemill.api.documents.parser import find_problems, find_valid_actions, parse_json, parse_workflow
+from tidemill.api.documents.parser import find_problems, find_valid_work, parse_json, parse_workflow
 from tidemill.errors import WorkflowError
 from tidemill.model import task as model
-from tidemill.model.action import Action, CommandLine, FunctionCall, OneShotWorkflow, Query, Script
+from tidemill.model.action import Action, CommandLine, FunctionCall, OneShotWorkflow, Query, Script, Work
 from tidemill.model.block import BlockKind
 from tidemill.model.code import trace_script
 from tidemill.model.query import can_rename_table, rename_tables
@@ -35,16 +36,16 @@ class SourceResolver:
     resolve: Callable[[str], str] = normpath
 
 
-def validate_workflow(text: str, sources: SourceResolver) -> OneShotWorkflow:
-    """Parse and validate the workflow of a JSON text.
+def validate_workflow(text: str, sources: SourceResolver, taken: Iterable[tuple[str, str]] = ()) -> OneShotWorkflow:
+    """Parse and validate the workflow of a JSON text. `taken` are other workflows and the paths of their outputs.
 
     Raises `WorkflowError` with every problem of the document and of the files and functions that it names.
     """
     data = parse_json(text)
-    problems = [str(p) for p in find_problems(data, sources.resolve)]
-    for pointer, action in find_valid_actions(data):
+    problems = [str(p) for p in find_problems(data, sources.resolve, taken)]
+    for pointer, work in find_valid_work(data):
         try:
-            build_task(action, sources)
+            _build_code(work, sources)
         except WorkflowError as error:
             problems += [f"{pointer}: {problem}" for problem in error.problems]
     if problems:
@@ -86,7 +87,7 @@ def build_task(action: Action, sources: SourceResolver) -> Task:
     writes = (model.TaskOutput(OUTPUT, format_channel_name(action.id), BlockKind.BASE),)
     return Task(
         name=action.name,
-        variants=(model.Variant("one-shot", reads, writes, _build_code(action, sources)),),
+        variants=(model.Variant("one-shot", reads, writes, _build_code(action.work, sources)),),
         parameters=action.parameters,
         retry=model.RetryPolicy(action.attempts),
         version=action.version,
@@ -100,16 +101,35 @@ def format_channel_name(action: str) -> str:
     return f"action_{action}"
 
 
-def _build_code(action: Action, sources: SourceResolver) -> Code:
-    match action.work:
+def _build_code(work: Work, sources: SourceResolver) -> Code:
+    match work:
         case CommandLine(command, files):
-            digests = {file: hashlib.sha256(sources.read_file(file)).hexdigest() for file in files}
-            return Command(command, fingerprint={"files": digests})
+            return Command(command, fingerprint={"files": _compute_digests(files, sources)})
         case Script(script, arguments):
-            traced = trace_script(sources.read_file(script).decode(), script)
+            traced = trace_script(_read_script(script, sources), script)
             fingerprint = {"function": list(traced.pieces), "unseen": list(traced.unseen)}
             return Command((SUBMIT, script, *arguments), fingerprint=fingerprint)
         case Query(query):
             return Sql(query)
         case FunctionCall(function):
             return Function(sources.find_function(function))
+
+
+def _compute_digests(files: Iterable[str], sources: SourceResolver) -> dict[str, str]:
+    digests, problems = dict[str, str](), list[str]()
+    for file in files:
+        try:
+            digests[file] = hashlib.sha256(sources.read_file(file)).hexdigest()
+        except WorkflowError as error:
+            problems += error.problems
+    if problems:
+        raise WorkflowError(problems)
+    return digests
+
+
+def _read_script(script: str, sources: SourceResolver) -> str:
+    try:
+        return decode_source(sources.read_file(script))
+    except (UnicodeDecodeError, SyntaxError) as error:
+        problem = f"{script} is not text in UTF-8, nor in an encoding that it declares; save it as UTF-8"
+        raise WorkflowError([problem]) from error

@@ -21,7 +21,7 @@ def submit_workflow(
 
     `environment` are the environment variables that actions may depend on. Raises `WorkflowError` with every problem.
     """
-    workflow = validate_workflow(text, sources)
+    workflow = validate_workflow(text, sources, datasets.list_output_paths())
     nodes, document = build_nodes(workflow, sources), json.loads(text)
     permanent = workflow.list_permanent_actions()
     for attempt in range(1, _ATTEMPTS + 1):
