@@ -264,6 +264,27 @@ def test_a_server_leads_until_its_heartbeat_stops(driver: Driver, clock: FakeClo
     assert [s.state for s in driver.catalog.servers.list()] == ["serving", "stopped"]
 
 
+def test_a_dead_server_is_silent_leads_no_more_and_is_finally_not_listed(driver: Driver, clock: FakeClock) -> None:
+    dead, stopped, alive = Server("dead", "up", 4), Server("stopped", "work", 2), Server("alive", "work", 2)
+    for server in (dead, stopped, alive):
+        driver.catalog.servers.record_heartbeat(server, lease=5.0)
+    driver.catalog.servers.deregister(stopped)
+    assert [(s.name, s.state, s.leader) for s in driver.catalog.servers.list()] == [
+        ("alive", "serving", False),
+        ("dead", "serving", True),
+        ("stopped", "stopped", False),
+    ]
+    clock.now += 31
+    driver.catalog.servers.record_heartbeat(replace(alive, state="draining"), lease=5.0)
+    assert [(s.name, s.state, s.leader) for s in driver.catalog.servers.list()] == [
+        ("alive", "draining", False),
+        ("dead", "silent", False),
+        ("stopped", "stopped", False),
+    ]
+    clock.now += 86_401
+    assert driver.catalog.servers.list() == []
+
+
 def test_a_draining_server_does_not_lead(driver: Driver) -> None:
     assert not driver.catalog.servers.record_heartbeat(Server("one", "up", 1, state="draining"), lease=5.0)
 

@@ -10,7 +10,7 @@ from tidemill.display import columns
 from tidemill.display.table import TableCell, read_rows, select_columns
 from tidemill.model.run import Run, RunKind, RunState
 from tidemill.model.trigger import IntervalTrigger
-from tidemill.ports.records import RegisteredTrigger, Server
+from tidemill.ports.records import SILENT, RegisteredTrigger, Server
 
 NOW = 1000.0
 RUN = Run(7, RunKind.FLOW, "report", RunState.FAILED, 1, 3, created=1.0, started=900.0, finished=902.0, error="a\nb")
@@ -40,7 +40,7 @@ def test_a_trigger_shows_when_it_is_due(due: float, paused: bool, text: str) -> 
     assert (cell.text if isinstance(cell, TableCell) else cell) == text
 
 
-def test_a_server_without_heartbeat_is_silent() -> None:
-    server = Server("host:1", "up", 2, last_heartbeat=NOW - columns.SILENT_SECONDS - 1)
+def test_a_silent_server_is_shown_as_failed() -> None:
+    server = Server("host:1", "up", 2, SILENT)
     ((cell,),) = read_rows(select_columns(columns.SERVER, "state"), [server], NOW)
     assert cell == TableCell("silent", tone="failed")

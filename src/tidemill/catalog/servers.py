@@ -10,9 +10,10 @@ from tidemill.catalog.database import CatalogPart, in_snapshot, in_transaction
 from tidemill.catalog.rows import build_reader
 from tidemill.catalog.tables import leases, servers, setting_overrides
 from tidemill.catalog.transaction import Transaction
-from tidemill.ports.records import SERVING, Server
+from tidemill.ports.records import SERVING, SILENT, STOPPED, Server
 
-_EXPIRY_SECONDS = 86400.0  # seconds after which a silent server is no longer listed
+_SILENT_SECONDS = 30.0  # seconds without a heartbeat after which a server is taken for dead
+_EXPIRY_SECONDS = 86400.0  # seconds without a heartbeat after which a server is no longer listed
 _LEADER = "leader"
 
 
@@ -26,7 +27,7 @@ class SqlServerCatalog(CatalogPart):
 
     @in_transaction
     def deregister(self, tx: Transaction, server: Server) -> None:
-        _record_presence(tx, replace(server, state="stopped"))
+        _record_presence(tx, replace(server, state=STOPPED))
         _release_lease(tx, _LEADER, server.name)
 
     @in_transaction
@@ -55,13 +56,21 @@ class SqlServerCatalog(CatalogPart):
 
     @in_snapshot
     def list(self, connection: Connection) -> list[Server]:
-        owner = select(leases.c.owner).where(leases.c.name == _LEADER)
+        now = self.database.read_time_with(connection)
+        owner = select(leases.c.owner).where(leases.c.name == _LEADER, leases.c.until > now)
         leads = servers.c.name.in_(owner) & (servers.c.state == SERVING)
-        query = select(servers, leads.label("leader")).order_by(servers.c.name)
-        return [_to_server(row) for row in connection.execute(query)]
+        is_listed = servers.c.last_heartbeat >= now - _EXPIRY_SECONDS
+        query = select(servers, leads.label("leader")).where(is_listed).order_by(servers.c.name)
+        return [_find_silence(_to_server(row), now) for row in connection.execute(query)]
 
 
 _to_server = build_reader(Server)
+
+
+def _find_silence(server: Server, now: float) -> Server:
+    """The server, with the state `SILENT` if it sends no heartbeats but has not stopped."""
+    is_silent = server.state != STOPPED and server.last_heartbeat + _SILENT_SECONDS < now
+    return replace(server, state=SILENT) if is_silent else server
 
 
 def _record_presence(tx: Transaction, server: Server) -> None:

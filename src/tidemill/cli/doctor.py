@@ -26,8 +26,6 @@ T = TypeVar("T")
 
 _PYTHON = (3, 11)
 _PYSPARK = "4.3"
-_HEARTBEAT_TIMEOUT = 60.0
-"""Seconds after which a server without a heartbeat does not count."""
 _FILE_SAMPLE_SIZE = 1000
 """The number of referenced files that are looked up in the store, spread evenly over all."""
 _MIN_FREE_BYTES = 1_000_000_000
@@ -127,12 +125,12 @@ def _check_store(mill: Tidemill) -> str:
 
 
 def _check_servers(mill: Tidemill) -> str:
-    """Check the states that servers report; those without a recent heartbeat are ignored."""
-    alive = [s for s in mill.catalog.servers.list() if s.last_heartbeat > mill.catalog.read_time() - _HEARTBEAT_TIMEOUT]
-    recovering = [s.name for s in alive if s.state == RECOVERING]
+    """Check the states that servers report."""
+    servers = mill.catalog.servers.list()
+    recovering = [s.name for s in servers if s.state == RECOVERING]
     if recovering:
         raise EngineError(f"{', '.join(recovering)} lost Spark's session and is restarting it; see the server's log")
-    return f"{format_plural(sum(s.state == SERVING for s in alive), 'server')} serving"
+    return f"{format_plural(sum(s.state == SERVING for s in servers), 'server')} serving"
 
 
 def _check_workflows(mill: Tidemill) -> str:

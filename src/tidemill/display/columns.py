@@ -15,7 +15,15 @@ from tidemill.model.submission import StoredDataset
 from tidemill.model.units import format_size, format_span
 from tidemill.model.usage import UsageFigures
 from tidemill.planner import explanation
-from tidemill.ports.records import Event, RegisteredTask, RegisteredTrigger, RegisteredWorkflow, Server, TriggerFiring
+from tidemill.ports.records import (
+    SILENT,
+    Event,
+    RegisteredTask,
+    RegisteredTrigger,
+    RegisteredWorkflow,
+    Server,
+    TriggerFiring,
+)
 from tidemill.runtime.oneshot.storage_report import EvictionCandidate, RetainedDataset, StorageShare
 from tidemill.wire.schemas import BlockDocument, ReadingDocument
 
@@ -23,8 +31,6 @@ AnyBlock = Block | BlockDocument
 
 GRACE_SECONDS = 30.0
 """Seconds that a due trigger, or a run that waits for a track, may take before it counts as late."""
-SILENT_SECONDS = 30.0
-"""Seconds without a heartbeat after which a running server is shown as silent."""
 
 
 def format_subject_url(run: Run) -> str:
@@ -129,15 +135,10 @@ WORKFLOW: tuple[Column[RegisteredWorkflow], ...] = (
 )
 
 
-def _show_server_state(server: Server, now: float) -> TableCell:
-    is_silent = server.state != "stopped" and server.last_heartbeat + SILENT_SECONDS < now
-    return TableCell("silent", tone="failed") if is_silent else show_state(server.state)
-
-
 SERVER: tuple[Column[Server], ...] = (
     Column("server", lambda s, _: s.name),
     Column("role", lambda s, _: s.role),
-    Column("state", _show_server_state),
+    Column("state", lambda s, _: TableCell(s.state, tone="failed") if s.state == SILENT else show_state(s.state)),
     Column("", lambda s, _: "leader" if s.leader else ""),
     Column(">tracks", lambda s, _: s.tracks),
     Column("started", lambda s, now: fmt.format_age(s.started, now)),

@@ -193,6 +193,9 @@ class FlowStatistics:
 SERVING = "serving"
 RECOVERING = "recovering"  # its engine was lost and is restarting; until then it claims no run and does not lead
 
+STOPPED = "stopped"
+SILENT = "silent"  # it sends no heartbeats and did not stop: it is dead or disconnected
+
 
 @dataclass(frozen=True, slots=True)
 class Server:
@@ -201,7 +204,7 @@ class Server:
     name: str
     role: str  # "up" or "work"
     tracks: int
-    state: str = SERVING  # or RECOVERING, "draining", "stopped"
+    state: str = SERVING  # or RECOVERING, "draining", STOPPED, SILENT
     started: float = 0.0
     last_heartbeat: float = 0.0
     leader: bool = False
