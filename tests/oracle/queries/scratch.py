@@ -23,7 +23,6 @@ from pyspark.sql.types import (
 )
 
 from tidemill.model.change import Rows
-from tidemill.spark.query_sessions import remove_unused_ctes
 from tidemill.spark.session import FALLBACK_SETTINGS, create_sibling_session
 
 RESULTS_PER_JOB = 6
@@ -50,9 +49,19 @@ def from_scratch(
     """The result of each query over these tables; later queries may read earlier ones."""
     try:
         return _run_queries(spark, queries, tables, pool)
-    except Py4JJavaError:  # the product's second attempt, with an equivalent query
-        texts = {name: remove_unused_ctes(text) for name, text in queries.items()}
-        return _run_queries(spark, texts, tables, pool, one_by_one=True)
+    except Py4JJavaError:
+        with _inline_ctes(spark):
+            return _run_queries(spark, queries, tables, pool, one_by_one=True)
+
+
+@contextmanager
+def _inline_ctes(spark: SparkSession) -> Iterator[None]:
+    """Spark replaces names of WITH by their queries, and does not fail on unused ones."""
+    spark.conf.set("spark.sql.legacy.ctePrecedencePolicy", "LEGACY")
+    try:
+        yield
+    finally:
+        spark.conf.unset("spark.sql.legacy.ctePrecedencePolicy")
 
 
 def _run_queries(
