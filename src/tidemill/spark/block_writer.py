@@ -10,7 +10,7 @@ from tidemill.local.spark_types import to_nullable_ddl
 from tidemill.model.block import BlockKind
 from tidemill.model.change import COUNT, DELETED, RESERVED_COLUMNS, Increment, Upsert
 from tidemill.model.error_summary import OWN_MESSAGE
-from tidemill.model.evolution import can_widen, find_unreadable_changes
+from tidemill.model.evolution import can_widen
 from tidemill.model.schema import Field, Schema
 from tidemill.ports.engine import WriteTarget
 from tidemill.spark.operators import OperatorCompiler
@@ -68,7 +68,7 @@ def build_data_path(directory: str) -> str:
 
 
 def _choose_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:
-    """The schema of the content: as declared; else that of the frame, as long as older blocks stay readable."""
+    """The schema of the content: as declared; else that of the frame, or the known one if it can hold the frame."""
     if target.schema is None:
         return _infer_content_schema(frame, target)
     if not target.is_schema_inferred:
@@ -78,14 +78,7 @@ def _choose_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:
         return inferred
     types = {f.name: f.type for f in inferred}
     can_write = all(types.get(f.name) == f.type or can_widen(types.get(f.name, ""), f.type) for f in known)
-    if can_write and types.keys() == set(known.names):
-        return known
-    if problems := list(find_unreadable_changes(known, inferred, target.updates.key)):
-        raise BadInput(
-            f"channel {target.channel} holds rows of an earlier result, which cannot change "
-            f"{' and '.join(problems)}; compute it from scratch: tidemill run FLOW --variant batch"
-        )
-    return inferred
+    return known if can_write and types.keys() == set(known.names) else inferred
 
 
 def _infer_content_schema(frame: DataFrame, target: WriteTarget) -> Schema:

@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from tidemill.algebra.program import RefreshMode
-from tidemill.errors import BlockDamaged, Conflict, RunKilled, TidemillError
+from tidemill.errors import BadInput, BlockDamaged, Conflict, RunKilled, TidemillError
 from tidemill.model.block import INITIAL_POSITION, Block, BlockKind, ChannelPosition, DataFile, advance_position
 from tidemill.model.change import Append, Updates
 from tidemill.model.channel import ChannelRole
 from tidemill.model.codec import Json
+from tidemill.model.evolution import find_unreadable_changes
 from tidemill.model.flow import BoundFlow
 from tidemill.model.run import (
     BACKFILL_TAG_PREFIX,
@@ -131,6 +133,7 @@ class FlowAttempt:
         targets = {w.argument: self._build_target(task, views, w) for w in task.writes if not w.void}
         timer = WorkTimer()
         schemas = self._invoke_task(task, inputs, targets)
+        self._check_schemas(task, views, schemas)
         files = self._publish_outputs(task, targets)
         watermark = self._read_watermark(task, files)
         for write in task.writes:
@@ -173,6 +176,20 @@ class FlowAttempt:
             if read.argument not in states:
                 inputs[read.argument]
         return inputs
+
+    def _check_schemas(self, task: Task, views: ChannelViews, schemas: Mapping[str, Schema]) -> None:
+        """Check that all blocks of a content stay readable in a new schema: a column may be back with another type."""
+        for write in (w for w in task.writes if w.kind is BlockKind.DELTA and not w.void):
+            channel, schema = views.get_channel(write.port), schemas[write.argument]
+            if channel.channel.schema in (None, schema):
+                continue
+            blocks = list_blocks(views.build_snapshot(write.port, channel.head.seq))
+            changes = (find_unreadable_changes(b.schema, schema, b.updates.key) for b in blocks if b.files)
+            if problems := list(dict.fromkeys(chain.from_iterable(changes))):
+                raise BadInput(
+                    f"channel {write.port} holds rows of an earlier result, which cannot change "
+                    f"{' and '.join(problems)}; compute it from scratch: tidemill run FLOW --variant batch"
+                )
 
     def _publish_outputs(self, task: Task, targets: Mapping[str, WriteTarget]) -> dict[str, tuple[DataFile, ...]]:
         """Make the files of all outputs durable, concurrently: most of the time is spent waiting for the disk."""
