@@ -1,5 +1,8 @@
 """Tidemill keeps tables fresh on Spark: declare tables and freshness targets; it finds the cheapest refreshes."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tidemill.algebra.custom import custom
 from tidemill.algebra.relation import Relation
 from tidemill.api.flow import Flow
@@ -8,10 +11,12 @@ from tidemill.api.options import Dependencies, Freshness, Limits, Retry, Schedul
 from tidemill.api.stateful import state, window
 from tidemill.api.triggers import after, all_of, cron, every, on
 from tidemill.api.workflow import Workflow
-from tidemill.client import Client
 from tidemill.errors import TidemillError
 from tidemill.model.change import Append, Custom, Increment, Signed, Upsert
 from tidemill.model.window import Between
+
+if TYPE_CHECKING:
+    from tidemill.client import Client
 
 __version__ = "0.1.0"
 
@@ -46,3 +51,10 @@ __all__ = [
     "state",
     "window",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the client when it is first used: its libraries take as long as all other imports together."""
+    if name != "Client":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module("tidemill.client").Client

@@ -83,6 +83,7 @@ def test_every_operation_is_answered_by_the_worker(mill: IsolatedTidemill) -> No
         mill.explain("nothing")
 
 
+@pytest.mark.long  # tests/acceptance/test_runs.py calls them without a worker
 def test_a_users_merge_function_is_called_by_the_worker(mill: IsolatedTidemill) -> None:
     for score in (3, 5, 4):
         mill.insert("scores", pa.table({"item": ["tea"], "score": [score]}))

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from tidemill.cli import lazy_imports
 from tidemill.cli.command import Tidemill
 from tidemill.cli.output import Answer, ProgressBar, build_console, write_output
-from tidemill.client import Client
 from tidemill.display.formatting import format_plural
 from tidemill.errors import BadInput
 from tidemill.model.block import BlockKind
@@ -63,7 +63,7 @@ def push(
     """Push events from standard input, one JSON object per line, as they arrive; ends when all are durable."""
     if first is not None and producer is None:
         raise BadInput("--first numbers the lines of a producer; name it with --producer")
-    with Client(url, token) as client:
+    with lazy_imports.Client(url, token) as client:
         lines = (line for line in map(bytes.strip, sys.stdin.buffer) if line)
         last = client.push(channel, lines, producer=producer, first=first)
     return Answer({"channel": channel, "acknowledged": last}, f"everything up to number {last} is in {channel}")
@@ -86,7 +86,7 @@ def subscribe(
     """Print the rows of each new block of a channel, one JSON object per line, until it is stopped."""
     start = after if after is not None else _read_offset(offset_file)
     column_names = tuple(name for name in columns.split(",") if name)
-    with Client(url, token) as client:
+    with lazy_imports.Client(url, token) as client:
         for number, block in enumerate(
             client.subscribe(channel, after=start, columns=column_names, where=where or ()), start=1
         ):

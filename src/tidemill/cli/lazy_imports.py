@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from tidemill.app.wiring import Tidemill as Tidemill
     from tidemill.catalog import open_catalog as open_catalog
     from tidemill.cli.web import build_listener as build_listener
+    from tidemill.client import Client as Client
     from tidemill.demo.story import run_demo as run_demo
     from tidemill.spark.class_archive import build_archive as build_archive
     from tidemill.spark.session import find_java_problem as find_java_problem
 else:
     _MODULES = {
+        "Client": "tidemill.client",
         "IsolatedTidemill": "tidemill.app.isolation",
         "Tidemill": "tidemill.app.wiring",
         "build_archive": "tidemill.spark.class_archive",
