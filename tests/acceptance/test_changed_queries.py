@@ -36,7 +36,7 @@ def content(mill: Tidemill) -> dict[str, int]:
     return {row["city"]: row["total"] for row in mill.rows("totals")}
 
 
-@pytest.mark.parametrize("runs_before", [0, 1])
+@pytest.mark.parametrize("runs_before", [long(0), 1])
 def test_a_query_that_changes_while_it_runs_is_recomputed(
     open_mill: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs_before: int
 ) -> None:

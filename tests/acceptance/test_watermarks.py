@@ -107,6 +107,7 @@ def test_a_table_is_as_fresh_as_the_watermark_that_it_reflects(open_mill: Open) 
     assert f'tidemill_table_staleness_seconds{{table="counts"}} {1e9 - 40:g}' in text
 
 
+@pytest.mark.long
 def test_without_punctuation_the_staleness_is_unknown(open_mill: Open) -> None:
     mill = open_mill(workflow_with_counts(punctuation="last"))
     arrive(mill, (1, 5, False), (2, 9, False))

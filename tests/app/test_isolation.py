@@ -118,6 +118,7 @@ def test_the_server_itself_has_no_spark(mill: IsolatedTidemill) -> None:
         mill.read("totals")
 
 
+@pytest.mark.long  # tests/workers/test_pool.py raises such errors without Spark
 def test_a_wrong_workflow_file_is_reported_by_apply(mill: IsolatedTidemill, tmp_path: Path) -> None:
     (tmp_path / "tidemill.toml").write_text(SETTINGS)
     (tmp_path / "workflow.py").write_text(WRONG)

@@ -16,8 +16,8 @@ __all__ = ["backend", "empty_url", "postgresql_url", "server", "sqlite_template"
 LONG_ON_POSTGRESQL = {
     f"test_catalog_{name}.py"
     for name in (
-        *("alarms", "compaction", "flow_statistics", "history_expiry", "lost_attempts", "minor_compaction", "oneshot"),
-        *("read", "removals", "runs", "schemas", "triggers"),
+        *("alarms", "apply", "compaction", "expiry", "flow_statistics", "history_expiry", "lost_attempts"),
+        *("minor_compaction", "oneshot", "read", "removals", "runs", "schemas", "triggers"),
     )
 }
 """Tests of plain statements: `make test-long` repeats them on PostgreSQL. Locks and races are tested on both always."""

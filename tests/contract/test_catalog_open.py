@@ -17,6 +17,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, inspect, text
 from tests.catalog.driver import WORKFLOW
+from tests.marks import long
 
 from tidemill.catalog import engine as engines
 from tidemill.catalog import open_catalog
@@ -163,6 +164,7 @@ def test_concurrent_first_opens_by_threads_all_succeed(empty_url: str) -> None:
             catalog.close()
 
 
+@pytest.mark.parametrize("backend", [long("sqlite"), "postgresql"])
 def test_concurrent_first_opens_by_processes_all_succeed(empty_url: str) -> None:
     program = "import sys; from tidemill.catalog import open_catalog; print(open_catalog(sys.argv[1]).channels.list())"
     command = [sys.executable, "-c", program, empty_url]

@@ -90,7 +90,7 @@ def step(driver: Driver, random: Random) -> None:
 
 
 @pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
-@pytest.mark.parametrize("seed", range(int(os.environ.get("TIDEMILL_EXAMPLES", "60")) // 30))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("TIDEMILL_EXAMPLES", "30")) // 30))
 def test_collection_deletes_unneeded_blocks_and_none_that_a_pin_reaches(
     driver: Driver, vacuum: VacuumService, seed: int
 ) -> None:

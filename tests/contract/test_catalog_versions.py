@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from tests.catalog.driver import CHANNELS, Driver, build_base
 from tests.catalog.interleaving import run_between, watch
 from tests.databases import LONG_ON_POSTGRESQL
+from tests.marks import long
 
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import Conflict
@@ -153,7 +154,7 @@ def test_a_query_does_not_continue_from_the_state_of_another(
 
 
 @pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
-@pytest.mark.parametrize("applied_bindings", [(NEW,), (NEW, OLD)], ids=["changed", "changed back"])
+@pytest.mark.parametrize("applied_bindings", [(NEW,), long((NEW, OLD))], ids=["changed", "changed back"])
 def test_a_query_does_not_continue_from_the_state_of_another_despite_maintenance(
     driver: Driver, vacuum: VacuumService, applied_bindings: tuple[BoundFlow, ...]
 ) -> None:

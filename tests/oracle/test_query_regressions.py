@@ -118,6 +118,7 @@ def test_a_sub_query_with_null_safe_equality_counts_rows_of_an_upsert_channel(sp
     check(spark, {"q": query}, inputs, history)
 
 
+@pytest.mark.long
 def test_a_sub_query_compares_a_struct_field_with_an_outer_joined_column(spark: SparkSession) -> None:
     queries = {
         "ids": "SELECT id FROM u WHERE id <> (SELECT min(1) FROM t WHERE u.id <=> t.o.x) UNION ALL SELECT o.x FROM t",
@@ -131,7 +132,7 @@ def test_a_sub_query_compares_a_struct_field_with_an_outer_joined_column(spark: 
     check(spark, queries, inputs, history)
 
 
-@pytest.mark.parametrize("same", [long("="), "<=>"])
+@pytest.mark.parametrize("same", [long("="), long("<=>")])
 def test_join_partners_of_many_rows_are_added_and_deleted(spark: SparkSession, same: str) -> None:
     queries = {
         "named": f"SELECT v.id, v.k, coalesce(t.n, -1) AS n, t.k IS NULL AS alone FROM v LEFT JOIN t ON v.k {same} t.k",

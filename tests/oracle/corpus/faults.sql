@@ -168,7 +168,7 @@ SELECT id FROM t WHERE d IN (SELECT x FROM u);
 -- name: nan_and_negative_zero_counted
 SELECT k, count(DISTINCT d) AS n, max(d) AS most, min(d) AS least FROM t GROUP BY k;
 
--- suite: union_of_int_and_double
+-- name: union_of_int_and_double
 SELECT CAST(x AS STRING) AS s, count(*) AS n FROM (SELECT v AS x FROM t UNION SELECT x FROM u) GROUP BY x;
 
 -- name: union_all_of_int_and_double
@@ -219,7 +219,7 @@ FROM u |> ORDER BY k |> LIMIT 2 |> WHERE k > 1 |> SELECT k, w;
 -- name: pipe_as_another_table
 FROM t |> SELECT id, k |> AS u |> JOIN c ON u.k = c.k |> SELECT u.id, c.note;
 
--- suite: group_by_columns_then_grouping_sets
+-- name: group_by_columns_then_grouping_sets
 SELECT k, g, count(*) AS n FROM t GROUP BY k, g GROUPING SETS ((k), (g));
 
 -- name: fields_with_odd_names
