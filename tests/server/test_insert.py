@@ -189,7 +189,7 @@ def test_damaged_files_are_rejected_and_removed(
         if answer.status_code == 201:  # the changed byte does not affect the rows
             before = read_state(shop.mill)
         assert read_state(shop.mill) == before
-    assert list(tmp_path.glob("tidemill-upload-*")) == []
+    assert list(tmp_path.glob("tidemill-*/*")) == []
 
 
 def test_compressed_arrow_is_limited_by_its_uncompressed_size(shop: ServedProject) -> None:

@@ -131,7 +131,7 @@ def test_a_harmful_call_fails_alone(operation: str, reason: str, pool: Pool) -> 
     (ended,) = pool.ended
     assert ended.is_fault
     assert not _list_descendants(ended.pid)
-    assert not list(Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*/part*"))
+    assert not list(Path(tempfile.gettempdir()).glob(f"*/{SCRATCH_PREFIX}*/part*"))
     assert not Path("exploited").exists()
     assert pool.call("get_process") != ended.pid
 

@@ -16,6 +16,7 @@ from tidemill.intake.loader import load_file
 from tidemill.model.block import BlockKind
 from tidemill.model.schema import Schema
 from tidemill.ports.storage import LoadRequest, LoadResult
+from tidemill.processes.scratch import open_scratch
 
 _NAME = "the table"
 
@@ -35,7 +36,7 @@ def load_table(data: Any, _path: Path, request: LoadRequest) -> LoadResult:
     """
     is_base = request.kind is BlockKind.BASE
     target = request.schema if is_base else request.updates.build_delta_schema(request.schema)
-    with tempfile.TemporaryDirectory(prefix="tidemill-insert-") as temporary:
+    with tempfile.TemporaryDirectory(dir=open_scratch().path) as temporary:
         path = Path(temporary, "rows.parquet")
         pq.write_table(_to_arrow(data, target), path)
         try:

@@ -19,6 +19,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidemill.errors import BadInput
+from tidemill.processes.scratch import open_scratch
 from tidemill.wire.refusals import TooLarge, UnknownFormat
 
 
@@ -246,7 +247,7 @@ class _UploadBuffer:
 
     def _open_file(self) -> BinaryIO:
         if self._file is None:
-            directory = self._opened.enter_context(tempfile.TemporaryDirectory(prefix="tidemill-upload-"))
+            directory = self._opened.enter_context(tempfile.TemporaryDirectory(dir=open_scratch().path))
             path = Path(directory, "upload")
             self._file = self._opened.enter_context(path.open("wb"))
             self._file.write(self._memory)

@@ -24,6 +24,7 @@ from tidemill.model.stateful import Stateful
 from tidemill.model.task import Command, Function, Refresh, Sql, Task
 from tidemill.model.view import DeltaChain, Snapshot, View, list_blocks
 from tidemill.ports.engine import EngineLimits, Log, WriteTarget, get_start_wait
+from tidemill.processes.scratch import open_scratch
 from tidemill.spark.analysis import analyse_query, infer_outputs
 from tidemill.spark.batches import count_rows
 from tidemill.spark.block_reader import BlockReader
@@ -299,7 +300,7 @@ class SparkEngine:
             return run(self._fallback_sessions)
 
     def _run_command(self, command: Command, frames: Frames, outputs: Targets, tag: str, log: Log) -> Schemas:
-        workdir = Path(tempfile.mkdtemp(prefix="tidemill-command-"))
+        workdir = Path(tempfile.mkdtemp(dir=open_scratch().path))
         try:
             for name, frame in frames.items():
                 _write_input(frame, workdir / name)

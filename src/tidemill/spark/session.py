@@ -32,6 +32,7 @@ from tidemill.model.error_summary import (
 )
 from tidemill.model.network import hide_credentials
 from tidemill.model.run import BACKFILL_TAG_PREFIX
+from tidemill.processes.scratch import open_scratch
 from tidemill.spark import class_archive
 
 MIN_JAVA_VERSION = 17
@@ -281,7 +282,7 @@ _LIVE_WEIGHT, _WEIGHTED_POOLS = 10, 64
 def _write_pool_weights() -> Iterator[dict[str, str]]:
     """The setting that gives pools of live runs more weight; Spark reads the file only when it starts."""
     pools = "".join(f'<pool name="track-{n}"><weight>{_LIVE_WEIGHT}</weight></pool>' for n in range(_WEIGHTED_POOLS))
-    with TemporaryDirectory(prefix="tidemill-pools-") as directory:
+    with TemporaryDirectory(dir=open_scratch().path) as directory:
         path = Path(directory) / "pools.xml"
         path.write_text(f"<allocations>{pools}</allocations>", encoding="utf-8")
         yield {"spark.scheduler.allocation.file": path.as_uri()}

@@ -8,10 +8,9 @@ of an uncommitted or lost attempt never match.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -27,6 +26,7 @@ from tidemill.model.task import ReadMode, Task
 from tidemill.model.view import Snapshot, View
 from tidemill.model.wave_steps import WaveBarrierSpec, WaveEndSpec, WaveStartSpec, WaveTaskSpec
 from tidemill.ports.engine import WriteTarget
+from tidemill.processes.scratch import open_scratch
 from tidemill.spark import keyed
 from tidemill.spark.arrow import ArrowBlockIO, Session
 from tidemill.spark.batches import create_frame
@@ -47,7 +47,6 @@ class StatefulTaskRunner:
 
     def __init__(self, work: LocalWork) -> None:
         self._work = work
-        self._cache = Path(tempfile.gettempdir()) / f"tidemill-state-{uuid4().hex}"
         self._operators: dict[str, tuple[Version, StatefulOperator]] = {}
         self._tables: dict[tuple[str, str], tuple[View, pa.Table]] = {}
 
@@ -63,7 +62,13 @@ class StatefulTaskRunner:
     def stop(self) -> None:
         self._operators.clear()
         self._tables.clear()
-        shutil.rmtree(self._cache, ignore_errors=True)
+        if "_cache" in vars(self):
+            shutil.rmtree(self._cache, ignore_errors=True)
+
+    @cached_property
+    def _cache(self) -> Path:
+        """Of the state of keyed tasks; on executors of other machines, the directory has the same name."""
+        return open_scratch().path / f"state-{uuid4().hex}"
 
     def _run_keyed(self, run: _TaskRun, code: KeyedTaskSpec) -> OperatorResult:
         argument, pieces = next(iter(run.read_new_rows().items()))

@@ -25,6 +25,7 @@ from tidemill.errors import TidemillError, WorkerFailed
 from tidemill.model.resource_limits import ResourceLimits
 from tidemill.processes.control_group import ControlGroup, create_control_group
 from tidemill.processes.process_tree import ProcessRecord, ProcessTree
+from tidemill.processes.scratch import open_scratch
 from tidemill.workers import messages
 
 log = logging.getLogger("tidemill.server")
@@ -67,13 +68,14 @@ class WorkerProcess:
         self.number = number
         self._limits = limits
         self._on_change = on_change
-        self._scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
+        scratch = open_scratch()
+        self._scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=scratch.path))
         ours, theirs = socketpair()
         with theirs:
             self._process = subprocess.Popen(
                 [*command, str(theirs.fileno()), str(self._scratch)],
                 stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), scratch.lock],
                 env=self._build_environment(),
                 start_new_session=True,
             )

@@ -19,6 +19,7 @@ from tidemill.errors import BadInput, InsertInProgress
 from tidemill.intake.loader import load_file
 from tidemill.model.block import BlockKind
 from tidemill.ports.storage import LoadRequest, LoadResult
+from tidemill.processes.scratch import open_scratch
 from tidemill.runtime.runs.insert import POLL_SECONDS, Inserter, InsertResult
 from tidemill.runtime.runs.insert_batcher import InsertRequest, InsertSuccess, SmallInsert
 from tidemill.server import upload
@@ -120,7 +121,7 @@ def _to_file(content: bytes | Path) -> Iterator[Path]:
     if isinstance(content, Path):
         yield content
         return
-    with tempfile.TemporaryDirectory(prefix="tidemill-upload-") as directory:
+    with tempfile.TemporaryDirectory(dir=open_scratch().path) as directory:
         path = Path(directory, "upload")
         path.write_bytes(content)
         yield path
