@@ -152,10 +152,11 @@ class Folder:
             settle_seconds=2.0,
         )
 
-    def write(self, name: str, *numbers: int) -> Path:
+    def write(self, name: str, *numbers: int, ahead: float = 0.0) -> Path:
+        """Write a file at a time by the file system's clock, which may be ahead of the server's."""
         path = self.path / name
         path.write_text("id,word\n" + "".join(f"{n},w\n" for n in numbers))
-        os.utime(path, (self.now, self.now))
+        os.utime(path, (self.now + ahead, self.now + ahead))
         return path
 
     def scan_after(self, seconds: float) -> list[int]:
@@ -171,11 +172,15 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
         yield Folder(tmp_path / "in", shop)
 
 
-def test_a_file_is_inserted_after_its_quiet_period(folder: Folder) -> None:
-    folder.write("a.csv", 1, 2)
-    assert folder.scan_after(1) == []
-    assert folder.scan_after(0.5) == []
-    assert folder.scan_after(1) == [1, 2]
+@pytest.mark.parametrize("ahead", [0.0, 3600.0, -3600.0])
+def test_a_file_is_inserted_after_its_quiet_period_by_any_clock_of_the_file_system(
+    folder: Folder, ahead: float
+) -> None:
+    folder.now = 10_000.0
+    folder.write("a.csv", 1, 2, ahead=ahead)
+    assert folder.scan_after(1) == []  # the first scan that sees the file
+    assert folder.scan_after(1.5) == []
+    assert folder.scan_after(0.5) == [1, 2]
     assert folder.scan_after(10) == [1, 2]
 
 

@@ -52,7 +52,7 @@ class SourceFactory:
                     self.directory / settings.path,
                     partial(self._insert_file, settings.channel, settings.format),
                     self.stopping.wait,
-                    time.time,
+                    time.monotonic,
                     settings.pattern,
                     settings.quiet_period,
                 ).run

@@ -1,7 +1,8 @@
 """A folder watcher: new files are inserted, each content once.
 
-A file is inserted when it has not changed for a while; hidden files and those with names of partial files are skipped.
-A file is recognised by its content, independently of its name and of server restarts.
+A file is inserted when it has not changed for a while, by the server's clock alone: the file system may have another.
+Hidden files and those with names of partial files are skipped. A file is recognised by its content, independently of
+its name and of server restarts.
 """
 
 import hashlib
@@ -30,11 +31,11 @@ class FolderSource:
     folder: Path
     insert_file: Callable[[Path, str], bool]
     pause: Callable[[float], object]  # ends early when the server stops
-    clock: Callable[[], float]
+    clock: Callable[[], float]  # never goes back
     pattern: str = "*"
     settle_seconds: float = 2.0  # seconds without a change after which a file is complete
     interval: float = 1.0  # seconds between two scans
-    _last_stamps: dict[Path, FileStamp] = field(default_factory=dict)  # at the last scan
+    _seen: dict[Path, tuple[FileStamp, float]] = field(default_factory=dict)  # since when each has its stamp
     _inserted_stamps: dict[Path, FileStamp] = field(default_factory=dict)
 
     def run(self, is_active: Callable[[], bool]) -> None:
@@ -50,10 +51,12 @@ class FolderSource:
         except OSError as error:
             log.error("source %s: %s cannot be read: %s", self.name, self.folder, error.strerror)
             return
-        for path, stamp in files.items():
-            if self._is_complete(path, stamp) and is_active():
+        now, before = self.clock(), self._seen
+        self._seen = {p: before[p] if p in before and before[p][0] == s else (s, now) for p, s in files.items()}
+        for path, (stamp, since) in self._seen.items():
+            is_complete = path in before and now - since >= self.settle_seconds
+            if is_complete and self._inserted_stamps.get(path) != stamp and is_active():
                 self._insert_file(path, stamp)
-        self._last_stamps = files
         self._inserted_stamps = {path: stamp for path, stamp in self._inserted_stamps.items() if path in files}
 
     def _list_files(self) -> Iterator[tuple[Path, FileStamp]]:
@@ -66,10 +69,6 @@ class FolderSource:
                 continue
             if S_ISREG(status.st_mode):
                 yield path, (status.st_ino, status.st_size, status.st_mtime_ns)
-
-    def _is_complete(self, path: Path, stamp: FileStamp) -> bool:
-        unchanged = self._last_stamps.get(path) == stamp and self.clock() - stamp[2] / 1e9 >= self.settle_seconds
-        return unchanged and self._inserted_stamps.get(path) != stamp
 
     def _insert_file(self, path: Path, stamp: FileStamp) -> None:
         try:
