@@ -53,7 +53,9 @@ def test_an_unexpected_exception_is_reported_as_a_bug(starter: Program, monkeypa
     monkeypatch.setattr("tidemill.catalog.runs.SqlRunCatalog.kill", fail)
     result = starter("kill", 1)
     assert result.code == 1
-    assert result.err == "error: ZeroDivisionError: by zero; this is a bug in Tidemill; --debug shows the traceback\n"
+    place = f"{__file__}:{fail.__code__.co_firstlineno + 1}"
+    bug = "this is a bug in Tidemill; --debug shows the traceback"
+    assert result.err == f"error: ZeroDivisionError: by zero ({place}); {bug}\n"
 
 
 def test_secrets_of_the_environment_are_not_shown(starter: Program, monkeypatch: pytest.MonkeyPatch) -> None:

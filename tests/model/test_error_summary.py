@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 import json
 import re
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,14 @@ from tidemill.model.error_summary import mask_values, summarize_error
 
 NAME = "Alice O'Hara"
 PLACE = rf" \({__file__}:\d+\)"
+
+
+@dataclass(frozen=True)
+class Person:
+    name: str
+
+    def __repr__(self) -> str:
+        return f"Person(name={self.name})"
 
 
 def raise_with_value() -> None:
@@ -37,6 +47,10 @@ def fail_assertion() -> None:
         (fail_assertion, r"AssertionError: no name expected, found \*\*\*"),
         (lambda: int(NAME), r"ValueError: invalid literal for int\(\) with base 10: \*\*\*"),
         (lambda: {}[NAME], "KeyError"),
+        (lambda: {}[Person(NAME)], "KeyError"),
+        (lambda: [1].index(Person(NAME)), r"ValueError: \*\*\* is not in list"),  # type: ignore[arg-type]
+        (lambda: sys.exit(NAME), "SystemExit"),
+        (lambda: int(NAME[:5].encode()), r"ValueError: invalid literal for int\(\) with base 10: \*\*\*"),
         (lambda: [][4711], "IndexError: list index out of range"),
         (lambda: 1 / 0, "ZeroDivisionError: division by zero"),
         (lambda: None.city, "AttributeError: 'NoneType' object has no attribute 'city'"),  # type: ignore[attr-defined]
@@ -48,7 +62,7 @@ def fail_assertion() -> None:
     ],
 )
 def test_errors_of_python_keep_what_their_code_says(fail: Callable[[], object], expected: str) -> None:
-    with pytest.raises(Exception) as error:
+    with pytest.raises((Exception, SystemExit)) as error:
         fail()
     summary = summarize_error(error.value)
     assert "Alice" not in summary

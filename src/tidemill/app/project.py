@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module, invalidate_caches
@@ -18,6 +17,7 @@ from tidemill.api.workflow import Workflow as WorkflowApi
 from tidemill.errors import ConfigError, TidemillError, WorkflowError
 from tidemill.model.analysis import SchemaKnowledge
 from tidemill.model.change import Updates
+from tidemill.model.error_summary import summarize_error
 from tidemill.model.identity import compute_identity
 from tidemill.model.source_code import is_project
 from tidemill.model.workflow import WorkflowSpec
@@ -67,10 +67,8 @@ def _import_file(path: Path) -> ModuleType:
         raise
     except SyntaxError as error:
         raise WorkflowError([f"{path}:{error.lineno}: {error.msg}"]) from error
-    except Exception as error:
-        lines = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
-        line = lines[-1].lineno if lines else 0
-        raise WorkflowError([f"{path}:{line}: {type(error).__name__}: {error}"]) from error
+    except (Exception, SystemExit) as error:
+        raise WorkflowError([f"{path} cannot be imported: {summarize_error(error)}"]) from error
     return module
 
 
@@ -111,8 +109,8 @@ class _FunctionFinder:
         self._drop_changed_modules()
         try:
             module = import_module(name)
-        except Exception as error:  # a user's module may raise anything
-            raise WorkflowError([f"module {name!r} cannot be imported: {type(error).__name__}: {error}"]) from error
+        except (Exception, SystemExit) as error:  # a user's module may raise anything
+            raise WorkflowError([f"module {name!r} cannot be imported: {summarize_error(error)}"]) from error
         for own_name, path in self._list_own_modules().items():
             if own_name not in self._stamps:
                 self._stamps[own_name] = _read_stamp(path)

@@ -151,4 +151,4 @@ def translate_errors(engine: Engine) -> Iterator[None]:
 
 def _format_reason(error: SQLAlchemyError) -> str:
     cause = error.orig if isinstance(error, DBAPIError) else error
-    return " ".join(str(cause).split())
+    return " ".join(str(cause).partition("DETAIL:")[0].split())  # PostgreSQL's details contain values

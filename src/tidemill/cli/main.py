@@ -33,6 +33,7 @@ from tidemill.cli import (
 from tidemill.cli.command import build_command
 from tidemill.cli.output import Answer, print_json_message, print_message, write_output
 from tidemill.errors import TidemillError
+from tidemill.model.error_summary import summarize_error
 from tidemill.model.redaction import Redactor
 
 COMMANDS: tuple[Callable[..., Answer | None], ...] = (
@@ -138,7 +139,7 @@ class FailureReporter:
         except typer.Abort as error:
             return self._report_error(error, "stopped; nothing was changed", 1)
         except Exception as error:
-            message = f"{type(error).__name__}: {error}; this is a bug in Tidemill; --debug shows the traceback"
+            message = f"{summarize_error(error)}; this is a bug in Tidemill; --debug shows the traceback"
             return self._report_error(error, message, 1)
         if code == INTERRUPTED:
             return self._report_error(KeyboardInterrupt(), "interrupted; nothing became visible", INTERRUPTED)

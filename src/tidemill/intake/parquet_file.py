@@ -25,6 +25,7 @@ from tidemill.intake.parquet_size import (
     measure_decoded_size,
     split_batch,
 )
+from tidemill.model.error_summary import mask_values
 from tidemill.model.schema import Field
 
 _BATCH_ROWS = 65_536
@@ -70,7 +71,9 @@ def _translate_errors(source: InputFile) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        raise source.build_error(f"it cannot be read as Parquet ({error}); write the file again") from error
+        raise source.build_error(
+            f"it cannot be read as Parquet ({mask_values(str(error))}); write the file again"
+        ) from error
 
 
 def _build_column(source: InputFile, field: Field, file_type: pa.DataType) -> ColumnConverter:

@@ -16,6 +16,7 @@ from tidemill.local.duckdb_sql import MACROS, name_type, quote_name, read_files
 from tidemill.local.operator_sql import OperatorTranslator, SqlRelation
 from tidemill.local.page_checksums import verify_checksums
 from tidemill.local.values import Unsupported
+from tidemill.model.error_summary import summarize_error
 
 ReadLeaf = Callable[[Operator], Batch | StoredRows | None]
 """The rows of an operator that are available without computation."""
@@ -77,7 +78,7 @@ class LocalEngine:
             except Unsupported as problem:
                 self._results[op] = problem
             except (duckdb.Error, pa.ArrowException, BlockDamaged, OSError) as error:  # Spark reports the fault
-                self._results[op] = Unsupported(str(error))
+                self._results[op] = Unsupported(summarize_error(error))
         return self._results[op]
 
     def _execute(self, op: Operator) -> Batch:

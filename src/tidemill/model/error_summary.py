@@ -41,13 +41,17 @@ _REMOTE_TRACEBACK = "Traceback (most recent call last):"
 _REMOTE_FRAME = re.compile(r'^\s*File "([^"\n]+)", line (\d+)', re.MULTILINE)
 _REMOTE_ERROR = re.compile(r"^((?:\w+\.)*[A-Z]\w*)(?:: (.*))?$", re.MULTILINE)
 
-_QUOTE_1, _QUOTE_2 = r"(?<!\w)'(?:\\.|[^'\\])*(?:'|$)", r'"(?:\\.|[^"\\])*(?:"|$)'
+_QUOTE_1, _QUOTE_2 = r"(?<!\w)b?'(?:\\.|[^'\\])*(?:'|$)", r'"(?:\\.|[^"\\])*(?:"|$)'
 _LITERALS = re.compile(_QUOTE_1)
 _QUOTED = re.compile(f"{_QUOTE_1}|{_QUOTE_2}")
+_UNQUOTED = re.compile(r"^.*(?= is not in list$)")
 _URL = re.compile(r"\b[A-Za-z][\w+.-]*://\S+")
 _NUMBER = re.compile(r"(?<![\w`])[-+]?\d[\w.:+-]*\w|(?<![\w`])\d")
 _POSITION = re.compile(r"SQLSTATE: \w{5}|\[Errno -?\d+\]|\b(?:line|pos|position|base|argument|byte) \d+|`[^`]*`")
 """Parts of a text in which numbers are no values."""
+
+_ALL_VALUE = frozenset({"KeyError", "StopIteration", "SystemExit"})
+"""Errors of the interpreter whose text is nothing but a value."""
 
 _TYPE_NAMES = frozenset(n for n, v in vars(builtins).items() if isinstance(v, type)) | {"NoneType", "function"}
 
@@ -68,7 +72,7 @@ class _Failure:
 
     @property
     def is_builtin(self) -> bool:
-        return isinstance(getattr(builtins, self.kind, None), type)
+        return isinstance(getattr(builtins, self.kind, None), type) and self.kind not in _ALL_VALUE
 
 
 def summarize_error(error: BaseException) -> str:
@@ -161,7 +165,7 @@ def _mask_python(failure: _Failure) -> str:
     if template:
         return _keep_words(line, template)
     is_native = template is not None and failure.is_builtin
-    return mask_values(line, keep=failure.names | _TYPE_NAMES) if is_native else ""
+    return mask_values(_UNQUOTED.sub(MASK, line), keep=failure.names | _TYPE_NAMES) if is_native else ""
 
 
 def find_template_words(file: str, line: int) -> frozenset[str] | None:

@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from tidemill.errors import BadInput, CatalogError, EngineError, GarbageCollected, NotFound, StorageError, TidemillError
+from tidemill.model.error_summary import summarize_error
 from tidemill.model.redaction import NO_SECRETS, Redactor
 from tidemill.wire.refusals import Invalid, NoSuchMethod, TooLarge, TooManyFailures, Unidentified, find_status
 from tidemill.wire.schemas import ErrorDocument
@@ -67,7 +68,7 @@ class ErrorResponder:
     def __call__(self, error: BaseException) -> JSONResponse:
         known = error if isinstance(error, TidemillError) else _translate_error(error)
         if known is None:
-            log.error("%s: %s", type(error).__name__, error, exc_info=error)
+            log.error("%s", summarize_error(error), exc_info=error)
             return _build_response(500, "TidemillError", _INTERNAL_ERROR)
         status = find_status(type(known))
         if status >= 500:

@@ -12,6 +12,7 @@ from tidemill.encoding.arrow_types import to_arrow_schema
 from tidemill.errors import BadInput, BlockDamaged
 from tidemill.model.block import Block, BlockKind
 from tidemill.model.change import COUNT, DELETED, Append, Increment, Signed, Upsert
+from tidemill.model.error_summary import summarize_error
 from tidemill.model.schema import Schema
 from tidemill.model.view import ConvertedDelta, DeltaChain, Snapshot, SnapshotDiff, View, list_blocks
 from tidemill.ports.engine import WriteTarget
@@ -112,7 +113,7 @@ def _read_file(path: str, schema: Schema) -> pa.Table:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             return _cast_columns(file.read(columns=list(schema.names)).select(schema.names), schema)
     except (pa.ArrowException, OSError) as error:
-        raise BlockDamaged(f"{path} cannot be read: {error}") from error
+        raise BlockDamaged(f"{path} cannot be read: {summarize_error(error)}") from error
 
 
 def _cast_columns(rows: pa.Table, schema: Schema) -> pa.Table:

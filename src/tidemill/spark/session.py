@@ -342,7 +342,7 @@ def _redact_values(error: PySparkException) -> str:
     if not parameters:
         reason = " caused by a value of a row" if state.startswith(("22", "23")) else ""
         return f"[{error.getCondition()}]{reason}"
-    values = [value for name, value in parameters.items() if name not in _NO_VALUES]
+    values = {str(value) for name, value in parameters.items() if name not in _NO_VALUES} - {""}
     for value in sorted(values, key=len, reverse=True):
-        text = text.replace(value, "…") if value else text
+        text = text.replace(value, "…")
     return text

@@ -18,6 +18,7 @@ from tidemill.display.formatting import take_first_line
 from tidemill.errors import BadInput, InsertInProgress
 from tidemill.intake.loader import load_file
 from tidemill.model.block import BlockKind
+from tidemill.model.error_summary import mask_values
 from tidemill.ports.storage import LoadRequest, LoadResult
 from tidemill.processes.scratch import open_scratch
 from tidemill.runtime.runs.insert import POLL_SECONDS, Inserter, InsertResult
@@ -142,7 +143,7 @@ def _to_parquet(path: Path, limit: int) -> Path:
         _convert_arrow(path, converted, limit)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BadInput(
-            f"the upload cannot be read as Arrow ({take_first_line(str(error))}). Nothing was inserted"
+            f"the upload cannot be read as Arrow ({mask_values(take_first_line(str(error)))}). Nothing was inserted"
         ) from error
     return converted
 
