@@ -192,6 +192,31 @@ def test_a_column_without_a_declared_type_cannot_return_with_another_one(open_mi
     assert rows(mill, "copy") == [{"city": city, "amount": "5"} for city in "xyz"]
 
 
+def test_rows_are_read_with_the_types_that_they_were_written_with(open_mill: Open, tmp_path: Path) -> None:
+    def workflow(columns: str) -> tm.Workflow:
+        wf = workflow_with_task(columns, kind="base", reads=tm.All)
+
+        @wf.task
+        def follow(copy: tm.New) -> tm.Delta:
+            return copy.select("city")
+
+        return wf
+
+    mill = open_mill(workflow("city, 'n' || amount AS amount"))
+    insert(mill, tmp_path, "x,5\n")
+    mill.run("copy")
+    mill.run("follow")
+    mill = open_mill(workflow("city, amount"))
+    mill.run("copy")
+    assert rows(mill, "copy") == [{"city": "x", "amount": 5}]
+    before = mill.catalog.channels.read("copy").head.seq - 1
+    assert mill.rows("copy", str(before)) == [{"city": "x", "amount": "n5"}]
+    with pytest.raises(RunFailed, match="channel copy was replaced, which changed column amount from STRING to INT"):
+        mill.run("follow")
+    mill.run("follow", variant="batch")
+    assert rows(mill, "follow") == [{"city": "x"}]
+
+
 def rows(mill: Tidemill, channel: str) -> list[dict[str, object]]:
     return sorted(mill.rows(channel), key=str)
 

@@ -11,6 +11,7 @@ from tidemill.algebra.restrict import exclude_rows, restrict_rows
 from tidemill.errors import EngineError, RunFailed
 from tidemill.model.block import Block, BlockKind
 from tidemill.model.change import DELETED, Append, Patch, Signed, Updates, Upsert
+from tidemill.model.evolution import find_type_changes
 from tidemill.model.schema import Schema
 from tidemill.model.view import ConvertedDelta, DeltaChain, Snapshot, SnapshotDiff, View, list_blocks
 
@@ -101,6 +102,11 @@ class ViewExpansion:
         return ops.union_by_name(marked, ops.add_columns(deleted, {DELETED: "TRUE"}))
 
     def _diff_snapshots(self, updates: Updates, view: SnapshotDiff) -> ops.Operator:
+        if changes := find_type_changes(view.before.schema, view.after.schema):
+            raise RunFailed(
+                f"channel {view.after.channel} was replaced, which changed {' and '.join(changes)}, so its old and new "
+                "rows cannot be compared; run its reader in batch: tidemill run FLOW --variant batch"
+            )
         before, after = self.expand_snapshot(view.before), self.expand_snapshot(view.after)
         return merge.diff_contents(updates, before, after, view.after.schema, view.after.channel)
 

@@ -26,6 +26,17 @@ def can_widen(before: str, after: str) -> bool:
     return after in _WIDENS.get(before, ())
 
 
+def find_type_changes(before: Schema, after: Schema) -> list[str]:
+    """The columns whose values a reader would have to convert.
+
+    >>> find_type_changes(Schema.from_ddl("a string, b int"), Schema.from_ddl("a int not null, b bigint not null"))
+    ['column a from STRING to INT']
+    """
+    types = {f.name: f.type for f in before}
+    changed = [f for f in after if types.get(f.name, f.type) != f.type and not can_widen(types[f.name], f.type)]
+    return [f"column {f.name} from {types[f.name]} to {f.type}" for f in changed]
+
+
 def can_read(before: Schema, after: Schema, key: Collection[str] = ()) -> bool:
     """Whether rows written with schema `before` can be read with schema `after`."""
     return not any(find_unreadable_changes(before, after, key))

@@ -6,8 +6,17 @@ from dataclasses import replace
 from tidemill.errors import ConfigError
 from tidemill.model.block import Block, BlockKind, DataFile
 from tidemill.model.change import Custom, Updates
+from tidemill.model.evolution import find_type_changes
 from tidemill.model.schema import Schema
-from tidemill.model.view import ConvertedDelta, DeltaChain, Snapshot, SnapshotDiff, build_chain, build_snapshot
+from tidemill.model.view import (
+    ConvertedDelta,
+    DeltaChain,
+    Snapshot,
+    SnapshotDiff,
+    build_chain,
+    build_snapshot,
+    list_blocks,
+)
 from tidemill.planner.graph import DataSize
 from tidemill.ports.catalog import CatalogReader
 from tidemill.ports.records import RegisteredChannel
@@ -75,7 +84,10 @@ class ChannelViews:
         if committed is None:
             committed = self._catalog.blocks.read_base_and_deltas(channel, position)
             self._committed.setdefault(channel, []).append((position, committed))
-        return build_snapshot(channel, schema, self._apply_declared_updates(channel, [*committed, *pending]), position)
+        blocks = self._apply_declared_updates(channel, [*committed, *pending])
+        content = build_snapshot(channel, schema, blocks, position)
+        written = next((b.schema for b in reversed(list_blocks(content)) if b.files), schema)
+        return replace(content, schema=written) if find_type_changes(written, schema) else content
 
     def _find_cached_blocks(self, channel: str, since: int, upto: int) -> list[Block] | None:
         """Return cached blocks if they cover `since` to `upto`, that is, their base is not newer than `since`."""
