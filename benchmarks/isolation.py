@@ -3,14 +3,15 @@
 Claim: a refresh at 0.1 % costs at most 1.1 times as much as in the same process, and a run without work at most 30 ms
 more. Rule: medians of `rounds` rounds, alternately, after three rounds that are not counted. Set-up: two projects with
 the same table of groups over the same rows, a share of them inserted before each round; default settings, maintenance
-off during the timings, because it runs beside both.
+off during the timings, because it runs beside both. With `connect`, both sides are clients of one Spark Connect server,
+so that a worker has no Java process.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -19,6 +20,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 import pyarrow as pa
 
+from benchmarks.connect_server import run_connect_server
 from tidemill.app.isolation import IsolatedTidemill
 from tidemill.app.wiring import Tidemill
 from tidemill.model.run import RunKind
@@ -83,10 +85,11 @@ def measure(
     directory: Path, *, rows: int, share: float, rounds: int, connect: bool, on_progress: Callable[[str], None]
 ) -> dict[str, Any]:
     """Alternate runs in this process and in a worker; then measure the idle worker."""
-    with (
-        _open_side(Tidemill.open, directory / "here", connect) as here,
-        _open_side(IsolatedTidemill.open_server, directory / "worker", connect) as worker,
-    ):
+    with ExitStack() as stack:
+        server = stack.enter_context(run_connect_server(directory)) if connect else None
+        address = None if server is None else server.address
+        here = stack.enter_context(_open_side(Tidemill.open, directory / "here", address))
+        worker = stack.enter_context(_open_side(IsolatedTidemill.open_server, directory / "worker", address))
         start = _time_start(worker.mill)
         for side in (here, worker):
             on_progress(f"inserting {rows} rows")
@@ -103,6 +106,8 @@ def measure(
                     side.empty_runs.append(empty)
                     side.empty_tasks.append(task)
         idle = _measure_idle(worker.mill)
+        if server is not None:
+            idle["server_mb"] = _sum_memory([psutil.Process(server.process.pid)])
     ratio = median(worker.refreshes) / median(here.refreshes)
     extra_ms = 1000 * (median(worker.empty_runs) - median(here.empty_runs))
     return {
@@ -123,9 +128,9 @@ def measure(
 
 
 @contextmanager
-def _open_side(open_mill: Callable[[Path], Tidemill], directory: Path, connect: bool) -> Iterator[Side]:
+def _open_side(open_mill: Callable[[Path], Tidemill], directory: Path, address: str | None) -> Iterator[Side]:
     directory.mkdir(parents=True)
-    remote = '"spark.remote" = "local[2]"' if connect else ""
+    remote = "" if address is None else f'"spark.remote" = "{address}"'
     (directory / "tidemill.toml").write_text(SETTINGS.replace("CONNECT", remote))
     (directory / "workflow.py").write_text(WORKFLOW)
     with open_mill(directory) as mill:
@@ -147,13 +152,17 @@ def _measure_idle(mill: Tidemill) -> dict[str, float]:
     before = _sum_cpu(processes)
     time.sleep(IDLE_SECONDS)
     used = (_sum_cpu(processes) - before) / IDLE_SECONDS
-    memory = {p.pid: p.memory_full_info().pss / 2**20 for p in processes}
-    java = sum(memory[p.pid] for p in processes if p.name() == "java")
     return {
-        "worker_mb": round(sum(memory.values())),
-        "java_mb": round(java),
+        "worker_mb": _sum_memory(processes),
+        "java_mb": _sum_memory([p for p in processes if p.name() == "java"]),
         "idle_cpu": round(used, 4),
     }
+
+
+def _sum_memory(processes: list[psutil.Process]) -> int:
+    """The memory of processes in MB; of pages that several processes share, each has its part."""
+    total: float = sum(p.memory_full_info().pss for p in processes)
+    return round(total / 2**20)
 
 
 def _sum_cpu(processes: list[psutil.Process]) -> float:
