@@ -6,10 +6,11 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module, invalidate_caches
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from tidemill.api.documents.tasks import SourceResolver
@@ -17,6 +18,7 @@ from tidemill.api.workflow import Workflow as WorkflowApi
 from tidemill.errors import ConfigError, TidemillError, WorkflowError
 from tidemill.model.analysis import SchemaKnowledge
 from tidemill.model.change import Updates
+from tidemill.model.code import trace_code
 from tidemill.model.error_summary import summarize_error
 from tidemill.model.identity import compute_identity
 from tidemill.model.source_code import is_project
@@ -115,6 +117,7 @@ class _FunctionFinder:
             if own_name not in self._stamps:
                 self._stamps[own_name] = _read_stamp(path)
                 self._ship(sys.modules[own_name])
+                _trace_functions(sys.modules[own_name])
         return module
 
     def _drop_changed_modules(self) -> None:
@@ -136,6 +139,12 @@ class _FunctionFinder:
         """Whether a module belongs to the project. Python itself may be installed inside its directory."""
         is_inside = path.is_relative_to(self._directory) and not path.is_relative_to(sys.prefix)
         return is_inside and name != "__main__" and not name.startswith(_MODULE_PREFIX)
+
+
+def _trace_functions(module: ModuleType) -> None:
+    """Trace the functions of a module before any of them changes its globals."""
+    for function in [v for v in vars(module).values() if isinstance(v, FunctionType | partial)]:
+        trace_code(function)
 
 
 _Stamp = tuple[int, int] | None
