@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -198,6 +200,27 @@ def test_a_function_is_applied_to_each_group() -> None:
     assert root.function is spread
     actual = resolve_stage(clicks.apply("site", spread, "low int").group_by("low").agg(n="count(*)").stage, SOURCES)
     assert actual.types == {"low": "INT", "n": "BIGINT"}
+
+
+@dataclass
+class Head:
+    """A callable object that is not hashable, and whose code cannot be traced."""
+
+    rows: object
+
+    def __call__(self, frame: Any) -> Any:
+        return frame.head(self.rows)
+
+
+@pytest.mark.parametrize("build", [Head, lambda rows: partial(Head.__call__, Head(rows))])
+def test_objects_with_different_state_are_different_functions(build: Callable[[object], Callable[..., Any]]) -> None:
+    few, many = build(object()), build(object())
+    relations = [clicks.apply("site", function, "low int") for function in (few, few, many)]
+    assert len({relation.stage for relation in relations}) == 2
+    first, same, other = map(build_operators, relations)
+    assert hash(first) == hash(same)
+    assert first == same
+    assert first != other
 
 
 def test_a_many_to_one_join_is_updated_by_patches() -> None:

@@ -254,7 +254,7 @@ class GroupedMap:
 
     child: Operator
     keys: tuple[str, ...]
-    function: Callable[..., Any] = field(compare=False)
+    function: Callable[..., Any] = field(hash=False)  # a callable object need not be hashable
     schema: str  # DDL of the function's result
     outputs: tuple[str, ...]
     identity: str  # of the function's code

@@ -55,7 +55,7 @@ class ApplyStage:
 
     inputs: tuple[tuple[str, Stage]]
     keys: tuple[str, ...]
-    function: Callable[..., Any]
+    function: Callable[..., Any] = field(hash=False)
     returns: Schema
     location: SourceLocation
     rules: tuple[Rule, ...] = field(default=(), compare=False)
