@@ -31,3 +31,14 @@ def test_a_replay_without_past_runs_is_rejected(tidemill: Program) -> None:
     tidemill.run_ok("apply", "--yes")
     rejected = tidemill("sim", "policies")
     assert (rejected.code != 0, "nothing to replay" in rejected.err) == (True, True)
+
+
+def test_a_replay_creates_and_changes_no_catalog(tidemill: Program) -> None:
+    missing, other = tidemill.project / "missing.db", tidemill.project / "other.db"
+    tidemill.project.mkdir()
+    other.write_bytes(b"")
+    for path in (missing, other):
+        rejected = tidemill("sim", "policies", "--catalog", f"sqlite:///{path}")
+        assert rejected.code == 9
+    assert not missing.exists()
+    assert other.read_bytes() == b""

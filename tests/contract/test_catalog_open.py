@@ -59,6 +59,27 @@ def test_a_new_catalog_equals_a_migrated_one(empty_url: str, engine: Engine) -> 
     assert created == _read_everything(engine)
 
 
+def test_a_catalog_that_is_opened_as_existing_is_neither_created_nor_upgraded(empty_url: str, engine: Engine) -> None:
+    with pytest.raises(CatalogError, match="nothing was changed|cannot be used"):
+        open_catalog(empty_url, existing=True)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE other (id INTEGER)"))
+    before = _read_everything(engine)
+    with pytest.raises(CatalogError, match="nothing was changed"):
+        open_catalog(empty_url, existing=True)
+    assert _read_everything(engine) == before
+    metadata.drop_all(engine)
+    migrate(engine, "0018")
+    before = _read_everything(engine)
+    with pytest.raises(CatalogError, match="nothing was changed"):
+        open_catalog(empty_url, existing=True)
+    assert _read_everything(engine) == before
+    migrate(engine, REVISION)
+    catalog = open_catalog(empty_url, existing=True)
+    assert catalog.runs.list() == []
+    catalog.close()
+
+
 def migrate(engine: Engine, revision: str) -> None:
     with engine.begin() as connection:
         config = Config(attributes={"connection": connection})

@@ -14,7 +14,7 @@ from tidemill.catalog.engine import build_engine
 from tidemill.catalog.event_log import SqlEventCatalog
 from tidemill.catalog.files import SqlFileCatalog
 from tidemill.catalog.flows import SqlFlowCatalog
-from tidemill.catalog.migrate import ensure_current
+from tidemill.catalog.migrate import check_current, ensure_current
 from tidemill.catalog.notices import SqlNoticeCatalog
 from tidemill.catalog.runs import SqlRunCatalog
 from tidemill.catalog.servers import SqlServerCatalog
@@ -36,11 +36,14 @@ class SqlCatalog(Catalog):
         self.database.engine.dispose()
 
 
-def open_catalog(url: str, clock: Clock | None = None) -> SqlCatalog:
-    """Open a catalog by its URL; create or upgrade it if necessary. The default clock is the database's."""
-    engine = build_engine(url)
+def open_catalog(url: str, clock: Clock | None = None, *, existing: bool = False) -> SqlCatalog:
+    """Open a catalog by its URL. The default clock is the database's.
+
+    It is created or upgraded if necessary; one that must be `existing` is neither, and only read.
+    """
+    engine = build_engine(url, existing=existing)
     try:
-        ensure_current(engine)
+        check_current(engine) if existing else ensure_current(engine)
     except BaseException:
         engine.dispose()
         raise

@@ -5,6 +5,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select, text
@@ -20,11 +21,11 @@ _POSTGRESQL = "postgresql"
 _COLLISIONS = frozenset({"40001", "40P01"})  # serialization failure, deadlock
 
 
-def build_engine(address: str) -> Engine:
-    """An engine for a catalog's URL. It does not connect yet."""
+def build_engine(address: str, *, existing: bool = False) -> Engine:
+    """An engine for a catalog's URL. It does not connect yet. A SQLite file that must exist is not written to."""
     url = _parse_url(address)
     if url.get_backend_name() == _SQLITE:
-        return _build_sqlite_engine(url)
+        return _build_sqlite_engine(_to_read_only_url(url) if existing else url)
     # A restarted server leaves dead connections in the pool; the ping detects them.
     return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": _CONNECT_SECONDS})
 
@@ -41,6 +42,12 @@ def _parse_url(address: str) -> URL:
             return url
         case _:
             raise CatalogError(f"{format_url(url)} cannot hold a catalog; {_EXPECTED}")
+
+
+def _to_read_only_url(url: URL) -> URL:
+    database = url.database or ""
+    path = database if database.startswith("file:") else Path(database).absolute().as_uri()
+    return url.set(database=path).update_query_dict({"mode": "ro", "uri": "true"})
 
 
 _EXPECTED = "write sqlite:///path/to/catalog.db or postgresql://user@host/database"

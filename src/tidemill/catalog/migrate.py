@@ -34,6 +34,16 @@ def ensure_current(engine: Engine) -> None:
             _migrate_catalog(engine)
 
 
+def check_current(engine: Engine) -> None:
+    """Raise `CatalogError` unless the database is a catalog of this version."""
+    with translate_errors(engine), engine.connect() as connection:
+        if not _is_current(connection):
+            raise CatalogError(
+                f"{format_url(engine.url)} is not a catalog of this version of Tidemill; nothing was changed: check "
+                "the address, or upgrade the catalog by a command in its project"
+            )
+
+
 def _is_current(connection: Connection) -> bool:
     try:
         return connection.execute(select(_VERSION)).scalar() == REVISION

@@ -45,7 +45,7 @@ def _open_catalog(ctx: typer.Context, url: str | None) -> Iterator[CatalogReader
         with open_project(ctx) as mill:
             yield mill.catalog
         return
-    with closing(lazy_imports.open_catalog(url)) as catalog:
+    with closing(lazy_imports.open_catalog(url, existing=True)) as catalog:
         yield catalog
 
 
