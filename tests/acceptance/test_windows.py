@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -188,14 +188,43 @@ def test_invalid_windows_are_rejected(arguments: dict[str, Any], message: str) -
         wf.build_spec()
 
 
-def test_windows_need_known_columns() -> None:
-    wf = tm.Workflow("wrong")
-    wf.input("events", "name string")
+def windows_over_a_task(task: Callable[[Any], Any], *, is_windowed: bool = True) -> tm.Workflow:
+    """Windows over the undeclared result of a task, or only a query."""
+    wf = tm.Workflow("copied")
+    wf.input("events", "name string, n bigint")
 
     @wf.task
     def copies(events: tm.New) -> tm.Delta:
-        return events
+        return task(events)
 
-    wf.window("w", "copies", "5s")
+    if is_windowed:
+        wf.window("totals", "copies", "2 tokens", "2 tokens", by=["name"], sums=["n"])
+        wf.sql("largest", "SELECT max(n) AS n FROM totals")
+    wf.sql("number", "SELECT count(*) AS n FROM copies")
+    return wf
+
+
+def copy_rows(events: Any) -> Any:
+    if events.isEmpty():
+        raise ValueError("no rows")
+    return events
+
+
+def test_windows_over_a_task_have_the_columns_that_spark_infers(open_mill: Open, tmp_path: Path) -> None:
+    mill = open_mill(windows_over_a_task(lambda events: events.where("n > 0")))
+    mill.insert("events", write_events(tmp_path, [{"name": "a", "n": n} for n in range(5)]))
+    for flow in ("copies", "totals", "largest"):
+        mill.run(flow)
+    assert sorted(r["n"] for r in mill.rows("totals")) == [3, 7]
+    assert mill.rows("largest") == [{"n": 7}]
+
+
+def test_windows_over_a_task_have_the_columns_of_its_first_block(open_mill: Open, tmp_path: Path) -> None:
     with pytest.raises(WorkflowError, match=r"columns are not known; declare them with table\('copies'"):
-        wf.build_spec()
+        open_mill(windows_over_a_task(copy_rows))
+    mill = open_mill(windows_over_a_task(copy_rows, is_windowed=False))
+    mill.insert("events", write_events(tmp_path, [{"name": "a", "n": n} for n in range(2)]))
+    mill.run("copies")
+    mill = open_mill(windows_over_a_task(copy_rows))
+    mill.run("totals")
+    assert [r["n"] for r in mill.rows("totals")] == [1]

@@ -21,7 +21,7 @@ from tidemill.model.schema import Schema
 from tidemill.model.stateful import Stateful, WindowTaskSpec
 from tidemill.model.task import Code, Function, QueryText, ReadMode, Refresh, Sql, Task, TaskInput, TaskOutput, Variant
 from tidemill.model.wave_steps import WaveStartSpec
-from tidemill.model.workflow import WorkflowSpec, sort_tasks
+from tidemill.model.workflow import WorkflowSpec, is_resolved, sort_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,6 @@ def compile_workflow(
     name: str, channels: Sequence[Channel], bindings: Sequence[BoundFlow], knowledge: SchemaKnowledge = NO_KNOWLEDGE
 ) -> WorkflowSpec:
     """A workflow with its declared tables compiled in dependency order, and their state channels."""
-    channels, bindings = _add_state_channels(channels, bindings)
     known = {c.name: c for c in channels}
     names = {*known, *(w.port for b in bindings for t in b.tasks for w in t.writes)}
     bindings = [replace(b, tasks=tuple(_resolve_reads(t, names) for t in b.tasks)) for b in bindings]
@@ -179,12 +178,21 @@ def compile_workflow(
     problems: list[str] = []
     ordered = sort_tasks(t for b in bindings for t in b.tasks)
     needed = _find_needed_channels(ordered)
-    updates = {c.name: c.updates for c in channels if not isinstance(c.updates, Append)}
-    updates = {t.writes[0].port: Signed() for t in ordered if t.refresh is not None} | updates
+    updates: dict[str, Updates] = {t.writes[0].port: Signed() for t in ordered if t.refresh is not None}
+    updates |= {c.name: c.updates for c in channels if not isinstance(c.updates, Append)}
+    resolved: dict[int, Task] = {}  # stateful tasks with the columns that they read
+    implied: dict[str, Channel] = {}  # by stateful tasks
     for task in ordered:
         table = task.writes[0].port if task.writes else ""
         try:
-            if task.refresh is None:
+            if isinstance(task.variant.code, Stateful):
+                resolved[id(task)] = stateful = _resolve_columns(task, known, updates, sources)
+                for channel in (c for c in _list_state_channels(stateful) if c.name not in known):
+                    known[channel.name] = implied[channel.name] = channel
+                    updates[channel.name] = channel.updates
+                    if channel.schema is not None and is_resolved(stateful):
+                        sources[channel.name] = _build_source(channel.name, channel.updates, channel.schema)
+            elif task.refresh is None:
                 sources |= _infer_outputs(task, needed, updates, sources, knowledge)
             else:
                 schema = known[table].schema if table in known else None
@@ -198,10 +206,12 @@ def compile_workflow(
             sources[table] = source
     if problems:
         raise WorkflowError(problems)
-    tasks = {id(t): t if t.refresh is None else compiled[t.writes[0].port].task for t in ordered}
+    tasks = {id(t): t if t.refresh is None else compiled[t.writes[0].port].task for t in ordered} | resolved
     bindings = [replace(b, tasks=tuple(tasks[id(t)] for t in b.tasks)) for b in bindings]
     incremental = {table for table, plan in compiled.items() if len(plan.task.variants) > 1}
-    signed = (replace(c, updates=updates[c.name]) if c.name in incremental else c for c in channels)
+    signed = (
+        replace(c, updates=updates[c.name]) if c.name in incremental else c for c in (*channels, *implied.values())
+    )
     states = (c for plan in compiled.values() for c in plan.channels)
     return WorkflowSpec(name, (*signed, *_list_implied_channels(bindings, known), *states), tuple(bindings))
 
@@ -231,10 +241,11 @@ def _list_implied_channels(bindings: Sequence[BoundFlow], known: Mapping[str, Ch
 
 
 def _find_needed_channels(ordered: Sequence[Task]) -> set[str]:
-    """The channels whose columns declared tables depend on, directly or through programmed tasks."""
+    """The channels whose columns declared tables, windows and waves depend on, also through programmed tasks."""
     needed: set[str] = set()
     for task in reversed(ordered):
-        if task.refresh is not None or any(w.port in needed for w in task.writes):
+        depends = task.refresh is not None or isinstance(task.variant.code, WindowTaskSpec | WaveStartSpec)
+        if depends or any(w.port in needed for w in task.writes):
             needed |= {r.port for r in task.reads}
     return needed
 
@@ -279,28 +290,16 @@ def _build_source(channel: str, updates: Updates, schema: Schema) -> TypedRelati
     return scan_channel(channel, {f.name: f.type for f in schema}, unique, append_only=isinstance(updates, Append))
 
 
-def _add_state_channels(
-    channels: Sequence[Channel], bindings: Sequence[BoundFlow]
-) -> tuple[tuple[Channel, ...], tuple[BoundFlow, ...]]:
-    """All channels with those that stateful tasks imply, and these tasks with the columns that they read."""
-    known = {c.name: c for c in channels}
-    implied: dict[str, Channel] = {}
-    resolved: dict[int, Task] = {}
-    for task in sort_tasks(t for b in bindings for t in b.tasks):
-        if isinstance(task.variant.code, Stateful):
-            resolved[id(task)] = _resolve_columns(task, {**known, **implied})
-            implied |= {c.name: c for c in _list_state_channels(resolved[id(task)]) if c.name not in known}
-    tasks = [replace(b, tasks=tuple(resolved.get(id(t), t) for t in b.tasks)) for b in bindings]
-    return (*channels, *implied.values()), tuple(tasks)
-
-
-def _resolve_columns(task: Task, known: Mapping[str, Channel]) -> Task:
-    code = task.variant.code
-    source = known.get(task.reads[0].port)
-    if not isinstance(code, WindowTaskSpec | WaveStartSpec) or source is None or source.schema is None:
+def _resolve_columns(
+    task: Task, known: Mapping[str, Channel], updates: Mapping[str, Updates], sources: Sources
+) -> Task:
+    """Windows and waves with the columns of their events, if these are declared or known otherwise."""
+    code, port = task.variant.code, task.reads[0].port
+    source = known.get(port) or Channel(port, ChannelRole.DERIVED, updates=updates.get(port, Append()))
+    schema = source.schema or (sources[port].find_schema() if port in sources else None)
+    if not isinstance(code, WindowTaskSpec | WaveStartSpec) or schema is None:
         return task
-    delta = source.updates.build_delta_schema(source.schema)
-    bound = code.bind_schema(delta, is_input=source.role is ChannelRole.INPUT)
+    bound = code.bind_schema(source.updates.build_delta_schema(schema), is_input=source.role is ChannelRole.INPUT)
     return replace(task, variants=(replace(task.variant, code=bound),))
 
 

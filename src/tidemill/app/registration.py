@@ -15,7 +15,7 @@ from tidemill.model.change import Updates
 from tidemill.model.channel import ChannelRole
 from tidemill.model.flow import BoundFlow
 from tidemill.model.registration import RegistrationChange, diff_registration
-from tidemill.model.workflow import WorkflowSpec, find_dangling_triggers, suggest_similar
+from tidemill.model.workflow import WorkflowSpec, find_dangling_triggers, find_unresolved_tasks, suggest_similar
 from tidemill.planner.validation import find_target_problems
 from tidemill.planner.workflow_graph import build_graph
 from tidemill.ports.engine import Engine
@@ -162,7 +162,8 @@ class WorkflowRegistration:
         declared = {w.name: w for w in (*self.project.workflows, workflow)}
         flows = {b.name for w in declared.values() for b in w.bindings}
         flows |= {b.name for b in self._catalog.flows.list() if b.workflow not in declared}
-        problems = list(find_dangling_triggers(workflow, self._read_roles(declared), flows))
+        dangling = find_dangling_triggers(workflow, self._read_roles(declared), flows)
+        problems = [*find_unresolved_tasks(workflow), *dangling]
         if problems:
             raise WorkflowError(problems)
 

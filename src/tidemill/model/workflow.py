@@ -242,13 +242,22 @@ def find_dangling_triggers(workflow: WorkflowSpec, channels: Iterable[str], flow
 
 @_check_tasks
 def _find_stateful_problems(_wf: WorkflowSpec, task: Task) -> Iterator[str]:
+    if isinstance(task.variant.code, Stateful) and is_resolved(task):
+        yield from (f"task {task.name!r}: {problem}" for problem in task.variant.code.find_problems())
+
+
+def is_resolved(task: Task) -> bool:
+    """Whether the columns of the events are known to which a task adds windows or waves; true for other tasks."""
     code = task.variant.code
-    if isinstance(code, WindowTaskSpec | WaveStartSpec) and not code.schema.fields:
-        noun, source = "windows" if isinstance(code, WindowTaskSpec) else "waves", task.reads[0].port
-        hint = f"declare them with table({source!r}, '…')"
-        yield f"{noun} {task.name!r} are over {source!r}, whose columns are not known; {hint}"
-    elif isinstance(code, Stateful):
-        yield from (f"task {task.name!r}: {problem}" for problem in code.find_problems())
+    return not isinstance(code, WindowTaskSpec | WaveStartSpec) or bool(code.schema.fields)
+
+
+def find_unresolved_tasks(workflow: WorkflowSpec) -> Iterator[str]:
+    """Problems of windows and waves over channels whose columns are not known, even by Spark's analysis."""
+    for task in (t for t in workflow.list_tasks() if not is_resolved(t)):
+        noun, source = "windows" if isinstance(task.variant.code, WindowTaskSpec) else "waves", task.reads[0].port
+        problem = f"{noun} {task.name!r} are over {source!r}, whose columns are not known"
+        yield f"{task.location}: {problem}; declare them with table({source!r}, '…')"
 
 
 VALIDATION_RULES: tuple[Rule, ...] = (
