@@ -6,7 +6,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 
 from starlette.concurrency import run_in_threadpool
@@ -141,6 +141,11 @@ class AccessControl:
         if owners and caller.name not in owners:
             raise Forbidden(f"workflow {workflow!r} belongs to {', '.join(owners)}; ask them, or an admin")
 
+    async def check_again(self, caller: Caller) -> None:
+        """Raise unless the caller still has the role that it had when it was identified."""
+        if caller.token is not None and (await run_in_threadpool(self.identify_again, caller)).role is not caller.role:
+            raise Forbidden(f"the role of {caller.name} was changed; connect again")
+
     def _identify_by_token(self, address: str, authorization: str | None) -> Caller:
         """A valid token is always accepted: wrong ones of others at the same address do not keep its holder out."""
         if authorization is None:
@@ -153,6 +158,22 @@ class AccessControl:
             log.warning("invalid token from %s", address)
             raise Unidentified(_INVALID_TOKEN)
         return _build_caller(holder, address)
+
+
+@dataclass
+class StreamAccess:
+    """The right to keep a connection open: it is checked again every `interval` seconds, when something is passed."""
+
+    access: AccessControl
+    caller: Caller
+    interval: float
+    _checked: float = field(default_factory=time.monotonic)
+
+    async def check(self) -> None:
+        """Raise if the caller's token is no longer valid, or its role was changed."""
+        if time.monotonic() - self._checked >= self.interval:
+            await self.access.check_again(self.caller)
+            self._checked = time.monotonic()
 
 
 _INVALID_TOKEN = "the token is unknown, expired or revoked; ask an admin for another"

@@ -13,7 +13,7 @@ from tidemill.app.wiring import Tidemill
 from tidemill.model.access import UserRole
 from tidemill.runtime.runs.insert_batcher import InsertRequest, InsertSuccess
 from tidemill.runtime.runs.requests import find_flow_workflow, find_run_workflow
-from tidemill.server.access import AccessControl, Caller
+from tidemill.server.access import AccessControl, Caller, StreamAccess
 from tidemill.server.batching import RequestBatcher
 from tidemill.server.feed import EventFeed
 from tidemill.wire.refusals import Unidentified
@@ -38,7 +38,8 @@ class ApiOptions:
     max_unacknowledged_bytes: int = 512 * 1024  # of one connection's messages; beyond, it is not read from
     memory_bytes: int = 64 * 1024**2  # of all connections' messages together; beyond, none is read from
     poll_interval: float = 0.5  # between two polls for new events
-    stream_seconds: float = 300.0  # after which a stream ends: the client reconnects, and its token is checked again
+    stream_seconds: float = 300.0  # after which a stream ends: the client reconnects, and its rights are checked again
+    check_seconds: float = 5.0  # between two checks of the token of an open stream
 
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
@@ -90,6 +91,13 @@ Mill = Annotated[Tidemill, _read_state("mill")]
 TheAccess = Annotated[AccessControl, _read_state("access")]
 TheOptions = Annotated[ApiOptions, _read_state("options")]
 TheCaller = Annotated[Caller, Depends(_get_caller)]
+
+
+async def _get_stream_access(access: TheAccess, options: TheOptions, caller: TheCaller) -> StreamAccess:
+    return StreamAccess(access, caller, options.check_seconds)
+
+
+TheStreamAccess = Annotated[StreamAccess, Depends(_get_stream_access)]
 TheInsertBatcher = Annotated[RequestBatcher[InsertRequest, InsertSuccess], _read_state("insert_batcher")]
 """The batcher of small inserts and pushes, which may share a block."""
 TheFeed = Annotated[EventFeed, _read_state("feed")]

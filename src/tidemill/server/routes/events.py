@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
@@ -11,9 +12,10 @@ from starlette.concurrency import run_in_threadpool
 
 from tidemill.errors import BadInput
 from tidemill.model.codec import Json
-from tidemill.server.dependencies import AS_VIEWER, After, Limit, Mill, TheFeed, TheOptions
+from tidemill.server.dependencies import AS_VIEWER, After, Limit, Mill, TheFeed, TheOptions, TheStreamAccess
 from tidemill.server.error_handlers import Responses
 from tidemill.wire import schemas
+from tidemill.wire.refusals import Forbidden, Unidentified
 
 router = APIRouter(tags=["events"], dependencies=AS_VIEWER)
 streams = APIRouter(tags=["events"], dependencies=AS_VIEWER)
@@ -47,6 +49,7 @@ async def stream_events(
     mill: Mill,
     options: TheOptions,
     feed: TheFeed,
+    access: TheStreamAccess,
     after: After = None,
     last_event_id: Annotated[int | None, Header(alias="Last-Event-ID", ge=0, le=2**63 - 1)] = None,
 ) -> StreamingResponse:
@@ -65,7 +68,9 @@ async def stream_events(
 
     async def format_stream() -> AsyncIterator[bytes]:
         yield format_sse_event(comment="start of stream", id=str(position), retry=_RETRY)
-        async for events in feed.stream_events(position, is_over):
-            yield events
+        with suppress(Unidentified, Forbidden):  # a client that connects again learns the reason
+            async for events in feed.stream_events(position, is_over):
+                await access.check()
+                yield events
 
     return StreamingResponse(format_stream(), media_type=_MEDIA)

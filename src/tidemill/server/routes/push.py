@@ -14,8 +14,17 @@ from tidemill.errors import BadInput
 from tidemill.runtime.runs.insert_batcher import InsertRequest, InsertSuccess
 from tidemill.runtime.runs.push import DuplicateMessage, PushMessage
 from tidemill.server import upload
+from tidemill.server.access import StreamAccess
 from tidemill.server.batching import BatchSize, RequestBatcher
-from tidemill.server.dependencies import AS_CHANNEL_OPERATOR, ApiOptions, Mill, Name, TheInsertBatcher, TheOptions
+from tidemill.server.dependencies import (
+    AS_CHANNEL_OPERATOR,
+    ApiOptions,
+    Mill,
+    Name,
+    TheInsertBatcher,
+    TheOptions,
+    TheStreamAccess,
+)
 from tidemill.server.error_handlers import ErrorResponder, Responses, build_responses
 from tidemill.server.upload import MemoryBudget, UploadFormat
 from tidemill.wire import push_messages as messages
@@ -47,6 +56,7 @@ class ProducerSocket:
     producer: str
     batches: RequestBatcher[InsertRequest, InsertSuccess]
     options: ApiOptions
+    access: StreamAccess
     budgets: tuple[MemoryBudget, ...]  # of this socket, and of all sockets together
     responder: ErrorResponder
     _pending: deque[_PendingMessage] = field(default_factory=deque)
@@ -72,7 +82,9 @@ class ProducerSocket:
         try:
             async with asyncio.timeout(self.options.stream_seconds):
                 while True:
-                    await self._enqueue_message(await self._receive_message())
+                    message = await self._receive_message()
+                    await self.access.check()
+                    await self._enqueue_message(message)
         except TimeoutError:
             pass  # the producer reconnects, and its token is checked again
         finally:
@@ -205,6 +217,7 @@ async def serve_producer(
     mill: Mill,
     options: TheOptions,
     small: TheInsertBatcher,
+    access: TheStreamAccess,
     name: Name,
     producer: Annotated[str, Query(pattern=PRODUCER)],
 ) -> None:
@@ -216,4 +229,4 @@ async def serve_producer(
     await socket.send_text(messages.render_reply(greeting))
     state = socket.app.state
     budgets = MemoryBudget(options.max_unacknowledged_bytes), state.memory_budget
-    await ProducerSocket(socket, name, producer, small, options, budgets, state.error_responder).serve()
+    await ProducerSocket(socket, name, producer, small, options, access, budgets, state.error_responder).serve()

@@ -12,8 +12,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tidemill.encoding.block_rows import RowSelection
 from tidemill.errors import BadInput
+from tidemill.server.access import StreamAccess
 from tidemill.server.batching import RequestBatcher
-from tidemill.server.dependencies import AS_VIEWER, ApiOptions, Mill, Name, TheOptions
+from tidemill.server.dependencies import AS_VIEWER, ApiOptions, Mill, Name, TheOptions, TheStreamAccess
 from tidemill.server.shared_blocks import SharedBlocks
 from tidemill.wire.push_messages import CLOSE_GOING_AWAY, CLOSE_INTERNAL_ERROR
 from tidemill.wire.subscribe_client import SubscriptionDocument
@@ -30,6 +31,7 @@ class SubscriberSocket:
     channel: str
     selection: RowSelection
     options: ApiOptions
+    access: StreamAccess
     heads: Heads
     blocks: SharedBlocks
 
@@ -39,6 +41,7 @@ class SubscriberSocket:
         disconnect = asyncio.create_task(self.socket.receive())  # a subscriber only sends its disconnect
         try:
             while not disconnect.done() and not self.socket.app.state.is_stopping:
+                await self.access.check()
                 position = await self._send_blocks(position, disconnect)
                 if time.monotonic() >= until:
                     return
@@ -66,6 +69,7 @@ async def subscribe_channel(
     socket: WebSocket,
     mill: Mill,
     options: TheOptions,
+    access: TheStreamAccess,
     name: Name,
     after: Annotated[int | None, Query(ge=0, le=2**63 - 1)] = None,
     columns: Annotated[str | None, Query(max_length=10_000)] = None,
@@ -88,7 +92,8 @@ async def subscribe_channel(
     state = socket.app.state
     with suppress(WebSocketDisconnect):
         try:
-            await SubscriberSocket(socket, name, selection, options, state.heads, state.blocks).serve(position)
+            subscriber = SubscriberSocket(socket, name, selection, options, access, state.heads, state.blocks)
+            await subscriber.serve(position)
             await socket.close(CLOSE_GOING_AWAY)
         except WebSocketDisconnect:
             raise
