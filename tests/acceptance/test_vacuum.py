@@ -134,7 +134,7 @@ def test_retained_history_stays_readable(mill: Mill, tmp_path: Path) -> None:
     insert_and_run(mill, tmp_path, range(6))
     compactor = Compactor(mill.executor, {}, CompactionLimits(fan=2, floor=0, small_file=0))
     result = VacuumService(mill.executor, grace=AT_ONCE).maintain_channels(
-        CHANNELS, compactor, history=HISTORY, keep_since=0
+        CHANNELS, compactor, history=HISTORY, retain_since=0
     )
     assert result.minor_compactions
     assert result.collected.blocks == 0
@@ -147,7 +147,7 @@ def test_garbage_collection_retains_the_remaining_history(mill: Mill, tmp_path: 
         insert_and_run(mill, tmp_path, range(number, number + 1))
         mill.run_maintenance(*CHANNELS)
     before = len(mill.catalog.blocks.list_filled("events"))
-    VacuumService(mill.executor, grace=AT_ONCE).collect_garbage(keep_since=1)
+    VacuumService(mill.executor, grace=AT_ONCE).collect_garbage(retain_since=1)
     assert len(mill.catalog.blocks.list_filled("events")) == before
 
 

@@ -131,7 +131,7 @@ def test_expired_refreshes_still_count_in_usage(driver: Driver) -> None:
 
     before = compute_usage()
     assert before.refreshes == 6
-    assert driver.catalog.runs.expire("copy", keep=2).runs == 4
+    assert driver.catalog.runs.expire("copy", retain=2).runs == 4
     assert len([r for r in driver.catalog.runs.list(limit=100) if r.kind is RunKind.FLOW]) == 2
     assert compute_usage() == before
     assert compute_usage(workflow=WORKFLOW.name) == before

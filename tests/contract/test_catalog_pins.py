@@ -137,8 +137,8 @@ def test_a_pin_retains_a_block_and_its_sources_back_to_the_inputs(driver: Driver
     vacuum.collect_garbage()
     assert driver.catalog.blocks.read(count_block.id).pinned
     assert {driver.catalog.blocks.read(b.id).state for b in (old, copy_block, count_block)} == {BlockState.FILLED}
-    driver.catalog.runs.expire("a", keep=1)
-    driver.catalog.runs.expire("copy", keep=1)
+    driver.catalog.runs.expire("a", retain=1)
+    driver.catalog.runs.expire("copy", retain=1)
     assert not any(s.expired for s in find_sources(driver.catalog, driver.catalog.blocks.read(copy_block.id)))
     driver.catalog.blocks.unpin(count_block.id)
     vacuum.collect_garbage()

@@ -16,6 +16,7 @@ import pytest
 from tests.server.mill import CSV, OPTIONS, ServedProject, serve_project
 from tests.server.test_roles import ALLOWED, ONE_SHOT, PUBLIC
 
+from tidemill.app.wiring import Tidemill
 from tidemill.client import Client
 from tidemill.errors import BadInput, Conflict, NotFound, TidemillError, WorkflowError
 from tidemill.server.http_server import HttpListener
@@ -45,6 +46,12 @@ def test_there_is_a_method_for_every_route() -> None:
     public = {n for n, _ in inspect.getmembers(Client, inspect.isfunction) if not n.startswith("_")} - {"close"}
     routes = len(ALLOWED | dict.fromkeys(PUBLIC))
     assert len(public - {"subscribe"}) == routes - 1  # `blocks` serves two routes; `subscribe` uses a socket
+
+
+@pytest.mark.parametrize("method", ["collect", "compact"])
+def test_the_client_names_parameters_as_a_project_does(method: str) -> None:
+    project, client = (set(inspect.signature(getattr(kind, method)).parameters) for kind in (Tidemill, Client))
+    assert project <= client
 
 
 def test_every_method_that_reads(client: Client, shop: ServedProject) -> None:

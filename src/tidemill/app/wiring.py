@@ -349,8 +349,8 @@ class Tidemill:
         """Whether a compaction is due on a channel, with the reason; None if nothing was written to it yet."""
         return explain_compaction(self.catalog, self.workflows.list_custom_updates(), channel)
 
-    def collect(self, keep: str | None = None, grace: str | None = None) -> CollectionResult:
-        """Garbage-collect blocks that are no longer needed; `keep` ('7 days') is the period that stays readable.
+    def collect(self, retain: str | None = None, grace: str | None = None) -> CollectionResult:
+        """Garbage-collect blocks that are no longer needed; `retain` ('7 days') is the period that stays readable.
 
         Their files, and those of dead runs, are marked, and removed after the grace period of the settings, or after
         `grace` ('0s': at once).
@@ -359,8 +359,8 @@ class Tidemill:
         with translate_value_error(BadInput):
             if grace is not None:
                 periods = GracePeriods(parse_duration(grace), parse_duration(grace))
-            if keep is not None:
-                since = to_microseconds(self.catalog.read_time() - parse_duration(keep))
+            if retain is not None:
+                since = to_microseconds(self.catalog.read_time() - parse_duration(retain))
         return VacuumService(self.executor, grace=periods).collect_garbage(since)
 
     def run_maintenance(self, channels: Iterable[str] | None = None) -> MaintenanceResult:
@@ -393,13 +393,13 @@ class Tidemill:
 def _build_maintenance_rules(
     maintenance: config.MaintenanceSettings, budgets: tuple[BlockBudget, ...]
 ) -> MaintenanceRules:
-    keep = None if maintenance.retention is None else parse_duration(maintenance.retention)
+    retention = None if maintenance.retention is None else parse_duration(maintenance.retention)
     grace = GracePeriods(parse_duration(maintenance.grace_period), parse_duration(maintenance.orphan_retention))
     return MaintenanceRules(
         maintenance.automatic,
         maintenance.run_history,
         maintenance.snapshots,
-        keep,
+        retention,
         grace,
         CompactionLimits(small_file=maintenance.small_file_bytes),
         budgets,

@@ -46,9 +46,9 @@ _ENDED = (RunState.FINISHED, RunState.FAILED, RunState.KILLED)
 _RUN_TABLES = (run_reads, logs, events, firings)
 
 
-def expire_batch(tx: Transaction, subject: str, keep: int) -> RunExpiryCounts:
-    """Delete the oldest runs of a subject beyond the newest `keep`, at most `RUN_BATCH` of them."""
-    expired = list(tx.execute(_select_expirable(subject, keep)).scalars())
+def expire_batch(tx: Transaction, subject: str, retain: int) -> RunExpiryCounts:
+    """Delete the oldest runs of a subject beyond the newest `retain`, at most `RUN_BATCH` of them."""
+    expired = list(tx.execute(_select_expirable(subject, retain)).scalars())
     if not expired:
         return RunExpiryCounts()
     record_tallies(tx, list(list_refreshed_tasks(tx.connection, [runs.c.id.in_(expired)])))
@@ -59,10 +59,10 @@ def expire_batch(tx: Transaction, subject: str, keep: int) -> RunExpiryCounts:
     return RunExpiryCounts(len(expired), block_count)
 
 
-def _select_expirable(subject: str, keep: int) -> Select[int]:
+def _select_expirable(subject: str, retain: int) -> Select[int]:
     newest = select(runs.c.id).where(runs.c.subject == subject).order_by(runs.c.id.desc())
-    oldest_kept = newest.offset(keep - 1).limit(1).scalar_subquery()
-    old = select(runs.c.id).where(runs.c.subject == subject, runs.c.id < oldest_kept, runs.c.state.in_(_ENDED))
+    oldest_retained = newest.offset(retain - 1).limit(1).scalar_subquery()
+    old = select(runs.c.id).where(runs.c.subject == subject, runs.c.id < oldest_retained, runs.c.state.in_(_ENDED))
     needed_runs = (_select_last_finished(subject), select_newest_run(blocks), select_newest_run(events))
     expirable = old.where(~_is_needed(), *(runs.c.id != run for run in needed_runs))
     return expirable.order_by(runs.c.id).limit(RUN_BATCH)

@@ -101,9 +101,9 @@ class SqlRunCatalog(CatalogPart):
         return [to_run(row) for _, row in ordered[:limit]]
 
     @in_snapshot
-    def list_overfull_subjects(self, connection: Connection, subjects: Collection[str], *, keep: int) -> list[str]:
+    def list_overfull_subjects(self, connection: Connection, subjects: Collection[str], *, retain: int) -> list[str]:
         query = select(runs.c.subject).where(runs.c.subject.in_(subjects)).group_by(runs.c.subject)
-        return list(connection.execute(query.having(func.count() > keep).order_by(runs.c.subject)).scalars())
+        return list(connection.execute(query.having(func.count() > retain).order_by(runs.c.subject)).scalars())
 
     @in_transaction
     def request(
@@ -260,12 +260,12 @@ class SqlRunCatalog(CatalogPart):
             return None
         return end_attempt(tx, row, error=error, log="", retry_in=0, lost=is_lost)
 
-    def expire(self, subject: str, *, keep: int) -> RunExpiryCounts:
-        return repeat_batches(lambda: self._expire_batch(subject, keep), lambda batch: batch.runs == expiry.RUN_BATCH)
+    def expire(self, subject: str, *, retain: int) -> RunExpiryCounts:
+        return repeat_batches(lambda: self._expire_batch(subject, retain), lambda batch: batch.runs == expiry.RUN_BATCH)
 
     @in_transaction
-    def _expire_batch(self, tx: Transaction, subject: str, keep: int) -> RunExpiryCounts:
-        return expiry.expire_batch(tx, subject, keep)
+    def _expire_batch(self, tx: Transaction, subject: str, retain: int) -> RunExpiryCounts:
+        return expiry.expire_batch(tx, subject, retain)
 
     @in_snapshot
     def list(

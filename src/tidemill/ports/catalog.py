@@ -187,8 +187,8 @@ class RunQueries(Protocol):
     def list_runnable(self, limit: int = 100) -> list[Run]:
         """Runs of flows and of actions that may be claimed now, in the order in which to claim them."""
 
-    def list_overfull_subjects(self, subjects: Collection[str], *, keep: int) -> list[str]:
-        """The channels and bound flows among `subjects` with more than `keep` runs."""
+    def list_overfull_subjects(self, subjects: Collection[str], *, retain: int) -> list[str]:
+        """The channels and bound flows among `subjects` with more than `retain` runs."""
 
     def list(
         self,
@@ -268,8 +268,8 @@ class RunCatalog(RunQueries, Protocol):
         `is_lost`: it was not a fault of the tasks, as for `fail`.
         """
 
-    def expire(self, subject: str, *, keep: int) -> records.RunExpiryCounts:
-        """Delete the ended runs of a channel or bound flow, except the newest `keep` and those whose blocks are in use.
+    def expire(self, subject: str, *, retain: int) -> records.RunExpiryCounts:
+        """Delete the oldest ended runs of a channel or bound flow beyond `retain`, unless their blocks are in use.
 
         Their events, reads, logs and block descriptions are deleted with them, in batches with a transaction each. It
         is the only change that records no event, since it deletes history.

@@ -46,7 +46,8 @@ def insert_contents(mill: Mill, count: int = CONTENTS) -> None:
 
 
 def run_maintenance(mill: Mill, limit: int) -> MaintenanceResult:
-    rules = MaintenanceRules(points=CONTENTS, keep=86400.0, grace=GracePeriods(0.0, 0.0), budgets=(BlockBudget(limit),))
+    grace = GracePeriods(0.0, 0.0)
+    rules = MaintenanceRules(points=CONTENTS, retention=86400.0, grace=grace, budgets=(BlockBudget(limit),))
     compactor = Compactor(mill.executor, {}, rules.limits)
     return MaintenanceService(mill.executor, lambda: compactor, rules).maintain_channels()
 

@@ -36,7 +36,7 @@ class MaintenanceRules:
     automatic: bool = True
     history: int = 100  # runs kept of each channel and flow
     points: int = 0  # number of the newest contents of a channel that stay readable
-    keep: float | None = None  # seconds for which contents stay readable as well
+    retention: float | None = None  # seconds for which contents stay readable as well
     grace: GracePeriods = GracePeriods()
     limits: CompactionLimits = LIMITS
     budgets: tuple[BlockBudget, ...] = ()  # above which older contents are collected regardless of the rules
@@ -143,9 +143,9 @@ class MaintenanceService:
     def _maintain_channels(self, vacuum: VacuumService, channels: Iterable[str] | None) -> MaintenanceResult:
         catalog, rules = self.executor.catalog, self.rules
         names = [c.channel.name for c in catalog.channels.list()] if channels is None else channels
-        since = None if rules.keep is None else to_microseconds(catalog.read_time() - rules.keep)
+        since = None if rules.retention is None else to_microseconds(catalog.read_time() - rules.retention)
         result = vacuum.maintain_channels(
-            names, self.build_compactor(), history=rules.history, points=rules.points, keep_since=since
+            names, self.build_compactor(), history=rules.history, points=rules.points, retain_since=since
         )
         for budget in rules.budgets if channels is None else ():
             result = vacuum.collect_over_budget(result, budget, rules.points)

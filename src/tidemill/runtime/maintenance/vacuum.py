@@ -103,13 +103,13 @@ class VacuumService:
         *,
         history: int,
         points: int = 0,
-        keep_since: int | None = None,
+        retain_since: int | None = None,
     ) -> MaintenanceResult:
         """Do the due maintenance on these channels, and all due removals; a few queries per channel if none is due."""
         names, problems = set(channels), list[str]()
         written = [c for c in self.executor.catalog.channels.list() if c.channel.name in names and c.head.seq > 0]
         compacted = [block for c in written for block in self._compact_channel(c.channel.name, compactor, problems)]
-        collected = self._collect_channels(written, keep_since, points)
+        collected = self._collect_channels(written, retain_since, points)
         collected = replace(collected, files=self._remove_files(problems))
         return MaintenanceResult(
             minor_compactions=tuple(b for b in compacted if b.kind is BlockKind.DELTA),
@@ -145,13 +145,13 @@ class VacuumService:
             return catalog.files.count_block_bytes()
         return catalog.files.count_workflow_bytes().get(budget.workflow, 0)
 
-    def collect_garbage(self, keep_since: int | None = None) -> CollectionResult:
+    def collect_garbage(self, retain_since: int | None = None) -> CollectionResult:
         """Reclaim expired runs, collect blocks that no reader needs, and remove files whose grace period is over.
 
-        With `keep_since` (microseconds since the epoch) every content from then on stays readable.
+        With `retain_since` (microseconds since the epoch) every content from then on stays readable.
         """
         reclaimed = self.executor.catalog.runs.reclaim_expired()
-        collected = self._collect_channels(self.executor.catalog.channels.list(), keep_since)
+        collected = self._collect_channels(self.executor.catalog.channels.list(), retain_since)
         return replace(collected, files=self.remove_due_files(), reclaimed=len(reclaimed))
 
     def remove_due_files(self) -> int:
@@ -197,8 +197,8 @@ class VacuumService:
         """Expire all but the newest runs of these channels: inserts, compactions, and flows on them."""
         names = set(channels)
         flows = {b.name for b in self.executor.catalog.flows.list() if names & (b.read_channels | b.written_channels)}
-        overfull = self.executor.catalog.runs.list_overfull_subjects(names | flows, keep=history)
-        expire = partial(self.executor.catalog.runs.expire, keep=history)
+        overfull = self.executor.catalog.runs.list_overfull_subjects(names | flows, retain=history)
+        expire = partial(self.executor.catalog.runs.expire, retain=history)
         return sum((expire(subject) for subject in overfull if self.can_continue()), start=RunExpiryCounts())
 
     def _compact_channel(self, channel: str, compactor: Compactor, problems: list[str]) -> Iterator[Block]:
@@ -216,15 +216,15 @@ class VacuumService:
             problems.append(f"{channel} was not compacted: {error}")
 
     def _collect_channels(
-        self, channels: Iterable[RegisteredChannel], keep_since: int | None, points: int = 0
+        self, channels: Iterable[RegisteredChannel], retain_since: int | None, points: int = 0
     ) -> CollectionResult:
         catalog = self.executor.catalog
         readers = frozenset((b.name, t.name, c) for b in catalog.flows.list() for t in b.tasks for c in t.read_channels)
-        collected = sum(self._collect_channel(c, readers, keep_since, points) for c in channels)
+        collected = sum(self._collect_channel(c, readers, retain_since, points) for c in channels)
         return CollectionResult(collected, 0, marked=len(catalog.blocks.purge()) if self.can_continue() else 0)
 
     def _collect_channel(
-        self, channel: RegisteredChannel, readers: _Readers, keep_since: int | None, points: int
+        self, channel: RegisteredChannel, readers: _Readers, retain_since: int | None, points: int
     ) -> int:
         """Collect superseded blocks; 0 if another process does so, or a reader moves, at the same time."""
         catalog, name = self.executor.catalog, channel.channel.name
@@ -237,8 +237,8 @@ class VacuumService:
         if points:
             seqs = sorted({b.seq for b in blocks if b.seq <= channel.head.seq})
             needs.append(ReadNeed(seqs[-min(points, len(seqs))], onwards=True))
-        if keep_since is not None:
-            needs.append(ReadNeed(self._find_seq_at(name, keep_since), onwards=True))
+        if retain_since is not None:
+            needs.append(ReadNeed(self._find_seq_at(name, retain_since), onwards=True))
         found = find_collectable(blocks, channel.head.seq, needs, catalog.blocks.list_pinned(name))
         known = {channel.head.seq, *active, *(c.position.seq for c in cursors)}
         try:

@@ -26,7 +26,7 @@ def submit_workflow(
     permanent = workflow.list_permanent_actions()
     for attempt in range(1, _ATTEMPTS + 1):
         names = _identify_nodes(datasets, nodes, environment)
-        requests = tuple(_build_request(a, names, keep=a.id in permanent) for a in workflow.sort_actions())
+        requests = tuple(_build_request(a, names, is_leaf=a.id in permanent) for a in workflow.sort_actions())
         try:
             return datasets.submit_workflow(SubmissionRequest(workflow.name, user, document, requests))
         except Conflict:  # the identities became outdated meanwhile
@@ -47,7 +47,7 @@ def _identify_nodes(
     return identify_nodes(nodes, lambda i: datasets.read_descriptions([i]).get(i), generations, environment)
 
 
-def _build_request(action: Action, names: Mapping[str, IdentifiedNode], *, keep: bool) -> ActionRequest:
+def _build_request(action: Action, names: Mapping[str, IdentifiedNode], *, is_leaf: bool) -> ActionRequest:
     name = names[action.id]
     return ActionRequest(
         key=action.id,
@@ -59,7 +59,7 @@ def _build_request(action: Action, names: Mapping[str, IdentifiedNode], *, keep:
         description=name.description,
         forced=name.forced,
         parents=tuple(names[p.id].identity for p in action.parents),
-        is_leaf=keep,
+        is_leaf=is_leaf,
         pinned=action.pinned,
         path=action.path,
         attempts=action.attempts,
