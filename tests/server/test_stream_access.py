@@ -34,7 +34,7 @@ def url(shop: ServedProject) -> Iterator[str]:
 
 @pytest.fixture
 def token(shop: ServedProject) -> str:
-    """A token of an admin of its own, so that a test can revoke it."""
+    """A token that only this test uses, so that it can be revoked."""
     shop.access.accounts.save_user("guest", UserRole.ADMIN)
     return shop.access.accounts.issue_token("guest").text
 
