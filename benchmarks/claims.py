@@ -7,7 +7,7 @@ so that a claim that does not hold is explained, and a changed verdict is detect
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -108,9 +108,9 @@ class Judgement:
         return ["Set-up", *setup, "Claims of the paper", *(f"  {verdict.to_text()}" for verdict in self.verdicts)]
 
 
-def report_changes(judgement: Judgement, *, as_declared: bool) -> None:
-    """Print changed verdicts, and exit with 1 if the measurement used the declared numbers of events and seeds."""
-    for change in judgement.changes:
+def report_changes(changes: Sequence[str], *, as_declared: bool) -> None:
+    """Print changed verdicts, and exit with 1 if the measurement had the declared size."""
+    for change in changes:
         print_message(f"not as declared: {change}")
-    if judgement.changes and as_declared:
+    if changes and as_declared:
         raise typer.Exit(1)

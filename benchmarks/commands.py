@@ -9,7 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.choices import measure as measure_choices
+from benchmarks.claims import report_changes
 from benchmarks.dispatch import measure as measure_dispatch
+from benchmarks.goals import exit_unless_held
 from benchmarks.growth import measure as measure_growth
 from benchmarks.incremental import measure as measure_incremental
 from benchmarks.isolation import measure as measure_isolation
@@ -65,6 +67,7 @@ def isolation(
             directory, rows=rows, share=share, rounds=rounds, connect=connect, on_progress=print_message
         )
     _show_points(as_json, point, [point])
+    exit_unless_held(point)
 
 
 def together(
@@ -124,7 +127,10 @@ def staleness(
     heavy: Annotated[int, typer.Option(min=100, help="Rows that each slow table reads.")] = 5000,
     as_json: AsJson = False,
 ) -> None:
-    """Weighted staleness of a live server under Max Benefit and first-come, against the simulator's prediction."""
+    """Weighted staleness of a live server under Max Benefit and first-come, against the simulator's prediction.
+
+    The exit code is 1 if a verdict on a measurement of the default size differs from the declared one.
+    """
     with scratch() as directory:
         document = measure_staleness(
             directory, seconds=seconds, turns=turns, tracks=tracks, heavy=heavy, on_progress=print_message
@@ -135,6 +141,7 @@ def staleness(
         write_output("".join(f"{name}: {value}\n" for name, value in document.items() if name not in separate))
         write_output("".join(f"{name}: {value}\n" for name, value in document["parameters"].items()))
         write_output("".join(f"holds: {c['holds']}: {c['claim']}. Rule: {c['rule']}\n" for c in document["claims"]))
+    report_changes(document["unexpected"], as_declared=(seconds, turns, tracks, heavy) == (30.0, 2, 2, 5000))
 
 
 def choices(

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import typer
+
 
 @dataclass(frozen=True, slots=True)
 class Goal:
@@ -24,6 +26,12 @@ def judge_goals(goals: Sequence[Goal], figures: Mapping[str, float]) -> dict[str
     """
     verdicts = [_judge_goal(goal, figures[goal.figure]) for goal in goals]
     return {"goals": verdicts, "holds": all(verdict["holds"] for verdict in verdicts)}
+
+
+def exit_unless_held(document: Mapping[str, Any]) -> None:
+    """Exit with 1 if a goal does not hold."""
+    if not document["holds"]:
+        raise typer.Exit(1)
 
 
 def _judge_goal(goal: Goal, measured: float) -> dict[str, Any]:

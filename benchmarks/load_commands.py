@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.endurance import measure as measure_endurance
+from benchmarks.goals import exit_unless_held
 from benchmarks.large_catalog import measure as measure_large_catalog
 from benchmarks.load import measure as measure_load
 from benchmarks.many_tables import measure as measure_many_tables
@@ -88,3 +89,4 @@ def _show_document(as_json: bool, document: dict[str, Any]) -> None:
         write_output(json.dumps(document) + "\n")
     else:
         show_answer(False, document, build_fields([*figures, *verdicts]))
+    exit_unless_held(document)

@@ -44,7 +44,7 @@ def _show_figure(result: Result, plot: Path | None, as_json: bool) -> None:
         _draw_chart(plot, title, experiment.axis, {name: list(curve.items()) for name, curve in lines.items()})
     tables = [_build_table(f"{title} ({setup})", experiment, sample.mean) for setup, sample in result.samples.items()]
     show_answer(as_json, result.to_json(), *tables, *result.judgement.to_text())
-    report_changes(result.judgement, as_declared=result.as_declared)
+    report_changes(result.judgement.changes, as_declared=result.as_declared)
 
 
 def _build_table(title: str, experiment: Experiment, curves: Curves) -> RenderableType:

@@ -70,7 +70,7 @@ def workflows(
         build_table(f"table {which}", headings, (_format_row(row) for row in rows)),
         *judgement.to_text(),
     )
-    report_changes(judgement, as_declared=as_declared)
+    report_changes(judgement.changes, as_declared=as_declared)
 
 
 def _write_charts(directory: Path, duration: int) -> None:
