@@ -7,7 +7,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from tests.runtime.oneshots import SCHEMA, Bench, Json, action, bench, chain, ve
 from tidemill.api.documents.parser import parse_workflow
 from tidemill.api.documents.tasks import SourceResolver, build_task
 from tidemill.errors import LeaseLost, RunFailed, StorageError, WorkflowError
+from tidemill.model.block import DataFile
 from tidemill.model.run import ClaimRequest, RunState
 from tidemill.model.states import DatasetState as D
 from tidemill.model.submission import ActionResult
@@ -271,6 +272,21 @@ def test_a_copy_replaces_the_previous_copy_and_no_file_of_the_user(mill: Bench, 
     with pytest.raises(StorageError, match=r"tidemill-mine\.parquet"):
         mill.run(workflow(action(1, "c", isManaged=False, path="out")))
     assert mine.read_text() == "mine"
+
+
+def test_a_leaf_that_is_deleted_during_its_copy_leaves_no_part_of_it(mill: Bench, tmp_path: Path) -> None:
+    mill.run(chain("a"))
+    before = set(tmp_path.iterdir())
+
+    def drop_and_copy(identity: str, files: Sequence[DataFile], path: str) -> bool:
+        mill.shop.drop_dataset(identity)
+        return mill.shop.place_copy(identity, files, path)
+
+    shop = replace(mill.shop, place_copy=drop_and_copy)
+    with pytest.raises(StorageError):
+        shop.submit_workflow(json.dumps(workflow(action(1, "a", isManaged=False, path="out"))), "ada")
+    assert set(tmp_path.iterdir()) == before
+    assert mill.catalog.datasets.list_pending_copies() == []
 
 
 def test_two_workflows_cannot_have_the_same_output_path(mill: Bench) -> None:

@@ -43,9 +43,13 @@ class LocalDatasetCopier:
         target.parent.mkdir(parents=True, exist_ok=True)
         new, old = (target.with_name(f".{target.name}-{uuid4().hex}-{suffix}") for suffix in ("new", "old"))
         new.mkdir()
-        for name, file in copies.items():
-            shutil.copyfile(self.locate(file.path), new / name)
-            fsync_path(new / name)
+        try:
+            for name, file in copies.items():
+                shutil.copyfile(self.locate(file.path), new / name)
+                fsync_path(new / name)
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
         fsync_path(new)
         if target.exists():
             target.rename(old)
