@@ -5,31 +5,41 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pyspark.sql import SparkSession
-
 from tidemill.app.wiring import Tidemill
+from tidemill.model.analysis import NoAnalyser
+from tidemill.model.health import HEALTHY, EngineHealth
 from tidemill.model.schema import Schema
 from tidemill.model.task import Task
 from tidemill.model.view import View
-from tidemill.ports.engine import EngineLimits, Log, WriteTarget
+from tidemill.ports.engine import Log, WriteTarget
 from tidemill.runtime.freshness.controller import FreshnessController
-from tidemill.spark.engine import SparkEngine
+
+Inputs = Mapping[str, View]
+Outputs = Mapping[str, WriteTarget]
+Schemas = Mapping[str, Schema]
 
 
-class EmptyEngine(SparkEngine):
-    """Never starts Spark."""
+class EmptyEngine(NoAnalyser):
+    """An engine without Spark. The engines of tests extend it by what they execute."""
 
-    def run_task(
-        self,
-        task: Task,
-        inputs: Mapping[str, View],
-        outputs: Mapping[str, WriteTarget],
-        *,
-        tag: str,
-        log: Log,
-        now: int,
-    ) -> Mapping[str, Schema]:
+    def execute_task(self, task: Task, inputs: Inputs, outputs: Outputs, log: Log) -> Schemas:
+        """Write the outputs of a task; returns the schema of each."""
         return {argument: target.schema or _STATE_SCHEMA for argument, target in outputs.items()}
+
+    def run_task(self, task: Task, inputs: Inputs, outputs: Outputs, *, tag: str, log: Log, now: int) -> Schemas:
+        return self.execute_task(task, inputs, outputs, log)
+
+    def start(self) -> None:
+        """There is nothing to start."""
+
+    def report_health(self) -> EngineHealth:
+        return HEALTHY
+
+    def cancel_jobs(self, tag: str) -> None:
+        """No job runs long enough to be cancelled."""
+
+    def stop(self) -> None:
+        """There is nothing to stop."""
 
 
 _STATE_SCHEMA = Schema.from_ddl("k bigint")
@@ -38,9 +48,5 @@ _STATE_SCHEMA = Schema.from_ddl("k bigint")
 
 def build_controller(mill: Tidemill) -> FreshnessController:
     """A controller of the project's first workflow whose runs write no rows."""
-    engine = EmptyEngine(_start_nothing, mill.store.locate_file, EngineLimits())
-    return FreshnessController(replace(mill.executor, engine=engine), {}, mill.project.workflows[0])
-
-
-def _start_nothing() -> SparkSession:
-    raise AssertionError("this engine needs no Spark")
+    executor = replace(mill.executor, engine=EmptyEngine())  # type: ignore[arg-type]
+    return FreshnessController(executor, {}, mill.project.workflows[0])

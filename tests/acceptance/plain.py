@@ -9,23 +9,22 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from benchmarks.empty_engine import EmptyEngine, Inputs, Outputs, Schemas
 from tests.algebra.evaluate import evaluate_operator
 
 from tidemill.algebra import reference
 from tidemill.algebra.operators import ScanMode
 from tidemill.algebra.program import RefreshMode, name_input
 from tidemill.encoding.arrow_types import to_arrow_field
-from tidemill.model.analysis import NoAnalyser
 from tidemill.model.block import Block, BlockKind
 from tidemill.model.change import Append, Rows
-from tidemill.model.health import HEALTHY, EngineHealth
 from tidemill.model.schema import Schema
 from tidemill.model.task import Function, Refresh, Task
 from tidemill.model.view import DeltaChain, Snapshot, SnapshotDiff, View
 from tidemill.ports.engine import Log, WriteTarget
 
 
-class PlainEngine(NoAnalyser):
+class PlainEngine(EmptyEngine):
     """Passes lists of dicts to tasks and writes the lists that they return."""
 
     def __init__(self, locate: Callable[[str], str]) -> None:
@@ -50,21 +49,12 @@ class PlainEngine(NoAnalyser):
     def read_rows(self, view: View, limit: int | None = None) -> Rows:
         return self.read_frame(view)[:limit]
 
-    def run_task(
-        self,
-        task: Task,
-        inputs: Mapping[str, View],
-        outputs: Mapping[str, WriteTarget],
-        *,
-        tag: str,
-        log: Log,
-        now: int,
-    ) -> Mapping[str, Schema]:
+    def execute_task(self, task: Task, inputs: Inputs, outputs: Outputs, log: Log) -> Schemas:
         assert isinstance(task.variant.code, Function)
         results = task.variant.code.call(**{name: self.read_frame(view) for name, view in inputs.items()})
-        return {name: self.write_frame(results[name], target, tag=tag) for name, target in outputs.items()}
+        return {name: self.write_frame(results[name], target) for name, target in outputs.items()}
 
-    def write_frame(self, frame: Any, target: WriteTarget, *, tag: str) -> Schema:
+    def write_frame(self, frame: Any, target: WriteTarget, *, tag: str = "") -> Schema:
         assert target.schema is not None
         physical = target.schema if target.kind is BlockKind.BASE else target.updates.build_delta_schema(target.schema)
         schema = pa.schema([to_arrow_field(f) for f in physical])
@@ -87,18 +77,6 @@ class PlainEngine(NoAnalyser):
         files = ((f, self._read_block(replace(view.base, files=(f,)))) for f in view.base.files)
         return frozenset(f.path for f, rows in files if any(_build_key(key, row) in keys for row in rows))
 
-    def start(self) -> None:
-        """There is nothing to start."""
-
-    def report_health(self) -> EngineHealth:
-        return HEALTHY
-
-    def cancel_jobs(self, tag: str) -> None:
-        """No job runs long enough to be cancelled."""
-
-    def stop(self) -> None:
-        """There is nothing to stop."""
-
     def _read_block(self, block: Block) -> Rows:
         rows: Rows = []
         for file in block.files:
@@ -116,25 +94,16 @@ NO_STATE = Schema.from_ddl("nothing bigint")
 class QueryEngine(PlainEngine):
     """Also runs declared tables, by evaluating their queries; a change is the difference of two contents. No state."""
 
-    def run_task(
-        self,
-        task: Task,
-        inputs: Mapping[str, View],
-        outputs: Mapping[str, WriteTarget],
-        *,
-        tag: str,
-        log: Log,
-        now: int,
-    ) -> Mapping[str, Schema]:
+    def execute_task(self, task: Task, inputs: Inputs, outputs: Outputs, log: Log) -> Schemas:
         code = task.variant.code
         if not isinstance(code, Refresh):
-            return super().run_task(task, inputs, outputs, tag=tag, log=log, now=now)
+            return super().execute_task(task, inputs, outputs, log)
         target = outputs[code.table]
         result = self._content(code, inputs, ScanMode.NEW)
         if code.mode == RefreshMode.INCREMENTAL:
             result = reference.diff_contents(target.updates, self._content(code, inputs, ScanMode.OLD), result)
         states = {name: NO_STATE for name in outputs if name != code.table}
-        return {code.table: self.write_frame(result, target, tag=tag), **states}
+        return {code.table: self.write_frame(result, target), **states}
 
     def _content(self, code: Refresh, inputs: Mapping[str, View], mode: ScanMode) -> Rows:
         """The table's content now or before; a channel that the variant does not read is unchanged."""

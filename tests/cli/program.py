@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from benchmarks.empty_engine import EmptyEngine, Inputs, Outputs, Schemas
 
 from tidemill.cli import main
 from tidemill.errors import RunFailed
-from tidemill.model.analysis import NoAnalyser
-from tidemill.model.health import HEALTHY, EngineHealth
 from tidemill.model.schema import Schema
 from tidemill.model.task import Task
-from tidemill.model.view import View
-from tidemill.ports.engine import EngineLimits, Log, WriteTarget
+from tidemill.ports.engine import EngineLimits, Log
 
 OUTPUT_SCHEMA = Schema.from_ddl("x bigint")
 
@@ -87,65 +85,26 @@ class Program:
 
 
 @dataclass
-class FakeEngine(NoAnalyser):
+class FakeEngine(EmptyEngine):
     """Writes three rows to every output of every task, reads none, and needs no Spark."""
 
     session: Callable[[], Any] = field(repr=False)
     locate: Callable[[str], str] = field(repr=False)
     limits: EngineLimits = field(repr=False)
 
-    def run_task(
-        self,
-        task: Task,
-        inputs: Mapping[str, View],
-        outputs: Mapping[str, WriteTarget],
-        *,
-        tag: str,
-        log: Log,
-        now: int,
-    ) -> Mapping[str, Schema]:
+    def execute_task(self, task: Task, inputs: Inputs, outputs: Outputs, log: Log) -> Schemas:
         log.write(f"[bold]{task.name}[/bold] speaks\n")
         for target in outputs.values():
             pq.write_table(pa.table({"x": [1, 2, 3]}), Path(target.directory) / "part.parquet")
         return dict.fromkeys(outputs, OUTPUT_SCHEMA)
 
-    def start(self) -> None:
-        pass
-
-    def report_health(self) -> EngineHealth:
-        return HEALTHY
-
-    def cancel_jobs(self, tag: str) -> None:
-        pass
-
-    def stop(self) -> None:
-        pass
-
 
 class FailingEngine(FakeEngine):
-    def run_task(
-        self,
-        task: Task,
-        inputs: Mapping[str, View],
-        outputs: Mapping[str, WriteTarget],
-        *,
-        tag: str,
-        log: Log,
-        now: int,
-    ) -> Mapping[str, Schema]:
+    def execute_task(self, task: Task, inputs: Inputs, outputs: Outputs, log: Log) -> Schemas:
         log.write("about to fail\n")
         raise RunFailed(f"task {task.name}: no such column")
 
 
 class InterruptedEngine(FakeEngine):
-    def run_task(
-        self,
-        task: Task,
-        inputs: Mapping[str, View],
-        outputs: Mapping[str, WriteTarget],
-        *,
-        tag: str,
-        log: Log,
-        now: int,
-    ) -> Mapping[str, Schema]:
+    def execute_task(self, task: Task, inputs: Inputs, outputs: Outputs, log: Log) -> Schemas:
         raise KeyboardInterrupt

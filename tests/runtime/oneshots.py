@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from benchmarks.empty_engine import EmptyEngine, Inputs, Outputs, Schemas
 
 from tidemill.api.documents.tasks import SourceResolver
 from tidemill.catalog import SqlCatalog, open_catalog
@@ -27,7 +28,7 @@ from tidemill.model.states import DatasetState
 from tidemill.model.submission import StoredDataset, Submission
 from tidemill.model.task import Sql, Task
 from tidemill.model.view import Snapshot, View
-from tidemill.ports.engine import Log, WriteTarget
+from tidemill.ports.engine import Log
 from tidemill.ports.storage import BlockStore
 from tidemill.runtime.oneshot.service import OneShotService
 from tidemill.runtime.oneshot.storage_report import StorageBudgets
@@ -69,7 +70,7 @@ def digest(query: str, inputs: Iterable[str]) -> str:
 
 
 @dataclass
-class DigestEngine:
+class DigestEngine(EmptyEngine):
     """Writes digests. An action in `failing` fails that many times."""
 
     locate: Callable[[str], str]
@@ -77,16 +78,7 @@ class DigestEngine:
     failing: dict[str, int] = field(default_factory=dict)
     before: Callable[[str], None] = lambda _: None
 
-    def run_task(
-        self,
-        task: Task,
-        inputs: Mapping[str, View],
-        outputs: Mapping[str, WriteTarget],
-        *,
-        tag: str,
-        log: Log,
-        now: int,
-    ) -> Mapping[str, Schema]:
+    def execute_task(self, task: Task, inputs: Inputs, outputs: Outputs, log: Log) -> Schemas:
         code = task.variant.code
         assert isinstance(code, Sql)
         column = code.query.removeprefix("SELECT ")
@@ -114,9 +106,6 @@ class DigestEngine:
     def read_file(self, path: str) -> str:
         (row,) = pq.read_table(path).to_pylist()
         return str(row["x"])
-
-    def cancel_jobs(self, tag: str) -> None:
-        """No task runs long enough to be cancelled."""
 
 
 def reject_source(name: str) -> Any:

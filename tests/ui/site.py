@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 import uvicorn
+from benchmarks.empty_engine import Inputs, Outputs, Schemas
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse
 from tests.acceptance.plain import PlainEngine
@@ -31,7 +32,7 @@ from tidemill.model.change import Rows
 from tidemill.model.schema import Field, Schema
 from tidemill.model.task import Refresh, Task
 from tidemill.model.view import View
-from tidemill.ports.engine import Log, WriteTarget
+from tidemill.ports.engine import Log
 from tidemill.ui.context import Viewer
 from tidemill.ui.page import mount_pages
 from tidemill.wire.refusals import Forbidden, Unidentified
@@ -62,23 +63,14 @@ class ReferenceEngine(PlainEngine):
     def __init__(self, _session: Callable[[], Any], locate: Callable[[str], str], _limits: object) -> None:
         super().__init__(locate)
 
-    def run_task(
-        self,
-        task: Task,
-        inputs: Mapping[str, View],
-        outputs: Mapping[str, WriteTarget],
-        *,
-        tag: str,
-        log: Log,
-        now: int,
-    ) -> Mapping[str, Schema]:
+    def execute_task(self, task: Task, inputs: Inputs, outputs: Outputs, log: Log) -> Schemas:
         log.write(f"<b>{task.name}</b> begins\n")
         code = task.variant.code
         if not isinstance(code, Refresh):
-            return super().run_task(task, inputs, outputs, tag=tag, log=log, now=now)
+            return super().execute_task(task, inputs, outputs, log)
         rows = self._evaluate_batch(code.query, inputs)
         targets = {n: replace(t, schema=t.schema or _infer_schema(rows[n])) for n, t in outputs.items()}
-        return {name: self.write_frame(rows[name], target, tag=tag) for name, target in targets.items()}
+        return {name: self.write_frame(rows[name], target) for name, target in targets.items()}
 
     def _evaluate_batch(self, query: DeclaredQuery, inputs: Mapping[str, View]) -> dict[str, Rows]:
         sources = {
