@@ -53,7 +53,7 @@ wf.sql(
 )
 
 
-@wf.task(triggers=on_events)
+@wf.task(triggers=[tm.on("totals")])
 def marked(totals: tm.All) -> tm.Base:
     return totals.where("amount % 2 = 0")
 """
