@@ -71,12 +71,12 @@ class Derivation:
             return ops.map_children(op, self.derive_new)
         if not self.can_change(op):
             return self.derive_old(op)
-        return self._renew_state(op, state)
+        return self._renew_state(state)
 
     def can_change(self, op: ops.Operator) -> bool:
         return self.derive_change(op) is not None
 
-    def _renew_state(self, op: ops.Operator, state: State) -> ops.Operator:
+    def _renew_state(self, state: State) -> ops.Operator:
         """The state's rows of untouched keys, and the new rows of touched keys."""
         if isinstance(state, ResultState):
             recomputed = self._recompute_result(state)
@@ -271,7 +271,7 @@ class Derivation:
             matched = ops.Join(self.derive_old(op.left), members, ops.JoinKind.INNER, op.keys, null_safe=op.null_safe)
             sign = f"-{COUNT}" if op.kind is ops.JoinKind.ANTI else COUNT
             return [*parts, ops.select_columns(matched, op.columns, {COUNT: sign})]
-        return parts + self._compare_memberships(op, right)
+        return parts + self._compare_memberships(op)
 
     def _find_membership_changes(self, op: ops.Join) -> ops.StepReference:
         """The right keys that were added (+1) and those that were removed (-1)."""
@@ -286,7 +286,7 @@ class Derivation:
             self.steps[name] = ops.select_columns(ops.filter_rows(compared, f"{COUNT} <> 0"), (*keys, COUNT))
         return ops.StepReference(name, (*op.right_keys, COUNT))
 
-    def _compare_memberships(self, op: ops.Join, right: ops.Operator) -> list[ops.Operator]:
+    def _compare_memberships(self, op: ops.Join) -> list[ops.Operator]:
         """With a condition beside the keys, affected left rows are joined again with the new and old right side."""
         affected, new_right, old_right = self.derive_old(op.left), self.derive_new(op.right), self.derive_old(op.right)
         if op.keys:
