@@ -2,7 +2,7 @@
 
 The text of an error is a template of some program, filled with values. The parts that are known to belong to the
 template stay:
-- Tidemill's own messages never contain values;
+- Tidemill's own messages never contain values, nor do those in which it names what is wrong in users' code;
 - of an error raised in Python, the words that its `raise` statement itself contains;
 - of an error raised by Python's interpreter, the text outside quotes, without numbers;
 - of Spark's errors about a query (not about its data), the text with its identifiers, without literals and numbers;
@@ -16,8 +16,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from types import TracebackType
 
+from tidemill import errors
 from tidemill.errors import TidemillError
 from tidemill.model.location import SourceLocation
 from tidemill.model.source_code import is_project, read_tree
@@ -52,6 +54,11 @@ _POSITION = re.compile(r"SQLSTATE: \w{5}|\[Errno -?\d+\]|\b(?:line|pos|position|
 
 _ALL_VALUE = frozenset({"KeyError", "StopIteration", "SystemExit"})
 """Errors of the interpreter whose text is nothing but a value."""
+
+_ABOUT_CODE = frozenset({"AttributeError", "ImportError", "TypeError"})
+"""Errors about names in users' code, where Tidemill raises them: a name that it renamed, or an unknown option."""
+
+_PACKAGE = str(Path(errors.__file__).parent)
 
 _TYPE_NAMES = frozenset(n for n, v in vars(builtins).items() if isinstance(v, type)) | {"NoneType", "function"}
 
@@ -162,6 +169,8 @@ def _mask_python(failure: _Failure) -> str:
     if innermost is None or not line:
         return ""
     template = find_template_words(innermost.file, innermost.line)
+    if template and failure.kind in _ABOUT_CODE and innermost.file.startswith(_PACKAGE):
+        return line
     if template:
         return _keep_words(line, template)
     is_native = template is not None and failure.is_builtin

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from sqlglot import Token, TokenType, exp, parse, parse_one, tokenize
+from sqlglot import Token, TokenType, exp, parse_one, tokenize
 from sqlglot.errors import SqlglotError
 
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING})
@@ -63,25 +63,27 @@ def find_excess(query: str, limits: QueryLimits = QUERY_LIMITS) -> str | None:
     return f"it has {sizes[name][0]} {name}; expected at most {sizes[name][1]}: split it into several tables"
 
 
-_OTHER_START = re.compile(r"\s*(TABLE|VALUES)\b", re.IGNORECASE)
-_UNPARSED = re.compile(r"\|>|<<|>>|\bwindow\s*\(|[\w)]:[a-z_\[]", re.IGNORECASE)
-"""Parts of valid queries that sqlglot cannot parse: pipes, shifts, time windows, and paths in variants."""
+_STARTS = ("SELECT", "WITH", "FROM", "TABLE", "VALUES", "MAP", "REDUCE")
 
 
 def find_syntax_error(query: str) -> str | None:
-    """The error in a query; None if Spark may accept it.
+    """Why a text is certainly no query; None if Spark may accept it, which only Spark knows.
 
+    >>> find_syntax_error("DELETE FROM t")
+    'expected a query, which begins with SELECT, WITH, FROM, TABLE, VALUES, MAP or REDUCE'
     >>> find_syntax_error("SELECT (x FROM t")
-    'not a SELECT of Spark SQL: Expecting ). Line 1, Col: 11.'
+    'expected a query, but its parentheses are not balanced'
     """
-    try:
-        trees = [tree for tree in parse(query, dialect="spark") if tree is not None]
-    except (SqlglotError, RecursionError) as error:
-        reason = str(error).partition("\n")[0]
-        return None if _UNPARSED.search(query) else f"not a SELECT of Spark SQL: {reason}"
-    if len(trees) == 1 and (isinstance(trees[0], exp.Query) or _OTHER_START.match(query)):
+    tokens = _tokenize_query(query)
+    if tokens is None:
         return None
-    return "not a SELECT of Spark SQL: expected one query"
+    first = next((t for t in tokens if t.token_type is not _T.L_PAREN), None)
+    if first is None or first.text.upper() not in _STARTS:
+        return f"expected a query, which begins with {', '.join(_STARTS[:-1])} or {_STARTS[-1]}"
+    if any(t.token_type is _T.SEMICOLON for t in tokens[:-1]):
+        return "expected one query, found several statements"
+    depths = [*accumulate(_DEPTH_STEPS.get(t.token_type, 0) for t in tokens)]
+    return "expected a query, but its parentheses are not balanced" if depths[-1] or min(depths) < 0 else None
 
 
 def _measure_depth(tokens: Iterable[Token]) -> int:

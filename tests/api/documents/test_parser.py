@@ -222,14 +222,14 @@ def test_any_other_json_is_rejected_without_an_exception(data: Any) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["SELEC x FROM t", "SELECT (x FROM t", "SELECT 'x FROM t", "DROP TABLE t", "SELECT 1; SELECT 2", "--"],
+    ["SELEC x FROM t", "SELECT (x FROM t", "SELECT x) FROM (t", "DROP TABLE t", "SELECT 1; SELECT 2", "--"],
 )
-def test_a_query_that_is_no_select_is_a_problem(query: str) -> None:
+def test_a_text_that_is_certainly_no_query_is_a_problem(query: str) -> None:
     (problem,) = find_problems(edit_workflow("actions", 2, "query", to=query))
-    assert (problem.pointer, problem.reason[:12]) == ("/actions/2/query", "not a SELECT")
+    assert (problem.pointer, problem.reason[:8]) == ("/actions/2/query", "expected")
 
 
 def test_every_query_that_spark_accepts_is_accepted() -> None:
     """Among them constructs that sqlglot cannot parse."""
-    queries = [*read_queries(only_suite=False).values(), "SELECT 1 AS x;", "VALUES (1)", "(SELECT 1 AS x)"]
+    queries = [*read_queries(only_suite=False).values(), "SELECT 1 AS x;", "VALUES (1)", "((SELECT 1 AS x))", "SELECT 'x"]
     assert [query for query in queries if find_problems(edit_workflow("actions", 2, "query", to=query))] == []

@@ -150,7 +150,7 @@ def test_a_script_in_another_encoding_is_a_problem_beside_others() -> None:
     for unreadable in (script, b"# coding: nonsense\n"):
         files = FILES | {"clean.py": unreadable}
         query, encoding = find_all_problems(data, SourceResolver(files.__getitem__, lambda _: top))
-        assert query.startswith("/actions/2/query: not a SELECT")
+        assert query.startswith("/actions/2/query: expected a query")
         assert encoding.startswith("/actions/1: clean.py is not text in UTF-8")
     files = FILES | {"clean.py": b"# coding: latin-1\n" + script}
     validate_workflow(json.dumps(WORKFLOW), SourceResolver(files.__getitem__, lambda _: top))
