@@ -2,7 +2,7 @@
 
 The text of an error is a template of some program, filled with values. The parts that are known to belong to the
 template stay:
-- Tidemill's own messages never contain values, nor do those in which it names what is wrong in users' code;
+- Tidemill's own messages never contain values, nor do those about names in users' code;
 - of an error raised in Python, the words that its `raise` statement itself contains;
 - of an error raised by Python's interpreter, the text outside quotes, without numbers;
 - of Spark's errors about a query (not about its data), the text with its identifiers, without literals and numbers;

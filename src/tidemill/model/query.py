@@ -1,6 +1,5 @@
 """Spark SQL as text: normalisation of queries, and detection of nondeterministic ones."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate

@@ -231,5 +231,5 @@ def test_a_text_that_is_certainly_no_query_is_a_problem(query: str) -> None:
 
 def test_every_query_that_spark_accepts_is_accepted() -> None:
     """Among them constructs that sqlglot cannot parse."""
-    queries = [*read_queries(only_suite=False).values(), "SELECT 1 AS x;", "VALUES (1)", "((SELECT 1 AS x))", "SELECT 'x"]
+    queries = [*read_queries().values(), "SELECT 1 AS x;", "VALUES (1)", "((SELECT 1 AS x))", "SELECT 'x"]
     assert [query for query in queries if find_problems(edit_workflow("actions", 2, "query", to=query))] == []
