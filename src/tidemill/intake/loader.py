@@ -72,14 +72,15 @@ def _copy_rows(
     writer: BlockFileWriter,
     progress: Callable[[float], None],
 ) -> int:
-    rows = 0
+    rows, done = 0, 0.0
     with closing(READERS[source.format](source, layout)) as batches:
         for batch, fraction in batches:
             valid = validate_rows(source, layout, batch, rows + 1)
             keys.add_batch(valid)
             writer.add_batch(valid)
             rows += valid.num_rows
-            progress(min(fraction, 1.0))
+            done = min(max(done, fraction), 1.0)  # a thread reads ahead: a measured position may be behind the last
+            progress(done)
     writer.flush_rows()
     keys.check_duplicates(source, writer.paths)
     progress(1.0)
