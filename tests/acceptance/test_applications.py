@@ -84,6 +84,7 @@ def application(spark: SparkSession, tmp_path: Path) -> Iterator[OpenApplication
         mill.close()
 
 
+@pytest.mark.long
 def test_every_order_of_the_supply_chain_is_fulfilled_or_rejected(application: OpenApplication) -> None:
     shop = application("supply_chain")
     people = shop.people

@@ -80,6 +80,7 @@ def read_watermarks(mill: Tidemill, *channels: str) -> list[float | None]:
     return [None if watermarks[c] is None else watermarks[c] / 1e6 - EPOCH.timestamp() for c in channels]
 
 
+@pytest.mark.long
 def test_a_table_is_as_fresh_as_the_watermark_that_it_reflects(open_mill: Open) -> None:
     mill = open_mill(workflow_with_counts(delay="10s"))
     arrive(mill, (1, 0, False), (2, 30, False), (3, 25, False))

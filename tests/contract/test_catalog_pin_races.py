@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from tests.catalog.driver import COPY, Driver
 from tests.catalog.interleaving import run_between, watch
 from tests.databases import LONG_ON_POSTGRESQL
+from tests.marks import long
 
 from tidemill.catalog import SqlCatalog
 from tidemill.errors import Conflict
@@ -50,7 +51,7 @@ def build_superseded_block(driver: Driver) -> Block:
 
 
 @pytest.mark.parametrize("backend", LONG_ON_POSTGRESQL)
-@pytest.mark.parametrize("first", ["pin", "collection"])
+@pytest.mark.parametrize("first", ["pin", long("collection")])
 def test_a_pin_during_a_collection_holds_or_fails(
     driver: Driver, open_another: OpenCatalog, tmp_path: Path, watch: Connection, first: str
 ) -> None:

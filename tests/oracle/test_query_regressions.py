@@ -78,6 +78,7 @@ def test_a_sub_query_of_having_aggregates_like_the_groups(spark: SparkSession) -
     assert check(spark, queries, inputs, history) == {"batch": 4, "incremental": 8}
 
 
+@pytest.mark.long
 def test_changed_rows_are_compared_with_a_scalar_sub_query(spark: SparkSession) -> None:
     queries = {"early": "SELECT k, n FROM (SELECT k, count(*) AS n FROM t GROUP BY k) WHERE k < (SELECT max(k) FROM u)"}
     inputs = [Input("t", "k int", Signed()), Input("u", "k int", Append())]
@@ -89,7 +90,7 @@ def test_changed_rows_are_compared_with_a_scalar_sub_query(spark: SparkSession) 
     assert check(spark, queries, inputs, history) == {"batch": 1, "incremental": 2}
 
 
-@pytest.mark.parametrize("scale", [long(Scale.SMALL), Scale.LARGE, long(Scale.HUGE)])
+@pytest.mark.parametrize("scale", [long(scale) for scale in Scale])
 def test_two_joins_may_use_one_table_under_one_name(spark: SparkSession, scale: Scale) -> None:
     near = "SELECT a.id, a.k, a.j, b.s FROM t a {kind} u b ON a.k = b.k"
     queries = {
@@ -108,6 +109,7 @@ def test_two_joins_may_use_one_table_under_one_name(spark: SparkSession, scale: 
     assert check(spark, queries, inputs, history, scale) == {"batch": 2, "incremental": 4}
 
 
+@pytest.mark.long
 def test_a_sub_query_with_null_safe_equality_counts_rows_of_an_upsert_channel(spark: SparkSession) -> None:
     query = "SELECT a.id, (SELECT count(*) FROM t b WHERE a.id <=> b.k) AS found FROM t a"
     inputs = [Input("t", "id int, k int", Upsert(("id",)))]
@@ -148,6 +150,7 @@ def test_join_partners_of_many_rows_are_added_and_deleted(spark: SparkSession, s
     assert check(spark, queries, inputs, history) == {"batch": 2, "incremental": 4}
 
 
+@pytest.mark.long
 def test_a_derived_table_may_declare_an_unused_name(spark: SparkSession) -> None:
     """Spark fails with an internal error here, so it evaluates the query without the unused name."""
     idle = "(WITH idle AS (SELECT 1 AS one) SELECT k FROM t) a"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_task_that_stops_the_session_fails_alone(tmp_path: Path) -> None:
     program = Path(__file__).with_name("stopped_session.py")

@@ -233,6 +233,7 @@ def commit_datasets(mill: Tidemill) -> None:
         mill.catalog.datasets.commit(claim, ActionResult(Schema(()), (), seconds))
 
 
+@pytest.mark.long
 def test_events_are_filtered_while_typing(shop: ProjectServer) -> None:
     with shop.page("/events") as page:
         table = page.get_by_role("table", name="Events")
@@ -268,6 +269,7 @@ def test_pausing_and_killing_need_confirmation(shop: ProjectServer) -> None:
         expect(state).to_contain_text("active")
 
 
+@pytest.mark.long
 def test_maintenance_is_paused_resumed_and_run(shop: ProjectServer) -> None:
     with shop.page("/storage") as page:
         expect(page.get_by_text("Maintenance is automatic.")).to_be_visible()
@@ -388,6 +390,7 @@ def find_low_contrast(page: Page, scheme: Literal["light", "dark"]) -> list[obje
     return texts
 
 
+@pytest.mark.long
 def test_the_theme_is_remembered(shop: ProjectServer) -> None:
     with shop.page() as page:
         page.get_by_role("button", name="Theme: auto").click()

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.ui.mounted_api import FOREIGN, OWN, SOCKET_IO
 from tests.ui.project_server import ROOT
 
 
+@pytest.mark.long
 def test_the_api_answers_beside_the_pages(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.ui.mounted_api", str(tmp_path)]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
