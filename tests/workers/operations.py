@@ -39,6 +39,10 @@ class HarmfulOperations:
     def echo(self, value: Any) -> Any:
         return value
 
+    def measure_niceness(self) -> int:
+        """The niceness of a program that this process starts."""
+        return int(subprocess.run(["nice"], capture_output=True, text=True, check=True).stdout)
+
     def get_process(self) -> int:
         return os.getpid()
 

@@ -25,7 +25,14 @@ from tidemill.workers.process import SCRATCH_PREFIX, WorkerLimits, WorkerProcess
 ROOT = Path(__file__).parents[2]
 
 LIMITS = WorkerLimits(
-    memory=400 << 20, processes=30, disk=64 << 20, silence=4.0, idle_cpu=0.25, idle_seconds=1.0, call_seconds=30.0
+    memory=400 << 20,
+    processes=30,
+    disk=64 << 20,
+    silence=4.0,
+    idle_cpu=0.25,
+    idle_seconds=1.0,
+    nice=3,
+    call_seconds=30.0,
 )
 
 FATAL = {
@@ -134,6 +141,13 @@ def test_a_harmful_call_fails_alone(operation: str, reason: str, pool: Pool) -> 
     assert not list(Path(tempfile.gettempdir()).glob(f"*/{SCRATCH_PREFIX}*/part*"))
     assert not Path("exploited").exists()
     assert pool.call("get_process") != ended.pid
+
+
+def test_a_worker_and_what_it_starts_have_a_lower_priority_than_the_server(pool: Pool) -> None:
+    expected = psutil.Process().nice() + LIMITS.nice
+    worker = pool.call("get_process")
+    assert isinstance(worker, int)
+    assert (psutil.Process(worker).nice(), pool.call("measure_niceness")) == (expected, expected)
 
 
 def test_a_file_cannot_be_larger_than_the_limit(pool: Pool) -> None:

@@ -192,6 +192,7 @@ def build_worker_limits(workers: config.WorkerSettings, count: int) -> WorkerLim
         workers.processes,
         disk if workers.disk is None else parse_size(workers.disk),
         workers.time_limit,
+        workers.nice,
     )
 
 

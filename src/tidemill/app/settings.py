@@ -101,6 +101,7 @@ class WorkerSettings(_Section):
     memory: _Size | None = None  # default: the workers' part of four fifths of the memory, at least 4 GB
     disk: _Size | None = None  # temporary files, and any one file; default: half of the free space, at most 100 GB
     processes: int = Field(default=300, ge=10)
+    nice: int = Field(default=10, ge=0, le=19)  # lowers their priority for the processor below that of the server
     time_limit: float | None = Field(default=None, gt=0)  # seconds of one run; a task's own limit may be smaller
 
 

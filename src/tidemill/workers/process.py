@@ -44,6 +44,7 @@ class WorkerLimits:
     processes: int | None = None  # processes and threads of users' code and of Spark
     disk: int | None = None  # bytes of temporary files, and of any one file
     call_seconds: float | None = None  # of one call
+    nice: int = 0  # lowers its priority for the processor below that of the server
     start_seconds: float = 120.0  # until its first sign of life
     silence: float = 30.0  # seconds without a sign of life after which it is replaced
     idle_cpu: float = 0.8  # share of a core that a worker without a call may use over `idle_seconds`
@@ -183,7 +184,10 @@ class WorkerProcess:
         return (cpu - before) / (now - began)
 
     def _limit_resources(self) -> None:
+        with suppress(OSError):  # where the kernel schedules sessions as groups, only the group's priority counts
+            Path(f"/proc/{self.pid}/autogroup").write_text(str(self._limits.nice))
         with suppress(OSError, ValueError):  # it has ended
+            os.setpriority(os.PRIO_PROCESS, self.pid, os.getpriority(os.PRIO_PROCESS, 0) + self._limits.nice)
             resource.prlimit(self.pid, resource.RLIMIT_CORE, (0, 0))
             if self._limits.disk is not None:
                 resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (self._limits.disk, self._limits.disk))
