@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import IO
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import to_json
 from rich import box
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -43,28 +43,30 @@ def build_console(stream: IO[str]) -> Console:
 
 
 Document = ResponseDocument | Json | Callable[[], ResponseDocument]
+Part = RenderableType | Callable[[], Iterable[RenderableType]]
 
 
 class Answer:
     """The answer of a command: a document for programs, or its readable parts for people.
 
-    A large document may be given as a function that builds it, which is called only if it is printed.
+    A large document, and large parts, may be given as functions that build them, called only if they are printed.
     """
 
-    def __init__(self, document: Document, *parts: RenderableType, exit_code: int = 0) -> None:
+    def __init__(self, document: Document, *parts: Part, exit_code: int = 0) -> None:
         self.document = document
         self.parts = parts
         self.exit_code = exit_code
 
 
-def show_answer(as_json: bool, document: Document, *parts: RenderableType) -> None:
+def show_answer(as_json: bool, document: Document, *parts: Part) -> None:
     """Print the answer of a command: the JSON document, or its readable parts."""
     if as_json:
-        data = to_jsonable_python(document() if callable(document) else document, by_alias=True)
-        print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False), flush=True)
+        data = to_json(document() if callable(document) else document, by_alias=True, indent=2, inf_nan_mode="null")
+        print(data.decode(), flush=True)
         return
     out = build_console(sys.stdout)
-    for before, part in zip([None, *parts], parts, strict=False):
+    shown = [each for part in parts for each in (part() if callable(part) else [part])]
+    for before, part in zip([None, *shown], shown, strict=False):
         if before is not None and (isinstance(before, Table | LargeTable) or isinstance(part, Table | LargeTable)):
             out.print()
         out.print(part, soft_wrap=isinstance(part, str | Text))

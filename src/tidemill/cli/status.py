@@ -26,12 +26,19 @@ def status(mill: Tidemill, every: Every = False) -> Answer:
         inspection.read_service_status(mill.catalog, mill.quotas.quotas, every=every),
         mill.catalog.read_time(),
     )
-    active = render_list("active runs", columns.RUN, visible.active, now)
-    targets = [tables.render_targets(visible.channels)] if any(c.target_status for c in visible.channels) else []
-    quotas = [render_list("quotas", columns.QUOTA, visible.quotas)] if visible.quotas else []
-    problem = [f"degraded: {visible.health.reason}"] if visible.health.reason else []
-    shown = (tables.render_channels(visible.channels, now), *targets, tables.render_flows(visible.flows, now), active)
-    return Answer(lambda: StatusDocument.model_validate(visible), *problem, *shown, *quotas)
+    return Answer(lambda: StatusDocument.model_validate(visible), lambda: _render_status(visible, now))
+
+
+def _render_status(status: inspection.ServiceStatus, now: float) -> Iterator[RenderableType]:
+    if status.health.reason:
+        yield f"degraded: {status.health.reason}"
+    yield tables.render_channels(status.channels, now)
+    if any(c.target_status for c in status.channels):
+        yield tables.render_targets(status.channels)
+    yield tables.render_flows(status.flows, now)
+    yield render_list("active runs", columns.RUN, status.active, now)
+    if status.quotas:
+        yield render_list("quotas", columns.QUOTA, status.quotas)
 
 
 def staleness(

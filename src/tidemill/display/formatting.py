@@ -80,4 +80,7 @@ def escape_controls(text: object) -> str:
     >>> escape_controls("a\\tb")
     'a\\\\tb'
     """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+    line = str(text)
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

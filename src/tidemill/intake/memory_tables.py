@@ -1,11 +1,11 @@
 """Inserted in-memory tables: pandas, Arrow, or lists of rows."""
 
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
@@ -25,7 +25,13 @@ def is_table(data: object) -> bool:
     """Whether it is a pandas DataFrame, an Arrow table, or a list of rows, each a mapping from names to values."""
     if isinstance(data, list | tuple):
         return all(isinstance(row, Mapping) for row in data)
-    return isinstance(data, pd.DataFrame | pa.Table | pa.RecordBatch)
+    return isinstance(data, pa.Table | pa.RecordBatch) or _is_pandas(data)
+
+
+def _is_pandas(data: object) -> bool:
+    """Whether it is a pandas DataFrame; pandas need not be imported to know that it is none."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(data, pandas.DataFrame)
 
 
 def load_table(data: Any, _path: Path, request: LoadRequest) -> LoadResult:
@@ -49,7 +55,7 @@ def _to_arrow(data: Any, target: Schema) -> pa.Table:
     try:
         if isinstance(data, list | tuple):
             return _from_rows(data, target)
-        if isinstance(data, pd.DataFrame):
+        if _is_pandas(data):
             data = pa.Table.from_pandas(data, preserve_index=False)
         table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
         return table.cast(pa.schema([_narrow_field(f, target) for f in table.schema]))

@@ -38,7 +38,7 @@ class ResponseDocument(BaseModel):
     its fields. Unknown fields are kept, so that a client may be older than its server.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""Alembic runs this file to reach the catalog; `tidemill.catalog.migrate` hands it the open connection."""
+"""Alembic runs this file to reach the catalog; `tidemill.catalog.upgrade` hands it the open connection."""
 
 from __future__ import annotations
 
