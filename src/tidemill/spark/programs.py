@@ -57,16 +57,19 @@ class RefreshRun:
 
     def _compute_outputs(self, outputs: Mapping[str, WriteTarget]) -> Mapping[str, Schema]:
         limits = self.work.limits
-        blocks = self._list_blocks()
+        blocks = self._list_changed_blocks()
         is_stored_locally = all(t.directory.startswith("/") for t in outputs.values())
         fits = UNPACKED * sum(b.bytes for b in blocks) <= limits.driver_memory
         is_collected = limits.is_local and is_stored_locally and fits
-        is_single_task = is_collected and count_rows(blocks) <= limits.single_task_rows
-        spark = self.sessions.quick_session if is_collected else self.sessions.spark
-        if is_collected:
+        if not is_collected:  # Spark also joins and groups the contents
+            blocks = _list_all_blocks(self.inputs)
+        is_single_task = count_rows(blocks) <= limits.single_task_rows
+        is_small = is_collected or is_single_task
+        spark = self.sessions.quick_session if is_small else self.sessions.spark
+        if is_small:
             set_shuffle_partitions(spark, partitions=1 if is_single_task else None)
         views = QueryViews(self.code.query, self.inputs, self.work.expansion)
-        context = RunContext(views.expand_scans, lambda scan: is_collected and scan.rows <= limits.single_task_rows)
+        context = RunContext(views.expand_scans, lambda scan: is_small and scan.rows <= limits.single_task_rows)
         program = rewrite_program(_build_program(self.code, views).select_outputs(outputs), context)
         compiler = partial(
             OperatorCompiler,
@@ -80,14 +83,18 @@ class RefreshRun:
         )
         return runner.run()
 
-    def _list_blocks(self) -> list[Block]:
+    def _list_changed_blocks(self) -> list[Block]:
         """The blocks whose rows determine how much the steps compute."""
         views = self.inputs
         if not self._is_full:
             changes = (name_input(c, ScanMode.CHANGE) for c in self.code.query.channels)
             chains = {name: views[name] for name in changes if name in views}
             views = {n: v.chain if isinstance(v, ConvertedDelta) else v for n, v in chains.items()}
-        return [b for view in views.values() for b in list_blocks(view)]
+        return _list_all_blocks(views)
+
+
+def _list_all_blocks(views: Views) -> list[Block]:
+    return [b for view in views.values() for b in list_blocks(view)]
 
 
 def _build_program(code: Refresh, channels: QueryViews) -> Program:

@@ -3,6 +3,7 @@ results of Spark and DuckDB on the same content from scratch."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -110,17 +111,22 @@ def _refresh_all(mill: Tidemill, case: Case, pool: Executor) -> Iterator[tuple[s
 def _compare(
     spark: SparkSession, mill: Tidemill, case: Case, channel_contents: Mapping[str, Rows], pool: Executor
 ) -> None:
-    """Compare the tables with both engines, which must first agree with each other."""
+    """Compare the tables with both engines, which must first agree with each other.
+
+    Where nothing is read on the driver, `Tidemill.rows` reads the frames of `Tidemill.read`: only these are compared.
+    """
+    is_local = "off" not in (SCALES[case.scale].local, os.environ.get("TIDEMILL_ENGINE_LOCAL"))
     tables = {name: to_arrow(schema, channel_contents[name]) for name, schema in case.schemas.items()}
     by_duck = pool.submit(duck.from_scratch, case.queries, tables)
     by_spark = scratch.from_scratch(spark, case.queries, tables, pool)
     results = scratch.fetch_results({table: mill.read(table) for table in case.queries}, pool)
-    read_rows = dict(zip(case.queries, pool.map(mill.rows, case.queries), strict=True))
+    read_rows = dict(zip(case.queries, pool.map(mill.rows, case.queries), strict=True)) if is_local else {}
     for table in case.queries:
         actual, expected = results[table], by_spark[table]
         _compare_rows(case, table, ("Spark from scratch", expected.rows), ("DuckDB", by_duck.result()[table]))
         _compare_rows(case, table, ("the table", actual.rows), ("Spark from scratch", expected.rows))
-        _compare_rows(case, table, ("Tidemill.rows", read_rows[table]), ("Spark from scratch", expected.rows))
+        if is_local:
+            _compare_rows(case, table, ("Tidemill.rows", read_rows[table]), ("Spark from scratch", expected.rows))
         if actual.types != expected.types:
             raise Different(case, table, "types differ", f"the table: {actual.types}\nSpark: {expected.types}")
 
