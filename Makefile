@@ -7,6 +7,9 @@ CLASSES := $(VENV)/.tidemill-classes
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python  # twice as quick; pip replaces it where it cannot download
 
+# PySpark comes as source: its wheel of 400 MB is unpacked as soon as it is built.
+UNPACKED := --config-settings=--build-option=--compression=stored
+
 # For campaigns of an hour, in which it pays off that Java optimizes what runs often.
 CAMPAIGN := JDK_JAVA_OPTIONS="-XX:ReservedCodeCacheSize=400m -XX:+UseParallelGC"
 
@@ -27,12 +30,12 @@ $(STAMP): requirements.lock pyproject.toml scripts/preflight.py
 	@echo "Installing Tidemill and its locked dependencies into $(VENV) (a few minutes the first time)"
 	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > $(VENV)/uv.lock
 	@$(PIP) install --require-hashes -r $(VENV)/uv.lock
-	@$(UV) --no-cache --require-hashes -r requirements.lock || $(PIP) install --require-hashes -r requirements.lock
+	@$(UV) --no-cache $(UNPACKED) --require-hashes -r requirements.lock || $(PIP) install --require-hashes -r requirements.lock
 	@$(UV) --no-deps --editable . || $(PIP) install --no-deps --editable .
 	@touch $(STAMP)
 
 $(CLASSES): $(STAMP)
-	@$(BIN)/tidemill prepare
+	@JDK_JAVA_OPTIONS=-XX:TieredStopAtLevel=1 $(BIN)/tidemill prepare
 	@touch $(CLASSES)
 
 demo: setup  ## run the demonstration on embedded defaults: SQLite, local disk, local Spark
