@@ -1,13 +1,15 @@
-"""`/storage`: maintenance, the stored datasets and why they are retained, and the next evictions with their cost."""
+"""`/storage`: maintenance, quotas, the stored datasets and why they are retained, and the next evictions."""
 
 from functools import partial
 
 from tidemill.display import columns
 from tidemill.display.formatting import format_plural
 from tidemill.display.table import Column, TableCell
+from tidemill.model.quota import QuotaUsage
 from tidemill.model.units import format_size, format_span
 from tidemill.runtime.maintenance.service import is_paused
 from tidemill.runtime.oneshot.storage_report import RetainedDataset
+from tidemill.runtime.runs.quotas import measure_usage
 from tidemill.ui.actions import PageActions
 from tidemill.ui.context import PageContext, open_frame
 from tidemill.ui.elements import ActionButton, HtmlText, add_box, add_section, run_off_loop
@@ -34,6 +36,8 @@ class _StoragePage:
         with add_section("Budgets"):
             self._shares = ValueTable("Budgets", columns.SHARE)
             self._problems = HtmlText("", "p", "banner")
+        with add_section("Quotas", "of workflows"):
+            self._quotas = ValueTable("Quotas", columns.QUOTA, empty="no workflow has one")
         with add_section("Next evictions", "if space runs short"):
             self._candidates = ValueTable("Next evictions", columns.CANDIDATE, empty="nothing")
             self._summary = HtmlText("", "p", "muted")
@@ -74,6 +78,7 @@ class _StoragePage:
         self._shares.show_values(report.shares.listed_shares)
         self._problems.set_text(" ".join(report.problems))
         self._problems.set_visibility(bool(report.problems))
+        self._quotas.show_values(await run_off_loop(self._measure_quotas))
         self._candidates.show_values(report.evictions[:MAX_DATASETS])
         self._summary.set_text(
             f"{format_size(report.freed_bytes)} would be freed; "
@@ -84,6 +89,9 @@ class _StoragePage:
         remaining = len(report.retained) - MAX_DATASETS
         self._more.set_text(f"And {format_plural(remaining, 'smaller one')}.")
         self._more.set_visibility(remaining > 0)
+
+    def _measure_quotas(self) -> tuple[QuotaUsage, ...]:
+        return measure_usage(self._context.mill.quotas.quotas, self._context.mill.catalog.files)
 
     def _build_pin_cell(self, retained: RetainedDataset, _now: float) -> TableCell:
         if not self._can_pin:

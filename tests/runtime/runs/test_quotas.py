@@ -15,6 +15,7 @@ from tidemill.intake.loader import load_file
 from tidemill.model.block import BlockKind
 from tidemill.model.notice import AlarmReading
 from tidemill.model.quota import QuotaUsage, WorkflowQuota
+from tidemill.model.run import RunKind
 from tidemill.model.store import GracePeriods
 from tidemill.runtime.maintenance.compaction import Compactor
 from tidemill.runtime.maintenance.service import MaintenanceRules, MaintenanceService
@@ -68,6 +69,21 @@ def test_a_workflow_never_has_more_runs_than_its_quota(mill: Mill) -> None:
     assert start_runs(mill, dispatcher) == []
     dispatcher.finish_run(first, mill.now)
     assert len(start_runs(mill, dispatcher)) == 1
+
+
+def test_actions_use_the_tracks_of_their_workflow(mill: Mill) -> None:
+    guard = build_guard(mill, WorkflowQuota(tracks=1))
+    dispatcher = RunDispatcher(mill.catalog.flows, DispatchConfig(tracks=3), limit_tracks=guard.limit_tracks)
+    request_flow_run(mill.catalog, "a")
+    (run,) = mill.catalog.runs.list_runnable()
+    subjects = ("shop/first", "shop/second", "other/first")
+    actions = [
+        dataclasses.replace(run, id=run.id + number, kind=RunKind.ACTION, subject=subject)
+        for number, subject in enumerate(subjects, 1)
+    ]
+    started = {job.run.subject for job in dispatcher.start_runs([run, *actions], mill.now)}
+    assert len(started & {"a", "shop/first", "shop/second"}) == 1
+    assert "other/first" in started
 
 
 def test_inserts_beyond_the_storage_quota_are_refused(mill: Mill) -> None:

@@ -15,7 +15,7 @@ from math import inf
 from typing import Any
 
 from tidemill.errors import ConfigError, InfeasibleSchedule
-from tidemill.model.run import Run
+from tidemill.model.run import Run, RunKind
 from tidemill.ports.catalog import FlowQueries
 from tidemill.ports.records import FlowStatistics
 from tidemill.runtime.freshness.catch_up import CatchUpLimit
@@ -243,8 +243,11 @@ class RunDispatcher:
     def _read_facts(self, runnable: Iterable[Run]) -> dict[str, FlowStatistics]:
         """Read the statistics of all flows, with defaults for runnable subjects that are not flows."""
         statistics = self._flows.read_statistics()
-        unknown_subjects = {run.subject for run in runnable if run.subject not in statistics}
-        return statistics | {name: FlowStatistics(name, 1.0, 0, (), None) for name in sorted(unknown_subjects)}
+        others = {run.subject: run for run in runnable if run.subject not in statistics}
+        return statistics | {
+            name: FlowStatistics(name, 1.0, 0, (), None, workflow=_find_workflow(run))
+            for name, run in sorted(others.items())
+        }
 
     def _build_jobs(self, profiles: list[JobProfile]) -> list[Job]:
         try:
@@ -283,6 +286,11 @@ def _get_weight_factors(statistics: FlowStatistics) -> tuple[float, int, tuple[s
 def _format_job_name(run: Run) -> str:
     """Return the name of a run's job: a flow's backfill and its live refresh are two jobs."""
     return f"{run.subject}, backfill" if run.backfill else run.subject
+
+
+def _find_workflow(run: Run) -> str:
+    """Return the workflow whose quota counts a run that is not of a flow: that of an action."""
+    return run.subject.partition("/")[0] if run.kind is RunKind.ACTION else ""
 
 
 def _build_backfill_profile(statistics: FlowStatistics) -> JobProfile:
