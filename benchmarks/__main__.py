@@ -12,7 +12,7 @@ from benchmarks import commands, load_commands
 from benchmarks.figures.command import figures
 from benchmarks.linear_road.command import linear_road, linear_road_kernel
 from benchmarks.workflows.command import workflows
-from tidemill.cli.main import FailureReporter
+from tidemill.cli.program import FailureReporter
 
 
 def build_program() -> typer.Typer:

@@ -1,22 +1,22 @@
 """Tidemill keeps tables fresh on Spark: declare tables and freshness targets; it finds the cheapest refreshes."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tidemill.algebra.custom import custom
-from tidemill.algebra.relation import Relation
-from tidemill.api.flow import Flow
-from tidemill.api.marks import All, Base, Delta, New, Old
-from tidemill.api.options import Dependencies, Freshness, Limits, Retry, Schedule
-from tidemill.api.stateful import state, window
-from tidemill.api.triggers import after, all_of, cron, every, on
-from tidemill.api.workflow import Workflow
-from tidemill.errors import TidemillError
-from tidemill.model.change import Append, Custom, Increment, Signed, Upsert
-from tidemill.model.window import Between
+from tidemill.late_imports import import_late
 
 if TYPE_CHECKING:
+    from tidemill.algebra.custom import custom
+    from tidemill.algebra.relation import Relation
+    from tidemill.api.flow import Flow
+    from tidemill.api.marks import All, Base, Delta, New, Old
+    from tidemill.api.options import Dependencies, Freshness, Limits, Retry, Schedule
+    from tidemill.api.stateful import state, window
+    from tidemill.api.triggers import after, all_of, cron, every, on
+    from tidemill.api.workflow import Workflow
     from tidemill.client import Client
+    from tidemill.errors import TidemillError
+    from tidemill.model.change import Append, Custom, Increment, Signed, Upsert
+    from tidemill.model.window import Between
 
 __version__ = "0.1.0"
 
@@ -52,9 +52,37 @@ __all__ = [
     "window",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Import the client when it is first used: its libraries take as long as all other imports together."""
-    if name != "Client":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module("tidemill.client").Client
+__getattr__ = import_late(
+    __name__,
+    {
+        "All": "tidemill.api.marks",
+        "Append": "tidemill.model.change",
+        "Base": "tidemill.api.marks",
+        "Between": "tidemill.model.window",
+        "Client": "tidemill.client",
+        "Custom": "tidemill.model.change",
+        "Delta": "tidemill.api.marks",
+        "Dependencies": "tidemill.api.options",
+        "Flow": "tidemill.api.flow",
+        "Freshness": "tidemill.api.options",
+        "Increment": "tidemill.model.change",
+        "Limits": "tidemill.api.options",
+        "New": "tidemill.api.marks",
+        "Old": "tidemill.api.marks",
+        "Relation": "tidemill.algebra.relation",
+        "Retry": "tidemill.api.options",
+        "Schedule": "tidemill.api.options",
+        "Signed": "tidemill.model.change",
+        "TidemillError": "tidemill.errors",
+        "Upsert": "tidemill.model.change",
+        "Workflow": "tidemill.api.workflow",
+        "after": "tidemill.api.triggers",
+        "all_of": "tidemill.api.triggers",
+        "cron": "tidemill.api.triggers",
+        "custom": "tidemill.algebra.custom",
+        "every": "tidemill.api.triggers",
+        "on": "tidemill.api.triggers",
+        "state": "tidemill.api.stateful",
+        "window": "tidemill.api.stateful",
+    },
+)

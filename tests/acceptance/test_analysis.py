@@ -172,7 +172,7 @@ def test_analysis_results_are_reused_without_spark(
     def no_spark(*_: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("tidemill.app.wiring.start_session", no_spark)
+    monkeypatch.setattr("tidemill.app.lazy_imports.start_session", no_spark)
     with open_project(tmp_path, wf) as mill:
         assert mill.plan() == ()
         assert [b.compute_identity() for w in mill.project.workflows for b in w.bindings] == [identity]

@@ -70,7 +70,7 @@ def test_an_action_of_each_kind_is_computed_once(
         def fail(*_: Any, **__: Any) -> None:
             raise AssertionError("the engine was called")
 
-        monkeypatch.setattr(type(mill.engine), "run_task", fail)
+        monkeypatch.setattr("tidemill.spark.engine.SparkEngine.run_task", fail)
         repeated = mill.oneshot_service.complete_submission(
             mill.oneshot_service.submit_workflow(json.dumps(WORKFLOW), "bob").id
         )

@@ -27,5 +27,5 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def starter(tidemill: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
     """The program in the starter project, without Spark."""
-    monkeypatch.setattr("tidemill.app.wiring.SparkEngine", FakeEngine)
+    monkeypatch.setattr("tidemill.app.lazy_imports.SparkEngine", FakeEngine)
     return tidemill.create_starter_project()

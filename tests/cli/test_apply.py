@@ -8,7 +8,7 @@ from tests.cli.program import FakeEngine, Program
 
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.app.wiring.SparkEngine", FakeEngine)
+    monkeypatch.setattr("tidemill.app.lazy_imports.SparkEngine", FakeEngine)
 
 
 class Terminal(io.StringIO):

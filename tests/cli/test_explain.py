@@ -26,7 +26,7 @@ def copied(orders: tm.New) -> tm.Delta:
 
 @pytest.fixture
 def shop(tidemill: Program, template: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    monkeypatch.setattr("tidemill.app.wiring.SparkEngine", FakeEngine)
+    monkeypatch.setattr("tidemill.app.lazy_imports.SparkEngine", FakeEngine)
     return tidemill.copy_project(template, apply_and_insert)
 
 

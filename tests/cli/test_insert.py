@@ -54,7 +54,7 @@ def test_an_interrupted_insert_is_cancelled(starter: Program, monkeypatch: pytes
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tidemill.app.wiring.load_file", interrupt)
+    monkeypatch.setattr("tidemill.app.lazy_imports.load_file", interrupt)
     result = starter("insert", "orders", starter.project / "orders.csv")
     assert result.code == 130
     assert result.err == "error: interrupted; nothing became visible\n"

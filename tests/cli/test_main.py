@@ -10,7 +10,7 @@ import pytest
 from tests.cli.program import Program
 
 from tidemill import __version__
-from tidemill.cli.main import CHANGES
+from tidemill.cli.program import CHANGES
 
 COMMANDS = (
     *("init", "doctor", "plan", "apply", "insert", "run", "kill", "status", "flows", "channels", "blocks"),

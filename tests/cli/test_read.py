@@ -32,7 +32,7 @@ class ReadingEngine(FakeEngine):
 
 @pytest.fixture
 def reading(starter: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
-    monkeypatch.setattr("tidemill.app.wiring.SparkEngine", ReadingEngine)
+    monkeypatch.setattr("tidemill.app.lazy_imports.SparkEngine", ReadingEngine)
     return starter
 
 

@@ -17,7 +17,7 @@ from tidemill.runtime.inspect.lineage import EventLineage, LineageRelation, Line
 
 @pytest.fixture
 def busy(tidemill: Program, template: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    monkeypatch.setattr("tidemill.app.wiring.SparkEngine", FakeEngine)
+    monkeypatch.setattr("tidemill.app.lazy_imports.SparkEngine", FakeEngine)
     return tidemill.copy_project(template, insert_run_and_insert)
 
 

@@ -24,7 +24,7 @@ def test_the_json_document_describes_the_run_and_its_blocks(starter: Program) ->
 
 
 def test_a_failure_names_the_log(starter: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.app.wiring.SparkEngine", FailingEngine)
+    monkeypatch.setattr("tidemill.app.lazy_imports.SparkEngine", FailingEngine)
     result = starter("run", "report")
     assert (result.code, result.out) == (7, "")
     assert result.err == "error: task large_orders: no such column\nsee its log with: tidemill runs 1 --log\n"
@@ -32,7 +32,7 @@ def test_a_failure_names_the_log(starter: Program, monkeypatch: pytest.MonkeyPat
 
 
 def test_an_interrupted_run_is_cancelled(starter: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.app.wiring.SparkEngine", InterruptedEngine)
+    monkeypatch.setattr("tidemill.app.lazy_imports.SparkEngine", InterruptedEngine)
     assert starter("run", "report").code == 130
     status = starter.json("status")
     assert status["active"] == []

@@ -63,7 +63,7 @@ def test_an_invalid_workflow_is_reported_with_its_position(starter: Program) -> 
 
 
 def test_a_failure_names_the_action_and_its_run(starter: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.app.wiring.SparkEngine", FailingEngine)
+    monkeypatch.setattr("tidemill.app.lazy_imports.SparkEngine", FailingEngine)
     result = starter("submit", write_workflow(starter, build_workflow()), "--watch")
     assert result.code == 7
     assert "2 of 2 actions of submission 1 failed" in result.err

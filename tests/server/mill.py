@@ -131,8 +131,10 @@ def serve_project(
 
 def _open_without_spark(directory: Path, settings: Settings) -> Tidemill:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tidemill.app.wiring.SparkEngine", Engine)
-        return Tidemill(directory, settings, Project((wf.build_spec(),)))
+        patch.setattr("tidemill.app.lazy_imports.SparkEngine", Engine)
+        mill = Tidemill(directory, settings, Project((wf.build_spec(),)))
+        mill.engine.report_health()  # builds the engine
+        return mill
 
 
 ROLES = {

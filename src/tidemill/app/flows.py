@@ -19,7 +19,6 @@ from tidemill.planner.refresh_mode import RefreshChoice
 from tidemill.ports.engine import Progress
 from tidemill.runtime.freshness.catch_up import CatchUpLimit
 from tidemill.runtime.freshness.controller import FreshnessController
-from tidemill.runtime.oneshot.service import OneShotService
 from tidemill.runtime.runs.execution import Executor
 
 log = logging.getLogger("tidemill.server")
@@ -34,7 +33,7 @@ class FlowRunner:
     executor: Executor
     workflows: WorkflowRegistration
     planner: PlannerSettings
-    oneshot_service: OneShotService
+    execute_action: Callable[[Run], bool]
     begin_maintenance: Callable[[list[Block]], None]
 
     def replace_maintenance(self, begin_maintenance: Callable[[list[Block]], None]) -> FlowRunner:
@@ -81,7 +80,7 @@ class FlowRunner:
 
     def _execute_action(self, run: Run) -> None:
         try:
-            if self.oneshot_service.execute_run(run):
+            if self.execute_action(run):
                 log.info("run %d of %s: finished", run.id, run.subject)
         except TidemillError as error:
             log.error("run %d of %s: %s", run.id, run.subject, error)

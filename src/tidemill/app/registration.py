@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tidemill.app import registry
+from tidemill.app import lazy_imports, registry
 from tidemill.app.project import Project
 from tidemill.app.settings import SETTINGS_FILE, ChannelSetting
 from tidemill.catalog import SqlCatalog
@@ -20,7 +20,6 @@ from tidemill.planner.validation import find_target_problems
 from tidemill.planner.workflow_graph import build_graph
 from tidemill.ports.engine import Engine
 from tidemill.runtime.runs import analysis
-from tidemill.spark.session import ship_module
 
 log = logging.getLogger("tidemill.server")
 
@@ -53,7 +52,7 @@ class WorkflowRegistration:
             self._resolve_project(analysis.read_knowledge(self._catalog.workflows))
         assert self._project is not None
         for module in self._project.modules:
-            ship_module(module)
+            lazy_imports.ship_module(module)
         return self._project
 
     def list_workflows(self) -> Iterator[WorkflowSpec]:

@@ -6,21 +6,20 @@ import logging
 import os
 import socket
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from tidemill.app import lazy_imports
 from tidemill.app import settings as config
+from tidemill.app.deferred_engine import DeferredEngine
 from tidemill.app.engine_limits import build_limits
 from tidemill.app.flows import ChoiceReporter, FlowRunner
 from tidemill.app.project import Project, build_source_resolver, load_project, locate_program
 from tidemill.app.registration import WorkflowRegistration
 from tidemill.catalog import SqlCatalog, open_catalog
 from tidemill.errors import BadInput, ConfigError, TidemillError, translate_value_error
-from tidemill.intake import insert_batch
-from tidemill.intake.loader import load_file
-from tidemill.intake.memory_tables import is_table, load_table
 from tidemill.model.block import Block, BlockKind, ChannelPosition, parse_block_kind
 from tidemill.model.quota import WorkflowQuota
 from tidemill.model.redaction import Redactor
@@ -50,7 +49,6 @@ from tidemill.runtime.maintenance.compaction import Compactor, explain_compactio
 from tidemill.runtime.maintenance.service import MaintenanceRules, MaintenanceService
 from tidemill.runtime.maintenance.store_ownership import adopt_store, advance_marker, check_store
 from tidemill.runtime.maintenance.vacuum import BlockBudget, CollectionResult, MaintenanceResult, VacuumService
-from tidemill.runtime.oneshot.service import OneShotService
 from tidemill.runtime.oneshot.storage_report import StorageBudget, StorageBudgets
 from tidemill.runtime.runs.dispatch import DispatchConfig
 from tidemill.runtime.runs.execution import Executor
@@ -58,10 +56,10 @@ from tidemill.runtime.runs.insert import Inserter, InsertResult
 from tidemill.runtime.runs.insert_batcher import InsertBatcher
 from tidemill.runtime.runs.quotas import QuotaGuard
 from tidemill.runtime.runs.views import ChannelViews
-from tidemill.spark.engine import SparkEngine
-from tidemill.spark.session import ship_module, start_session
-from tidemill.spark.store_probe import start_on_store
 from tidemill.storage import LocalDatasetCopier, open_store
+
+if TYPE_CHECKING:
+    from tidemill.runtime.oneshot.service import OneShotService
 
 log = logging.getLogger("tidemill.server")
 
@@ -97,7 +95,7 @@ class Tidemill:
         except BaseException:
             self.catalog.close()
             raise
-        self.engine: Engine = engine or self._build_spark_engine()
+        self.engine = engine or cast(Engine, DeferredEngine(self._build_spark_engine))
         self.workflows = WorkflowRegistration(
             self.catalog,
             self.engine,
@@ -120,27 +118,26 @@ class Tidemill:
             self.build_compactor,
             _build_maintenance_rules(settings.maintenance, _list_block_budgets(settings)),
         )
-        self.oneshot_service = self._build_oneshot_service()
-        """Submits one-shot workflows, runs their actions and manages their datasets."""
         self.flows = FlowRunner(
             self.executor,
             self.workflows,
             settings.planner,
-            self.oneshot_service,
+            lambda run: self.oneshot_service.execute_run(run),
             lambda blocks: self.maintenance.begin_maintenance(blocks),
         )
 
     @property
     def spark(self) -> Any:
         """The Spark session, started on first use; a server has none."""
-        if not isinstance(self.engine, SparkEngine):
+        spark = getattr(self.engine, "spark", None)
+        if spark is None:
             raise ConfigError("a server has no Spark session: its worker processes do")
-        return self.engine.spark
+        return spark
 
-    def _build_spark_engine(self) -> SparkEngine:
-        session = partial(start_session, self.settings.spark.master, self.settings.spark.settings)
-        start = partial(start_on_store, session, self.store)
-        return SparkEngine(start, self.store.locate_file, build_limits(self.settings.engine))
+    def _build_spark_engine(self) -> Engine:
+        session = partial(lazy_imports.start_session, self.settings.spark.master, self.settings.spark.settings)
+        start = partial(lazy_imports.start_on_store, session, self.store)
+        return lazy_imports.SparkEngine(start, self.store.locate_file, build_limits(self.settings.engine))
 
     def build_compactor(self) -> Compactor:
         """The compactor of this project, with the merge functions that its workflows declare."""
@@ -149,12 +146,14 @@ class Tidemill:
     @property
     def insert_batcher(self) -> InsertBatcher:
         """Batches small inserts of many callers."""
-        return InsertBatcher(Inserter(self.executor, load_file), insert_batch)
+        return InsertBatcher(Inserter(self.executor, lazy_imports.load_file), lazy_imports.insert_batch)
 
-    def _build_oneshot_service(self) -> OneShotService:
-        return OneShotService(
+    @cached_property
+    def oneshot_service(self) -> OneShotService:
+        """Submits one-shot workflows, runs their actions and manages their datasets."""
+        return lazy_imports.OneShotService(
             self.executor,
-            build_source_resolver(self.directory, ship_module),
+            build_source_resolver(self.directory, lambda module: lazy_imports.ship_module(module)),
             os.environ,
             partial(locate_program, self.directory),
             LocalDatasetCopier(self.store.locate_file, self.catalog.datasets.list_copies, self.directory).place_copy,
@@ -262,12 +261,12 @@ class Tidemill:
         """
         block_kind = parse_block_kind(kind)
         if isinstance(data, str | Path):
-            inserter = Inserter(self.executor, load_file)
+            inserter = Inserter(self.executor, lazy_imports.load_file)
             return inserter.insert_file(channel, Path(data), format=format, kind=block_kind, key=key, progress=progress)
-        if is_table(data):
-            inserter = Inserter(self.executor, partial(load_table, data))
+        if lazy_imports.is_table(data):
+            inserter = Inserter(self.executor, partial(lazy_imports.load_table, data))
             return inserter.insert_file(channel, Path(), format="parquet", kind=block_kind, key=key, progress=progress)
-        return Inserter(self.executor, load_file).insert_frame(channel, data, kind=block_kind, key=key)
+        return Inserter(self.executor, lazy_imports.load_file).insert_frame(channel, data, kind=block_kind, key=key)
 
     def run(
         self,

@@ -6,8 +6,9 @@ of the command line is in this module, so that there is one place to find and re
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from tidemill.late_imports import import_late
 
 if TYPE_CHECKING:
     from tidemill.app.isolation import IsolatedTidemill as IsolatedTidemill
@@ -21,20 +22,18 @@ if TYPE_CHECKING:
     from tidemill.spark.class_archive import build_archive as build_archive
     from tidemill.spark.session import find_java_problem as find_java_problem
 else:
-    _MODULES = {
-        "Client": "tidemill.client",
-        "IsolatedTidemill": "tidemill.app.isolation",
-        "Tidemill": "tidemill.app.wiring",
-        "build_archive": "tidemill.spark.class_archive",
-        "build_listener": "tidemill.cli.web",
-        "build_server_loop": "tidemill.app.serving",
-        "find_java_problem": "tidemill.spark.session",
-        "open_catalog": "tidemill.catalog",
-        "run_demo": "tidemill.demo.story",
-        "start_sources": "tidemill.app.serving",
-    }
-
-    def __getattr__(name: str) -> object:
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(_MODULES[name]), name)
+    __getattr__ = import_late(
+        __name__,
+        {
+            "Client": "tidemill.client",
+            "IsolatedTidemill": "tidemill.app.isolation",
+            "Tidemill": "tidemill.app.wiring",
+            "build_archive": "tidemill.spark.class_archive",
+            "build_listener": "tidemill.cli.web",
+            "build_server_loop": "tidemill.app.serving",
+            "find_java_problem": "tidemill.spark.session",
+            "open_catalog": "tidemill.catalog",
+            "run_demo": "tidemill.demo.story",
+            "start_sources": "tidemill.app.serving",
+        },
+    )

@@ -5,20 +5,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from typing import IO, BinaryIO, cast
+from typing import BinaryIO, cast
 from uuid import uuid4
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from fsspec import AbstractFileSystem
 
 from tidemill.errors import BlockDamaged, RowsMissing, StorageError, StoreMismatch
 from tidemill.model.block import DataFile
 from tidemill.model.network import hide_credentials
 from tidemill.model.store import MARKER_FORMAT, RUNS_DIRECTORY, StoreMarker
+from tidemill.storage import lazy_imports
 from tidemill.storage.paths import PATTERN_CHARACTERS, check_literal_path, check_path, is_marker
-from tidemill.storage.trouble import translate_errors
+from tidemill.storage.trouble import UnreadableParquet, translate_errors
 
 _PROBE = b"tidemill"
 _HADOOP_SCHEMES = {"s3": "s3a"}
@@ -66,7 +64,7 @@ class FileBlockStore(ABC):
         times: list[int | None] = []
         for path in (file.path for file in files):
             with self.open_file(path) as source, translate_errors("read", self._format_path(path)):
-                times.append(_read_latest_time(source, column))
+                times.append(lazy_imports.parquet_files.read_latest_time(source, column))
         return max((time for time in times if time is not None), default=None)
 
     def check_files(self, files: Sequence[DataFile]) -> None:
@@ -162,8 +160,8 @@ class FileBlockStore(ABC):
     def _describe_file(self, path: str) -> DataFile:
         with self._fs.open(self._resolve_path(path), "rb") as file:
             try:
-                rows = _read_row_count(file)
-            except _UnreadableParquet as error:
+                rows = lazy_imports.parquet_files.read_row_count(file)
+            except UnreadableParquet as error:
                 raise BlockDamaged(
                     f"{self._format_path(path)} was written into a block but is not a complete Parquet file ({error}); "
                     "write Parquet only, or run it again"
@@ -178,8 +176,8 @@ class FileBlockStore(ABC):
             raise self._build_damage_error(file, f"{size} bytes")
         with self._fs.open(self._resolve_path(file.path), "rb") as source:
             try:
-                rows = _read_through(source)
-            except _UnreadableParquet as error:
+                rows = lazy_imports.parquet_files.read_through(source)
+            except UnreadableParquet as error:
                 raise self._build_damage_error(file, f"content that cannot be read ({error})") from error
         if rows != file.rows:
             raise self._build_damage_error(file, f"{rows} rows")
@@ -268,37 +266,3 @@ def _parse_marker(text: bytes, shown_path: str) -> StoreMarker:
             f"{MARKER_FORMAT}; upgrade the tidemill package. Nothing was changed"
         )
     return marker
-
-
-class _UnreadableParquet(Exception):
-    """The bytes are not a complete Parquet file; the message is Arrow's."""
-
-
-def _read_row_count(file: IO[bytes]) -> int:
-    """The number of rows that the footer states."""
-    try:
-        return cast(int, pq.read_metadata(file).num_rows)
-    except (pa.ArrowException, OSError) as error:
-        raise _classify_error(error) from error
-
-
-def _read_latest_time(file: IO[bytes], column: str) -> int | None:
-    """The latest value in a column of timestamps, in microseconds since the epoch; None if there is none."""
-    latest = pc.max(pq.read_table(file, columns=[column])[column])
-    return cast(int | None, latest.cast(pa.timestamp("us")).value)
-
-
-def _read_through(file: IO[bytes]) -> int:
-    """Decode every page of every column and verify page checksums; returns the number of rows."""
-    try:
-        parquet = pq.ParquetFile(file, page_checksum_verification=True)
-        return sum(batch.num_rows for batch in parquet.iter_batches())
-    except (pa.ArrowException, OSError) as error:
-        raise _classify_error(error) from error
-
-
-def _classify_error(error: Exception) -> Exception:
-    """`_UnreadableParquet` for Arrow's errors about content; errors of the file system, which have an errno, as is."""
-    if isinstance(error, OSError) and error.errno is not None:
-        return error
-    return _UnreadableParquet(str(error).strip())

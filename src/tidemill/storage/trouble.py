@@ -25,6 +25,10 @@ _KNOWN = {
 }
 
 
+class UnreadableParquet(Exception):
+    """The bytes are not a complete Parquet file; the message is Arrow's."""
+
+
 @contextmanager
 def translate_errors(action: str, path: str) -> Iterator[None]:
     """Turn any exception of a file system into a `StorageError` that names the path.
