@@ -69,7 +69,7 @@ def show_answer(as_json: bool, document: Document, *parts: Part) -> None:
     for before, part in zip([None, *shown], shown, strict=False):
         if before is not None and (isinstance(before, Table | LargeTable) or isinstance(part, Table | LargeTable)):
             out.print()
-        out.print(part, soft_wrap=isinstance(part, str | Text))
+        out.print(part, soft_wrap=isinstance(part, str | Text | LargeTable))
 
 
 def write_output(text: str) -> None:

@@ -1,5 +1,6 @@
 """The `tidemill` program: its commands, in the order in which help lists them, and the exit codes of their failures."""
 
+import gc
 import os
 import sys
 import traceback
@@ -84,7 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     argv = sys.argv[1:] if arguments is None else list(arguments)
     debug = "--debug" in argv or os.environ.get("TIDEMILL_DEBUG") == "1"
     failures = FailureReporter(as_json="--json" in argv, debug=debug)
-    sys.exit(failures.run_command(lambda: _run_command(argv)))
+    code = failures.run_command(lambda: _run_command(argv))
+    gc.freeze()  # else Python would search all modules for unreachable cycles before it ends
+    sys.exit(code)
 
 
 def _run_command(arguments: Sequence[str]) -> object:
