@@ -134,8 +134,12 @@ def release_checkpoint(frame: DataFrame) -> None:
 
 
 def set_shuffle_partitions(spark: SparkSession, partitions: int | None) -> None:
-    """Set the number of shuffle partitions; None: the number of cores."""
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions or os.cpu_count() or 2))
+    """Set the number of shuffle partitions; None: the number of cores.
+
+    A session of Spark Connect stays as it is, because all runs share it.
+    """
+    if find_context(spark) is not None:
+        spark.conf.set("spark.sql.shuffle.partitions", str(partitions or os.cpu_count() or 2))
 
 
 def find_java_problem() -> str | None:
