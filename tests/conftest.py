@@ -121,7 +121,7 @@ SHIPPED_SETTINGS = {
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     # A campaign that is suspended for hours can be continued.
     patience = dict.fromkeys(("spark.sql.broadcastTimeout", "spark.network.timeout"), "1d")
-    memory = {"spark.driver.memory": "1g" if EXAMPLES is None else "3g"}
+    memory = {"spark.driver.memory": "1g" if EXAMPLES is None else "5g"}
     started = {**memory, **patience, **UNUSED_REPORTS, **QUICK_SETTINGS}
     running = session.start_session("local[2]", started, str(tmp_path_factory.mktemp("spark")))
     _remove_default_hadoop_settings(running)
