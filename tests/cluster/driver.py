@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import tidemill as tm
-from tidemill.app import wiring
+from tidemill.app import lazy_imports
 from tidemill.app.project import Project
 from tidemill.app.settings import Settings
 from tidemill.app.wiring import Tidemill
@@ -30,7 +30,7 @@ def copies(orders: tm.All) -> tm.Base:
 
 def main(directory: str, spark: dict[str, Any], *, is_probed: bool) -> None:
     if not is_probed:  # as if an executor had started later on a machine without the store
-        wiring.start_on_store = lambda start, _store: start()  # type: ignore[assignment]
+        lazy_imports.start_on_store = lambda start, _store: start()  # type: ignore[assignment]
     settings = Settings.model_validate({"spark": spark})
     with Tidemill(Path(directory), settings, Project((wf.build_spec(),))) as mill:
         results = {

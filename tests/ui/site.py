@@ -22,7 +22,7 @@ from fastapi.responses import PlainTextResponse
 from tests.acceptance.plain import PlainEngine
 from tests.algebra.evaluate import evaluate_operator
 
-import tidemill.app.wiring
+import tidemill.app.lazy_imports
 from tidemill.algebra.operators import ScanMode
 from tidemill.algebra.program import DeclaredQuery, name_input
 from tidemill.app.serving import build_server_loop
@@ -91,7 +91,7 @@ def _infer_schema(rows: Rows) -> Schema:
 
 def main(project: str, engine: str = "plain", part: str = "all") -> None:
     if engine == "plain":
-        vars(tidemill.app.wiring)["SparkEngine"] = ReferenceEngine
+        vars(tidemill.app.lazy_imports)["SparkEngine"] = ReferenceEngine
     vars(columns)["GRACE_SECONDS"] = GRACE_SECONDS
     with Tidemill.open(project) as mill, ExitStack() as stack:
         if part != "page":
