@@ -47,6 +47,7 @@ def wire(postgresql_url: str, url: str, tmp_path_factory: pytest.TempPathFactory
     proxy.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", ["postgresql"])
 def test_servers_under_fault_injection_lose_and_repeat_nothing(
     wire: tuple[str, chaos.Wire], url: str, tmp_path: Path

@@ -151,6 +151,7 @@ def test_compaction_of_files_equals_the_reference(
     assert not (files.local_writes if place == "spark" else files.spark_writes and name in ("append", "upsert"))
 
 
+@pytest.mark.long
 def test_a_null_key_touches_the_file_that_contains_it(spark: SparkSession, tmp_path: Path) -> None:
     updates, schema = KINDS["custom"]
     files = ParquetFiles(spark, tmp_path, is_local=False)

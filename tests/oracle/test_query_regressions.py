@@ -235,8 +235,10 @@ def test_a_group_of_all_rows_exists_without_rows_exactly_where_spark_has_it(spar
     inputs = [Input("t", "k int, v int", Signed()), Input("u", "k int", Signed())]
     history = [
         [Insert("u", [{"k": 1, "_count": 1}])],
-        [Insert("t", [{"k": 1, "v": 5, "_count": 1}, {"k": 2, "v": 6, "_count": 1}])],
-        [Insert("u", [{"k": 2, "_count": 1}])],
+        [
+            Insert("t", [{"k": 1, "v": 5, "_count": 1}, {"k": 2, "v": 6, "_count": 1}]),
+            Insert("u", [{"k": 2, "_count": 1}]),
+        ],
         [Insert("t", [{"k": 1, "v": 5, "_count": -1}, {"k": 2, "v": 6, "_count": -1}])],
     ]
     check(spark, EMPTY_GROUPS, inputs, history)

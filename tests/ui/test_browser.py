@@ -183,6 +183,7 @@ def test_a_flow_is_shown_with_its_runs(shop: ProjectServer) -> None:
         expect(page.get_by_text("no runs")).to_be_visible()
 
 
+@pytest.mark.long
 def test_run_lanes_and_charts_are_drawn(shop: ProjectServer) -> None:
     with shop.open_project() as mill:
         history = request_flow_run(mill.catalog, "large_orders", backfill=True)
@@ -310,6 +311,7 @@ def test_a_revoked_permission_is_checked_at_the_click(shop: ProjectServer) -> No
         lock.unlink()
 
 
+@pytest.mark.long
 def test_a_demoted_viewer_loses_the_actions_and_logs_of_an_open_page(shop: ProjectServer) -> None:
     lock = shop.project / LOCK
     with shop.page("/flows/firsts") as page:
@@ -336,6 +338,7 @@ def test_only_admins_see_the_audit_log(shop: ProjectServer) -> None:
         expect(page.get_by_role("table", name="Audit log")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_the_keyboard_reaches_a_card_and_opens_it(shop: ProjectServer) -> None:
     with shop.page() as page:
         page.keyboard.press("Tab")
