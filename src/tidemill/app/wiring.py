@@ -129,10 +129,9 @@ class Tidemill:
     @property
     def spark(self) -> Any:
         """The Spark session, started on first use; a server has none."""
-        spark = getattr(self.engine, "spark", None)
-        if spark is None:
+        if not isinstance(self.engine, DeferredEngine):
             raise ConfigError("a server has no Spark session: its worker processes do")
-        return spark
+        return self.engine.spark
 
     def _build_spark_engine(self) -> Engine:
         session = partial(lazy_imports.start_session, self.settings.spark.master, self.settings.spark.settings)
