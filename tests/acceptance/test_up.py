@@ -93,6 +93,18 @@ def test_servers_refresh_tables_after_one_is_killed(tmp_path: Path) -> None:
         assert sorted((r["item"], r["price"]) for r in mill.rows("copies")) == [("rice", 5), ("tea", 7)]
 
 
+@pytest.mark.timeout(PATIENCE)
+def test_a_server_ends_at_once_while_it_starts(tmp_path: Path) -> None:
+    (tmp_path / "tidemill.toml").write_text(SETTINGS)
+    (tmp_path / "workflow.py").write_text("import time\ntime.sleep(3600)\n")
+    with server(tmp_path, "up") as up:
+        wait_until(lambda: "API and page" in (tmp_path / "up.log").read_text())
+        workers = psutil.Process(up.pid).children(recursive=True)
+        up.send_signal(signal.SIGTERM)
+        assert up.wait(PATIENCE) == 0
+    assert not [p for p in workers if p.is_running()]
+
+
 def find_java_process(server: subprocess.Popen[bytes]) -> int | None:
     """The Java process of a server's worker, or None."""
     processes = psutil.Process(server.pid).children(recursive=True)

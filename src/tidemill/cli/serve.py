@@ -66,14 +66,20 @@ def _run_server(loop: ServerLoop) -> None:
 
 @contextmanager
 def _handle_signals(mill: Tidemill, loop: ServerLoop) -> Iterator[None]:
-    """Drain on the first signal; on the second, cancel running work, which other servers then retry."""
+    """Drain on the first signal; on the second, cancel running work, which other servers then retry.
+
+    Before the loop runs there is nothing to drain: the first signal ends the start, which may wait long for Spark.
+    """
     is_draining = False
 
     def handle_signal(_number: int, _frame: FrameType | None) -> None:
         nonlocal is_draining
-        if is_draining:
+        was_draining, is_draining = is_draining, True
+        if was_draining:
             mill.abandon_runs()
-        is_draining = True
+        elif not loop.has_started:
+            log.info("stopped before the first run")
+            raise SystemExit
         loop.drain()
 
     handlers = {number: signal.signal(number, handle_signal) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -101,6 +101,7 @@ class ServerLoop:
         self._config = config or DispatchConfig(tracks=server.tracks)
         self._dispatcher = RunDispatcher(catalog.flows, self._config, limit_tracks=limit_tracks)
         self.is_leader = False
+        self.has_started = False
         self._catalog = catalog
         self._execute = execute
         self._periodic_tasks = periodic_tasks
@@ -118,6 +119,7 @@ class ServerLoop:
 
     def run(self) -> None:
         """Serve until `drain` was called and running work has ended."""
+        self.has_started = True
         failing = False
         while not (self._stopping.is_set() and not self._is_busy()):
             started = time.monotonic()
