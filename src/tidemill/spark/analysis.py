@@ -18,7 +18,7 @@ from tidemill.model.task import Function, Task
 from tidemill.spark.operators import OperatorCompiler
 from tidemill.spark.query_sessions import register_tables
 from tidemill.spark.session import extract_first_line
-from tidemill.spark.types import drop_reserved, from_struct, to_content_schema
+from tidemill.spark.types import create_empty_frame, drop_reserved, from_struct, to_content_schema
 
 IsLost = Callable[[BaseException], bool]
 """Whether an error shows that the session was lost; such an error is raised, since it says nothing about a query."""
@@ -26,7 +26,7 @@ IsLost = Callable[[BaseException], bool]
 
 def analyse_query(spark: SparkSession, query: AnalysisRequest, is_lost: IsLost) -> Analysis:
     """The columns of a query's result, and why its operators cannot be used; raises `QueryRefused`."""
-    frames = {name: _build_empty_frame(spark, schema) for name, schema in query.tables.items()}
+    frames = {name: create_empty_frame(spark, to_nullable_ddl(schema)) for name, schema in query.tables.items()}
     try:
         with register_tables(spark, frames):
             result = spark.sql(query.text)
@@ -45,7 +45,7 @@ def infer_outputs(spark: SparkSession, task: Task, inputs: Schemas, is_lost: IsL
     """The columns that a function returns for empty frames; None if it fails for them, or returns something else."""
     code = task.variant.code
     assert isinstance(code, Function)
-    frames = {argument: _build_empty_frame(spark, schema) for argument, schema in inputs.items()}
+    frames = {argument: create_empty_frame(spark, to_nullable_ddl(schema)) for argument, schema in inputs.items()}
     outputs = [write.argument for write in task.writes]
     try:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -56,10 +56,6 @@ def infer_outputs(spark: SparkSession, task: Task, inputs: Schemas, is_lost: IsL
         if is_lost(error):
             raise
         return None
-
-
-def _build_empty_frame(spark: SparkSession, schema: Schema) -> DataFrame:
-    return spark.createDataFrame([], to_nullable_ddl(schema))
 
 
 def _format_error(error: PySparkException) -> str:

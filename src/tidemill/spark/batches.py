@@ -15,6 +15,7 @@ from tidemill.model.block import Block
 from tidemill.ports.engine import EngineLimits, WriteTarget
 from tidemill.spark.block_writer import build_data_path
 from tidemill.spark.parquet import read_parquet
+from tidemill.spark.types import create_empty_frame
 
 ROW_GROUP_ROWS = 500_000
 """Rows of a Parquet row group: with Parquet's default size, a file of narrow rows would be a single group."""
@@ -39,7 +40,9 @@ def collect_batch(frame: DataFrame) -> Batch | None:
 
 def create_frame(spark: SparkSession, rows: pa.Table, struct: StructType | None = None) -> DataFrame:
     """A frame of local rows; chunks are combined, because Spark stops reading a table at the first empty one."""
-    return spark.createDataFrame(rows.combine_chunks() if rows.num_rows or struct is None else [], struct)
+    if not rows.num_rows and struct is not None:
+        return create_empty_frame(spark, struct)
+    return spark.createDataFrame(rows.combine_chunks(), struct)
 
 
 class LocalRelations:

@@ -12,7 +12,7 @@ from tidemill.spark.batches import create_frame
 from tidemill.spark.local_work import LocalWork
 from tidemill.spark.operators import OperatorCompiler
 from tidemill.spark.parquet import keep_float_filters_in_spark, read_parquet
-from tidemill.spark.types import adapt_frame, build_columns
+from tidemill.spark.types import adapt_frame, build_columns, create_empty_frame
 
 _ORDER_FIELD = Field(ORDER, "int")
 
@@ -32,7 +32,7 @@ class BlockReader:
         assert isinstance(scan, BlockScan), f"the scan of {scan.channel} was not expanded"
         target = _add_order(scan.schema, scan)
         if not scan.files:
-            return self._spark.createDataFrame([], to_nullable_ddl(target)).select(*build_columns(scan.columns))
+            return create_empty_frame(self._spark, to_nullable_ddl(target)).select(*build_columns(scan.columns))
         if (rows := self._work.read_small_scan(scan)) is not None:
             return create_frame(self._spark, rows.table, rows.struct)
         stored = self._scan_numbered(scan) if ORDER in scan.columns else self._scan_files(scan)

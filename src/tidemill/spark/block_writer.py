@@ -14,7 +14,15 @@ from tidemill.model.evolution import can_widen
 from tidemill.model.schema import Field, Schema
 from tidemill.ports.engine import WriteTarget
 from tidemill.spark.operators import OperatorCompiler
-from tidemill.spark.types import build_column, build_columns, cast_frame, drop_reserved, from_struct, to_content_schema
+from tidemill.spark.types import (
+    build_column,
+    build_columns,
+    cast_frame,
+    create_empty_frame,
+    drop_reserved,
+    from_struct,
+    to_content_schema,
+)
 
 _ROWS = "rows"
 
@@ -33,7 +41,7 @@ def write_frame(frame: DataFrame, target: WriteTarget) -> Schema:
 def _merge_delta(frame: DataFrame, content: Schema, target: WriteTarget) -> DataFrame:
     """The content after applying a delta to an empty content."""
     delta = _shape_frame(frame, target.updates.build_delta_schema(content), target).withColumn(ORDER, F.lit(1))
-    steps = {"empty": delta.sparkSession.createDataFrame([], to_nullable_ddl(content)), "delta": delta}
+    steps = {"empty": create_empty_frame(delta.sparkSession, to_nullable_ddl(content)), "delta": delta}
     empty, rows = (StepReference(name, tuple(steps[name].columns)) for name in steps)
     compiler = OperatorCompiler(delta.sparkSession, None, steps.__getitem__)
     return compiler.build_frame(merge_deltas(empty, Deltas(rows, target.updates, content, count=1), is_small=False))

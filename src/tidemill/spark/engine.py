@@ -47,7 +47,7 @@ from tidemill.spark.session import (
 from tidemill.spark.session_loss import forbid_stop
 from tidemill.spark.stateful import StatefulTaskRunner
 from tidemill.spark.transient_failures import is_transient
-from tidemill.spark.types import stringify_unsupported
+from tidemill.spark.types import create_empty_frame, stringify_unsupported
 
 Frames = Mapping[str, DataFrame]
 Targets = Mapping[str, WriteTarget]
@@ -326,7 +326,7 @@ class SparkEngine:
         elif formats and formats != {"parquet"}:
             raise RunFailed(f"output {target.channel}: declare its schema, or let the program write Parquet")
         if not formats and target.schema is not None:
-            return self.spark.createDataFrame([], str(target.schema))
+            return create_empty_frame(self.spark, str(target.schema))
         return reader.format(formats.pop()).options(header="true", mode="FAILFAST").load(str(directory))
 
 

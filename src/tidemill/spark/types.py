@@ -2,7 +2,7 @@
 
 import re
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -74,6 +74,14 @@ def stringify_unsupported(frame: DataFrame) -> DataFrame:
         return frame
     texts = {f.name: build_column(f.name).cast("string") for f in frame.schema if not is_plain_type(f.dataType)}
     return frame.withColumns(texts)
+
+
+def create_empty_frame(spark: SparkSession, schema: T.StructType | str) -> DataFrame:
+    """A frame without rows, from which Spark's optimizer removes joins and unions.
+
+    Without the limit it were an RDD of unknown size, which Spark reads with Python processes.
+    """
+    return spark.createDataFrame([], schema).limit(0)
 
 
 def adapt_frame(frame: DataFrame, stored: Schema, target: Schema) -> DataFrame:
