@@ -75,7 +75,7 @@ class HarmfulOperations:
 
     def start_bomb(self) -> None:
         while True:
-            subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+            subprocess.Popen(["sleep", "600"], start_new_session=True)  # small: processes are to run out, not memory
 
     def leave_daemon(self) -> None:
         """A program whose parent has ended."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from io import BufferedReader, BytesIO
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
@@ -86,6 +87,13 @@ class InputFile:
 
     def open_raw(self) -> BufferedReader:
         return BufferedReader(BytesIO(self.data)) if isinstance(self.data, bytes) else self.data.open("rb")
+
+    def map_bytes(self) -> memoryview:
+        """All bytes, of which only those that are looked at are read."""
+        if isinstance(self.data, bytes):
+            return memoryview(self.data)
+        with self.data.open("rb") as file:
+            return memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
 
     def compute_digest(self) -> str:
         with self._translate_errors(), self.open_raw() as file:

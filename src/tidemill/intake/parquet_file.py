@@ -20,6 +20,7 @@ from tidemill.intake.cell_columns import ColumnConverter
 from tidemill.intake.delta_layout import DeltaLayout
 from tidemill.intake.input_file import InputFile
 from tidemill.intake.parquet_size import (
+    check_page_sizes,
     estimate_decoded_size,
     list_expanding_columns,
     measure_decoded_size,
@@ -52,6 +53,7 @@ def _open_parquet(source: InputFile) -> pq.ParquetFile:
     if source.max_bytes is not None:
         metadata = pq.read_metadata(source.data)
         source.check_decoded_size(estimate_decoded_size(metadata))
+        check_page_sizes(source.map_bytes(), metadata)
         options["read_dictionary"] = list_expanding_columns(metadata)
     return pq.ParquetFile(source.data, **options)
 

@@ -1,4 +1,7 @@
-"""The memory that the rows of a Parquet file take when they are decoded: by its metadata, and of batches as read."""
+"""The memory that the rows of a Parquet file take when they are decoded: by its metadata, and of batches as read.
+
+Arrow allocates what the header of a page says, so the headers are compared with the metadata before a page is read.
+"""
 
 from collections.abc import Iterator
 
@@ -6,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
+
+from tidemill.encoding.parquet_pages import find_chunk, list_pages
 
 _PIECE_BYTES = 64 << 20  # the decoded size of rows that are converted at once
 _ROW_BYTES = 8  # of memory for each row, besides its values
@@ -22,6 +27,17 @@ def _estimate_group(group: pq.RowGroupMetaData) -> int:
     chunks = [group.column(i) for i in range(group.num_columns)]
     sizes = (max(c.total_uncompressed_size, c.num_values * _WIDTHS.get(c.physical_type, _OFFSET_BYTES)) for c in chunks)
     return int(max(0, group.num_rows) * _ROW_BYTES + sum(max(0, size) for size in sizes))
+
+
+def check_page_sizes(file: memoryview, metadata: pq.FileMetaData) -> None:
+    """Raise `ArrowInvalid` if the pages of a column are larger than the metadata says."""
+    for group in (metadata.row_group(i) for i in range(metadata.num_row_groups)):
+        for chunk in (group.column(i) for i in range(group.num_columns)):
+            declared = chunk.total_uncompressed_size
+            for page in list_pages(file[find_chunk(chunk)]):
+                declared -= page.uncompressed_size
+                if declared < 0:
+                    raise pa.ArrowInvalid("a column's pages are larger than its metadata says")
 
 
 def list_expanding_columns(metadata: pq.FileMetaData) -> list[str]:
