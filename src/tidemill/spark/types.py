@@ -79,7 +79,7 @@ def stringify_unsupported(frame: DataFrame) -> DataFrame:
 def create_empty_frame(spark: SparkSession, schema: T.StructType | str) -> DataFrame:
     """A frame without rows, from which Spark's optimizer removes joins and unions.
 
-    Without the limit it were an RDD of unknown size, which Spark reads with Python processes.
+    Without the limit it would be an RDD of unknown size, which Spark reads with Python processes.
     """
     return spark.createDataFrame([], schema).limit(0)
 
